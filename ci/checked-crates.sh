@@ -1,0 +1,27 @@
+# Sourced by loom.sh and shuttle.sh: which crates have tests under a model checker, and how to run them.
+# shellcheck shell=bash
+
+# Crates whose shipped types are explored.
+MODEL_CRATES=(ensile-base ensile-epoch ensile-memory ensile-index ensile-durability ensile-engine)
+
+# run_models CHECKER CALL: runs, with `--cfg CHECKER`, the integration tests called `CHECKER*` of each crate and, of
+# its unit tests, those with CHECKER in their path. A crate that never calls CALL has none and is passed over.
+run_models() {
+    local checker="$1" call="$2" crate folder ran=0
+    # Thin profile: linking is quick; debug assertions stay on, since they state the invariants that are explored.
+    local cargo=(cargo test --profile release-plain --config 'profile.release-plain.debug-assertions=true'
+        --target-dir "${CARGO_TARGET_DIR:-target}/$checker")
+    export RUSTFLAGS="--cfg $checker ${RUSTFLAGS:-}"
+    for crate in "${MODEL_CRATES[@]}"; do
+        folder="crates/$crate"
+        if compgen -G "$folder/tests/$checker*" >/dev/null; then
+            "${cargo[@]}" --package "$crate" --test "$checker*"
+            ran=1
+        fi
+        if grep --recursive --quiet --include='*.rs' "$call" "$folder/src" 2>/dev/null; then
+            "${cargo[@]}" --package "$crate" --lib "$checker"
+            ran=1
+        fi
+    done
+    [ "$ran" = 1 ] || echo "$checker: no crate has such tests"
+}

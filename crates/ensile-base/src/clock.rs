@@ -1,0 +1,68 @@
+//! Time: the one place that reads a clock.
+//!
+//! Lower floors take nanoseconds as numbers; a [`Clock`] is handed to whoever needs to ask, so that a simulator can
+//! own time.
+//!
+//! Neighbours: the engine's heartbeat and loggers, back-off, the bench.
+
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+/// A source of monotonic time: the machine's, or one that a test advances by hand. Clones share the same time.
+///
+/// ```
+/// use ensile_base::clock::Clock;
+/// let clock = Clock::manual();
+/// clock.advance(std::time::Duration::from_millis(3));
+/// assert_eq!(clock.nanos(), 3_000_000);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Machine(Instant),
+    Manual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The machine's monotonic clock, counted from now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one door to the machine's clock")]
+    pub fn machine() -> Self {
+        Self(Source::Machine(Instant::now()))
+    }
+
+    /// A clock that stands still until [`Clock::advance`].
+    #[must_use]
+    pub fn manual() -> Self {
+        Self(Source::Manual(Arc::new(AtomicU64::new(0))))
+    }
+
+    /// Nanoseconds since this clock was made.
+    #[must_use]
+    pub fn nanos(&self) -> u64 {
+        match &self.0 {
+            Source::Machine(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
+            Source::Manual(nanos) => nanos.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Moves a manual clock forward; a machine clock moves by itself and ignores this.
+    pub fn advance(&self, by: Duration) {
+        if let Source::Manual(nanos) = &self.0 {
+            let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+            // Relaxed: as above.
+            nanos.fetch_add(by, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Seconds since 1970 by the machine's calendar, for names and reports (never for ordering).
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the one door to the machine's clock")]
+pub fn unix_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

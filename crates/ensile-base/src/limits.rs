@@ -1,0 +1,39 @@
+//! Every stated limit of Ensile, in one place. Documents cite these names and never repeat the numbers.
+//!
+//! Neighbours: all floors read them; the `const` assertions below hold them against the fields that carry them.
+
+/// Bits of a TID that hold the epoch of the commit (Silo §4.2; E5).
+pub const EPOCH_BITS: u32 = 44;
+/// Bits of a TID that tell transactions of one epoch apart (E5).
+pub const SEQUENCE_BITS: u32 = 17;
+/// Low bits of a TID word that belong to the record: lock, latest, absent.
+pub const STATUS_BITS: u32 = 3;
+
+/// No two epochs begin closer together than this, early closes included (microseconds): what E5's century rests on.
+pub const EPOCH_MICROS_MIN: u64 = 200;
+
+/// The longest key that an index takes, in bytes: a user's key, or a secondary key with its primary key behind it.
+pub const INDEX_KEY_BYTES_MAX: usize = 65_535;
+/// The longest key of a table, in bytes, after encoding.
+pub const KEY_BYTES_MAX: usize = 16_384;
+/// The largest value of a record, in bytes, after encoding.
+pub const VALUE_BYTES_MAX: usize = 16 << 20;
+/// The largest write-set of one transaction, in bytes of log.
+pub const TRANSACTION_BYTES_MAX: usize = 256 << 20;
+/// The longest name of a table or an index, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most secondary indexes of one table.
+pub const INDEXES_PER_TABLE_MAX: usize = 64;
+
+/// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB).
+pub const LOG_BUFFER_BYTES: usize = 512 << 10;
+
+/// Seconds in a century, for the width of the epoch field.
+const CENTURY_SECONDS: u64 = 100 * 365 * 24 * 3600;
+
+const _: () = assert!(EPOCH_BITS + SEQUENCE_BITS + STATUS_BITS == 64, "a TID word is 64 bits");
+const _: () =
+    assert!((1 << EPOCH_BITS) / (1_000_000 / EPOCH_MICROS_MIN) >= CENTURY_SECONDS, "E5: a century of epochs");
+const _: () =
+    assert!(INDEX_KEY_BYTES_MAX >= 3 * KEY_BYTES_MAX, "secondary + escaped primary key fit an index key");
+const _: () = assert!(VALUE_BYTES_MAX < TRANSACTION_BYTES_MAX && TRANSACTION_BYTES_MAX < u32::MAX as usize);

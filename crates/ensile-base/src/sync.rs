@@ -1,0 +1,92 @@
+//! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`) or shuttle (`--cfg shuttle`).
+//!
+//! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types.
+//! Loom explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on
+//! whole structures.
+//!
+//! Two things differ under a checker and code must not depend on them: an atomic may be larger than its value, and
+//! it must be made by `new` (a zeroed page is not a valid loom atomic).
+
+#[cfg(not(any(loom, shuttle)))]
+mod door {
+    pub use std::hint::spin_loop;
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use std::thread::yield_now;
+}
+
+#[cfg(loom)]
+mod door {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use loom::thread::yield_now;
+}
+
+#[cfg(shuttle)]
+mod door {
+    pub use shuttle::hint::spin_loop;
+    pub use shuttle::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    };
+    pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use shuttle::thread::yield_now;
+}
+
+pub use door::*;
+
+/// Waits politely inside a spin loop: a few processor hints, then the scheduler.
+///
+/// On a machine with as many busy threads as cores the holder of a latch may be descheduled; spinning on without
+/// yielding would burn the slice that it needs.
+#[derive(Debug, Default)]
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    /// Rounds of processor hints before the first yield.
+    const SPIN_ROUNDS: u32 = 6;
+
+    /// A fresh wait.
+    #[inline]
+    #[must_use]
+    pub fn new() -> Self {
+        Self { rounds: 0 }
+    }
+
+    /// One wait, longer than the one before, up to yielding the processor.
+    #[inline]
+    pub fn wait(&mut self) {
+        if cfg!(any(loom, shuttle)) {
+            yield_now();
+            return;
+        }
+        if self.rounds < Self::SPIN_ROUNDS {
+            for _ in 0..1u32 << self.rounds {
+                spin_loop();
+            }
+            self.rounds += 1;
+        } else {
+            yield_now();
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Backoff;
+
+    #[test]
+    fn backoff_reaches_the_yielding_stage_and_stays_there() {
+        let mut backoff = Backoff::new();
+        for _ in 0..Backoff::SPIN_ROUNDS + 3 {
+            backoff.wait();
+        }
+        assert_eq!(backoff.rounds, Backoff::SPIN_ROUNDS);
+    }
+}

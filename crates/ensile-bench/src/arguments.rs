@@ -1,0 +1,282 @@
+//! The command line of `ensile bench`.
+//!
+//! Invariant: what parses can be run; numbers that make no sense are refused here, with their reason.
+//!
+//! Neighbours: the `ensile` binary flattens [`Bench`] into its own command; every benchmark takes its part.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, builder::RangedU64ValueParser, value_parser};
+
+use crate::driver::Plan;
+use crate::system::{Options, SystemKind};
+use crate::workload::tpcc::tables::Scale;
+use crate::workload::tpcc::terminal::{Flags, ReadMode};
+use crate::workload::ycsb::distribution::Distribution;
+use crate::workload::ycsb::load::LoadOrder;
+use crate::workload::ycsb::mix::Workload;
+
+/// The benchmarks.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Single-key transactions (YCSB), compared between systems.
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(YcsbArguments),
+    /// An order-entry business (TPC-C); with --crash-after it is killed, recovered and checked.
+    #[command(after_help = TPCC_EXAMPLES)]
+    Tpcc(TpccArguments),
+    /// How long one client waits for a strict commit, beside what the disk itself needs.
+    Latency(LatencyArguments),
+    /// Extra memory of old versions under load that only writes.
+    Snapshots(SnapshotsArguments),
+    /// Whether one transaction left open disturbs the others.
+    OpenTransaction(OpenTransactionArguments),
+    /// The process that `tpcc --crash-after` kills.
+    #[command(hide = true)]
+    TpccVictim(VictimArguments),
+}
+
+const YCSB_EXAMPLES: &str = "Examples:
+  ensile bench ycsb --systems memsilo,btreemap --records 10000000 --threads 1 --rounds 5
+  ensile bench ycsb --systems memsilo,btreemap --batch 16
+  ensile bench ycsb --workload a --distribution zipfian --threads 2 --json";
+
+const TPCC_EXAMPLES: &str = "Examples:
+  ensile bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
+  ensile bench tpcc --crash-after 3
+  ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100";
+
+/// What all comparisons have in common.
+#[derive(Clone, Debug, Args)]
+pub struct RunArguments {
+    /// Systems to run side by side, in turns [default: all that can]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) systems: Vec<SystemKind>,
+    /// Worker threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) threads: usize,
+    /// Independent transactions per call
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=4096))]
+    pub(crate) batch: usize,
+    /// Length of a timed slice, in seconds
+    #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
+    pub(crate) seconds: f64,
+    /// Rounds; figures are medians over them
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: usize,
+    /// Print one JSON document instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Folder for logs; each benchmark makes folders of its own in it
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Keep each worker on one core
+    #[arg(long)]
+    pub(crate) pin: bool,
+    /// Time between epochs, in milliseconds
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub(crate) epoch_ms: u64,
+    /// Time between snapshot boundaries, in milliseconds
+    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) snapshot_ms: u64,
+    /// Logger threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) loggers: usize,
+    /// Memory to map and touch beforehand, in MiB
+    #[arg(long, default_value_t = 0)]
+    pub(crate) prefault_mib: usize,
+}
+
+impl RunArguments {
+    /// The systems asked for, or the `usual` ones.
+    pub(crate) fn systems_or(&self, usual: &[SystemKind]) -> Vec<SystemKind> {
+        if self.systems.is_empty() { usual.to_vec() } else { self.systems.clone() }
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        Plan {
+            threads: self.threads,
+            batch: self.batch,
+            seconds: self.seconds,
+            rounds: self.rounds,
+            seed: self.seed,
+            pin: self.pin,
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            data: self.data.clone(),
+            epoch_interval: Duration::from_millis(self.epoch_ms),
+            snapshot_interval: Duration::from_millis(self.snapshot_ms),
+            loggers: self.loggers,
+            prefault_bytes: self.prefault_mib << 20,
+        }
+    }
+}
+
+/// `ensile bench ycsb`.
+#[derive(Clone, Debug, Args)]
+pub struct YcsbArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// Keys that the table is loaded with
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+    /// What the transactions do
+    #[arg(long, value_enum, default_value_t = Workload::Silo)]
+    pub(crate) workload: Workload,
+    /// How keys are chosen [default: the workload's own: uniform for silo, silor and rmw, zipfian for a to f]
+    #[arg(long, value_enum)]
+    pub(crate) distribution: Option<Distribution>,
+    /// Size of a value: 8, 30, 100, 1000 or 10000
+    #[arg(long, default_value_t = 100)]
+    pub(crate) value_bytes: usize,
+    /// In which order the keys are loaded
+    #[arg(long, value_enum, default_value_t = LoadOrder::InOrder)]
+    pub(crate) load_order: LoadOrder,
+}
+
+/// How large TPC-C's business is and what is done in it.
+#[derive(Clone, Debug, Args)]
+pub struct BusinessArguments {
+    /// Warehouses
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u16).range(1..=4_000))]
+    pub(crate) warehouses: u16,
+    /// Items of the catalogue (fewer than 100000 to try things out)
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
+    pub(crate) items: u32,
+    /// Customers of a district (fewer than 3000 to try things out)
+    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
+    pub(crate) customers: u32,
+    /// Shares of new-order, payment, order-status, delivery and stock-level
+    #[arg(long, default_value = "45,43,4,4,4", value_parser = parse_mix)]
+    pub(crate) mix: Mix,
+    /// Percent of order lines that another warehouse supplies (with more than one warehouse)
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(0..=100))]
+    pub(crate) remote: u64,
+    /// Percent of payments by customers of another warehouse (with more than one warehouse)
+    #[arg(long, default_value_t = 15, value_parser = value_parser!(u64).range(0..=100))]
+    pub(crate) remote_payments: u64,
+    /// What order-status reads
+    #[arg(long, value_enum, default_value_t = ReadMode::Snapshot)]
+    pub(crate) order_status: ReadMode,
+    /// What stock-level reads
+    #[arg(long, value_enum, default_value_t = ReadMode::Snapshot)]
+    pub(crate) stock_level: ReadMode,
+}
+
+/// Shares of TPC-C's five transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix(pub(crate) [u64; 5]);
+
+impl BusinessArguments {
+    pub(crate) fn scale(&self) -> Scale {
+        Scale { warehouses: self.warehouses, items: self.items, customers: self.customers }
+    }
+
+    pub(crate) fn flags(&self) -> Flags {
+        Flags {
+            mix: self.mix.0,
+            remote_items: self.remote,
+            remote_payments: self.remote_payments,
+            order_status: self.order_status,
+            stock_level: self.stock_level,
+        }
+    }
+}
+
+/// `ensile bench tpcc`.
+#[derive(Clone, Debug, Args)]
+pub struct TpccArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    #[command(flatten)]
+    pub(crate) business: BusinessArguments,
+    /// Check the consistency conditions 1 to 12 when all rounds are done
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Run with the log in a process of its own, kill it after so many seconds of load, recover, and check that
+    /// everything acknowledged is there
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
+    pub(crate) crash_after: Option<f64>,
+    /// How often to do that, each time on a fresh database
+    #[arg(long, default_value_t = 1, requires = "crash_after", value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: u32,
+    /// How often each database is killed and recovered before the next fresh one
+    #[arg(long, default_value_t = 1, requires = "crash_after", value_parser = value_parser!(u32).range(1..=50))]
+    pub(crate) lives: u32,
+}
+
+/// `ensile bench tpcc-victim`: not for people.
+#[derive(Clone, Debug, Args)]
+pub struct VictimArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    #[command(flatten)]
+    pub(crate) business: BusinessArguments,
+    /// How many victims the folder has had before
+    #[arg(long)]
+    pub(crate) life: u32,
+    /// The database's folder
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+}
+
+/// `ensile bench latency`.
+#[derive(Clone, Debug, Args)]
+pub struct LatencyArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// Keys that the table is loaded with
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+}
+
+/// `ensile bench snapshots`.
+#[derive(Clone, Debug, Args)]
+pub struct SnapshotsArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// Keys that the table is loaded with
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+}
+
+/// `ensile bench open-transaction`.
+#[derive(Clone, Debug, Args)]
+pub struct OpenTransactionArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// Keys that the table is loaded with
+    #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+}
+
+fn positive_seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is due, such as 5 or 0.5".to_owned())?;
+    if seconds.is_finite() && (0.01..=1e6).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("between 0.01 and 1000000 seconds".to_owned())
+    }
+}
+
+fn parse_mix(text: &str) -> Result<Mix, String> {
+    let problem = || "five shares are due, such as 45,43,4,4,4".to_owned();
+    let shares: Vec<u64> =
+        text.split([',', '/']).map(str::parse).collect::<Result<_, _>>().map_err(|_| problem())?;
+    let shares: [u64; 5] = shares.try_into().map_err(|_| problem())?;
+    match shares.iter().sum() {
+        0u64 => Err("the shares are all 0".to_owned()),
+        1..=1_000_000 => Ok(Mix(shares)),
+        _ => Err("shares of more than 1000000 in all".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

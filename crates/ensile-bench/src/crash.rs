@@ -1,0 +1,256 @@
+//! `ensile bench tpcc --crash-after`: kill a process in the middle of TPC-C, recover its database, and prove that
+//! nothing that it acknowledged is lost.
+//!
+//! A *victim* (this program again, as a child process) runs TPC-C with its log and writes every new-order to a pipe
+//! once it is durable. After a while of load it gets SIGKILL. Then the folder is opened here: recovery runs, the
+//! consistency conditions must hold, and every acknowledged order must be there with all of its lines.
+//!
+//! Invariants:
+//! - An order counts as acknowledged when its whole record has left the victim: what a client would have seen.
+//! - With several lives the orders of all lives before must still be there after each kill.
+//!
+//! Neighbours: [`victim`] is the child's side; [`crate::workload::tpcc`] is what it runs and checks.
+
+pub(crate) mod victim;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ensile::{Database, Durability, Readable, RecoveryReport};
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use serde::Serialize;
+use zerocopy::FromBytes;
+
+use crate::arguments::TpccArguments;
+use crate::failure::{Failure, Result};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::report::grouped;
+use crate::workload::tpcc::consistency;
+use crate::workload::tpcc::tables::Tables;
+use victim::Acknowledged;
+
+/// Missing orders that are told one by one.
+const TOLD_MAX: usize = 5;
+
+/// What one kill showed.
+#[derive(Clone, Debug, Serialize)]
+struct Verdict {
+    kill: u32,
+    acknowledged: usize,
+    durable_epoch: u64,
+    entries_replayed: u64,
+    bytes_replayed: u64,
+    entries_ignored: u64,
+    torn_tails: usize,
+    recovery_seconds: f64,
+    /// What is wrong; empty if nothing is.
+    lost: Vec<String>,
+}
+
+/// All kills, as one JSON document.
+#[derive(Debug, Serialize)]
+struct Document {
+    machine: Machine,
+    kills: Vec<Verdict>,
+    verdict: &'static str,
+}
+
+/// Kills and recovers as often as asked. True if every verdict is clean.
+pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
+    let folder = arguments.run.data.join("tpcc-crash");
+    let kills = arguments.repeat * arguments.lives;
+    let mut progress = Progress::new(kills as usize);
+    // A kill must not always fall at the same place within an epoch.
+    let mut random = Random::unpredictable();
+    let mut verdicts = Vec::new();
+    for _ in 0..arguments.repeat {
+        arguments.run.options().fresh_folder("tpcc-crash")?;
+        let mut acknowledged = Vec::new();
+        for life in 0..arguments.lives {
+            let number = verdicts.len() as u32 + 1;
+            let jitter = random.unit() * arguments.run.epoch_ms as f64 / 1e3;
+            let seen = live_and_die(arguments, &folder, life, seconds + jitter, &mut progress)?;
+            if seen.is_empty() {
+                let problem = "the victim acknowledged nothing before it was killed: raise --crash-after";
+                return Err(Failure::Usage(problem.to_owned()));
+            }
+            acknowledged.extend(seen);
+            progress.say(&format!("kill {number} of {kills}: recovering"));
+            let verdict = recover(arguments, &folder, &acknowledged, number)?;
+            progress.clear();
+            if !arguments.run.json {
+                print_verdict(&verdict, kills);
+            }
+            verdicts.push(verdict);
+        }
+    }
+    let clean = verdicts.iter().all(|verdict| verdict.lost.is_empty());
+    let word = if clean { "clean" } else { "lost" };
+    if arguments.run.json {
+        let document = Document { machine: Machine::look(), kills: verdicts, verdict: word };
+        println!("{}", serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize"));
+    } else {
+        println!("verdict: {word}");
+    }
+    Ok(clean)
+}
+
+fn print_verdict(verdict: &Verdict, kills: u32) {
+    println!(
+        "kill {} of {kills}: {} orders acknowledged; recovered to epoch {} in {:.2} s: {} entries ({:.1} MB) replayed, \
+         {} beyond it ignored, {} torn ends cut: {}",
+        verdict.kill,
+        grouped(verdict.acknowledged as f64),
+        verdict.durable_epoch,
+        verdict.recovery_seconds,
+        grouped(verdict.entries_replayed as f64),
+        verdict.bytes_replayed as f64 / 1e6,
+        verdict.entries_ignored,
+        verdict.torn_tails,
+        if verdict.lost.is_empty() { "clean" } else { "NOT CLEAN" },
+    );
+    for line in &verdict.lost {
+        println!("  {line}");
+    }
+}
+
+/// Lets a victim run for `seconds` once it is ready, kills it, and answers what it had acknowledged.
+fn live_and_die(
+    arguments: &TpccArguments,
+    folder: &Path,
+    life: u32,
+    seconds: f64,
+    progress: &mut Progress,
+) -> Result<Vec<Acknowledged>> {
+    progress.say("the victim loads");
+    let mut child = spawn(arguments, folder, life)?;
+    let mut pipe = child.stdout.take().expect("its standard output is a pipe");
+    let (ready, is_ready) = mpsc::channel();
+    let heard = std::thread::scope(|scope| {
+        let listener = scope.spawn(move || {
+            let mut bytes = Vec::new();
+            let mut first = [0; size_of::<Acknowledged>()];
+            if pipe.read_exact(&mut first).is_ok() {
+                // The receiver only goes when the process does.
+                let _ = ready.send(());
+            }
+            pipe.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        if is_ready.recv().is_ok() {
+            progress.say(&format!("the victim runs and will be killed after {seconds:.2} s"));
+            std::thread::sleep(Duration::from_secs_f64(seconds));
+        }
+        let alive = matches!(child.try_wait(), Ok(None));
+        // SIGKILL: nothing that the victim still has in its hands is written.
+        let killed = child.kill().and_then(|()| child.wait());
+        let bytes = listener.join().expect("reading a pipe does not panic");
+        match (alive, killed) {
+            (true, Ok(_)) => bytes.map_err(Failure::io("reading what the victim acknowledged")),
+            (_, outcome) => {
+                Err(Failure::Usage(format!("the victim ended before it was killed: {outcome:?}")))
+            }
+        }
+    })?;
+    // A record that was cut off in the middle has not reached anybody.
+    let whole = heard.len() / size_of::<Acknowledged>() * size_of::<Acknowledged>();
+    let records =
+        <[Acknowledged]>::ref_from_bytes(&heard[..whole]).expect("a whole number of unaligned records");
+    Ok(records.to_vec())
+}
+
+fn spawn(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Child> {
+    let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+    let (run, business) = (&arguments.run, &arguments.business);
+    let mix: Vec<String> = business.mix.0.iter().map(u64::to_string).collect();
+    Command::new(program)
+        .args(["bench", "tpcc-victim", "--folder"])
+        .arg(folder)
+        .args(["--life", &life.to_string()])
+        .args(["--threads", &run.threads.to_string(), "--batch", &run.batch.to_string()])
+        .args(["--seed", &(run.seed + u64::from(life)).to_string(), "--loggers", &run.loggers.to_string()])
+        .args(["--epoch-ms", &run.epoch_ms.to_string(), "--snapshot-ms", &run.snapshot_ms.to_string()])
+        .args(["--warehouses", &business.warehouses.to_string(), "--items", &business.items.to_string()])
+        .args(["--customers", &business.customers.to_string(), "--mix", &mix.join(",")])
+        .args(["--remote", &business.remote.to_string()])
+        .args(["--remote-payments", &business.remote_payments.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(Failure::io("starting the victim"))
+}
+
+/// Opens what the victim left, and looks for everything that it had promised.
+fn recover(
+    arguments: &TpccArguments,
+    folder: &Path,
+    acknowledged: &[Acknowledged],
+    kill: u32,
+) -> Result<Verdict> {
+    let clock = Clock::machine();
+    let db = arguments.run.options().open_at(folder, Durability::Relaxed)?;
+    let tables = Tables::open(&db, arguments.business.scale())?;
+    let recovery_seconds = clock.nanos() as f64 / 1e9;
+    let report = db.recovery_report().cloned().unwrap_or_default();
+    let mut lost = told_damage(&report);
+    let findings = consistency::check(&tables)?;
+    lost.extend(findings.to_string().lines().map(str::to_owned));
+    lost.extend(missing_orders(&db, &tables, acknowledged)?);
+    drop(tables);
+    db.close()?;
+    Ok(Verdict {
+        kill,
+        acknowledged: acknowledged.len(),
+        durable_epoch: report.durable_epoch.number(),
+        entries_replayed: report.entries,
+        bytes_replayed: report.bytes,
+        entries_ignored: report.ignored_entries,
+        torn_tails: report.torn_tails.len(),
+        recovery_seconds,
+        lost,
+    })
+}
+
+/// A kill does not lose what was written: an empty recovery means that the wrong folder was looked at.
+fn told_damage(report: &RecoveryReport) -> Vec<String> {
+    if report.entries == 0 { vec!["recovery found an empty log".to_owned()] } else { Vec::new() }
+}
+
+/// Acknowledged orders that are not there as they were acknowledged.
+fn missing_orders(db: &Database, tables: &Tables, acknowledged: &[Acknowledged]) -> Result<Vec<String>> {
+    let mut snapshot = db.snapshot_latest()?;
+    let (mut missing, mut told) = (0usize, Vec::new());
+    for order in acknowledged {
+        let key = (order.warehouse.get(), order.district, order.order.get());
+        let announced = snapshot.get_with(&tables.order, &key, |row| row.line_count)?;
+        let (mut lines, mut amount) = (0, 0);
+        snapshot.scan(
+            &tables.order_line,
+            (key.0, key.1, key.2, 0)..=(key.0, key.1, key.2, u8::MAX),
+            |_, row| {
+                lines += 1;
+                amount += i64::from(row.amount.get());
+                std::ops::ControlFlow::Continue(())
+            },
+        )?;
+        if (announced, lines, amount) != (Some(order.line_count), order.line_count, order.amount.get()) {
+            missing += 1;
+            if told.len() < TOLD_MAX {
+                told.push(format!(
+                    "order {key:?} was acknowledged with {} lines of {} cents; found: {announced:?} announced, {lines} \
+                     lines of {amount} cents",
+                    order.line_count,
+                    order.amount.get(),
+                ));
+            }
+        }
+    }
+    if missing > told.len() {
+        told.push(format!("{missing} acknowledged orders are missing or differ in all"));
+    }
+    Ok(told)
+}

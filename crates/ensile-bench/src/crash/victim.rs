@@ -1,0 +1,112 @@
+//! The process that is killed: TPC-C with a log, which tells on its standard output what has become durable.
+//!
+//! Neighbours: started by [`super`]; the terminals' [`Observer`] hears of every placed order at commit, and a thread
+//! passes it on when its epoch is durable.
+
+use std::io::Write;
+use std::time::Duration;
+
+use ensile::{Database, Durability, Receipt};
+use ensile_base::sync::{AtomicBool, Mutex, Ordering};
+use zerocopy::little_endian::{I64, U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::arguments::VictimArguments;
+use crate::driver::{self, Plan};
+use crate::failure::{Failure, Result};
+use crate::system::SystemKind;
+use crate::workload::tpcc::Business;
+use crate::workload::tpcc::draw::Constants;
+use crate::workload::tpcc::load;
+use crate::workload::tpcc::tables::Tables;
+use crate::workload::tpcc::terminal::{Answer, Observer, Request};
+
+/// Longer than anybody waits before killing it.
+const FOR_EVER_SECONDS: f64 = 1e6;
+
+/// An order that is durable, as it goes through the pipe. The first record, all zeros, says that the load begins.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct Acknowledged {
+    pub(crate) warehouse: U16,
+    pub(crate) district: u8,
+    pub(crate) line_count: u8,
+    pub(crate) order: U32,
+    pub(crate) amount: I64,
+}
+
+/// Orders that have committed and may not be durable yet, with their epochs.
+#[derive(Debug, Default)]
+struct Placed(Mutex<Vec<(u64, Acknowledged)>>);
+
+impl Observer for Placed {
+    fn committed(&self, request: &Request, answer: &Answer, receipt: &Receipt) {
+        if let (Request::NewOrder(input), Answer::Placed(placed)) = (request, answer) {
+            let order = Acknowledged {
+                warehouse: input.warehouse.into(),
+                district: input.district,
+                line_count: input.line_count,
+                order: placed.order.into(),
+                amount: placed.amount.into(),
+            };
+            self.0
+                .lock()
+                .expect("nothing panics while it holds this")
+                .push((receipt.epoch().number(), order));
+        }
+    }
+}
+
+/// Runs until it is killed.
+pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
+    let run = &arguments.run;
+    let db = run.options().open_at(&arguments.folder, Durability::Strict)?;
+    let tables = Tables::open(&db, arguments.business.scale())?;
+    tables.begin_life(arguments.life);
+    let constants = Constants::seeded(run.seed);
+    if arguments.life == 0 {
+        load::load(&tables, constants, run.seed, run.threads)?;
+    }
+    let placed = Placed::default();
+    let flags = arguments.business.flags();
+    let business = Business { kind: SystemKind::Silo, tables, flags, constants, observer: Some(&placed) };
+    tell(&[0; size_of::<Acknowledged>()])?;
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| acknowledge(&db, &placed, &over));
+        let plan = Plan { seconds: FOR_EVER_SECONDS, rounds: 1, ..run.plan() };
+        let outcome = driver::run(&[&business], &plan, |_, _, _| {});
+        // Relaxed: only ends the other thread.
+        over.store(true, Ordering::Relaxed);
+        outcome.map(|_| ())
+    })
+}
+
+/// Passes placed orders on when they are durable.
+fn acknowledge(db: &Database, placed: &Placed, over: &AtomicBool) {
+    let mut waiting: Vec<(u64, Acknowledged)> = Vec::new();
+    let mut bytes = Vec::new();
+    // Relaxed: see `run`.
+    while !over.load(Ordering::Relaxed) {
+        waiting.append(&mut placed.0.lock().expect("nothing panics while it holds this"));
+        let durable = db.durable_epoch().number();
+        bytes.clear();
+        waiting.retain(|(epoch, order)| {
+            let keep = *epoch > durable;
+            if !keep {
+                bytes.extend_from_slice(order.as_bytes());
+            }
+            keep
+        });
+        if tell(&bytes).is_err() {
+            // Whoever listened is gone, so nobody will kill this process.
+            std::process::exit(1);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn tell(bytes: &[u8]) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Failure::io("telling what is durable"))
+}

@@ -1,0 +1,327 @@
+//! Runs several systems under the same load in one process: kept worker threads, interleaved slices, timed windows.
+//!
+//! Round by round each system has the machine for one slice (A B C, A B C, ...), so that noise which is slower than a
+//! round hits all of them alike. A slice is a lead-in, in which caches and pipelines fill, and then the timed window.
+//!
+//! Invariants:
+//! - The loop around a transaction ([`Slice::repeat`]) is the same code for every system: one load of the phase, a
+//!   countdown to the next latency sample, the counters.
+//! - For a system with a log both ends of the window stand at a step of the durable epoch, so that what became
+//!   durable in between is not blurred by the length of an epoch (see [`crate::tally`]).
+//! - A worker that fails or panics ends the run; the others are not left waiting at a barrier.
+//!
+//! Neighbours: [`Subject`] is implemented by the systems of each workload; [`crate::report`] makes figures of rounds.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_base::sync::{AtomicU32, Mutex, Ordering};
+use hdrhistogram::Histogram;
+
+use crate::failure::{Failure, Result};
+use crate::machine;
+use crate::tally::{SAMPLE_EVERY, Step, Tally, new_histogram};
+
+/// A system under load, as the driver sees it.
+pub(crate) trait Subject: Sync {
+    /// Its name in tables and JSON.
+    fn name(&self) -> &'static str;
+
+    /// The durable epoch, for a system whose transactions count when they are durable.
+    fn durable_epoch(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many of the `asked` worker threads it can use.
+    fn threads(&self, asked: usize) -> usize {
+        asked
+    }
+
+    /// Runs its transactions through [`Slice::repeat`] until the slice ends.
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()>;
+
+    /// Called between slices, when no worker runs: time to let the system settle.
+    fn settle(&self) {}
+}
+
+/// How long, how often and on how many threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) threads: usize,
+    pub(crate) batch: usize,
+    pub(crate) seconds: f64,
+    pub(crate) rounds: usize,
+    pub(crate) seed: u64,
+    pub(crate) pin: bool,
+}
+
+/// What one system did in one round.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    pub(crate) seconds: f64,
+    pub(crate) transactions: u64,
+    pub(crate) attempts: u64,
+    pub(crate) conflicts: u64,
+    pub(crate) latencies: Histogram<u64>,
+}
+
+impl Round {
+    /// Transactions per second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.transactions as f64 / self.seconds
+    }
+
+    /// The share of attempts that ended in a conflict.
+    pub(crate) fn abort_rate(&self) -> f64 {
+        if self.attempts == 0 { 0.0 } else { self.conflicts as f64 / self.attempts as f64 }
+    }
+}
+
+/// What the workers do right now; one word that only the conductor writes.
+#[derive(Debug)]
+struct Phase(AtomicU32);
+
+impl Phase {
+    const LEAD_IN: u32 = 0;
+    const WINDOW: u32 = 1;
+    const OVER: u32 = 2;
+
+    // Relaxed, here and in `set`: the phase carries no data. Workers hand over their tallies through a mutex, and the
+    // barrier orders slices against each other.
+    #[inline]
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, phase: u32) {
+        // Relaxed: see `get`.
+        self.0.store(phase, Ordering::Relaxed);
+    }
+}
+
+/// One worker's turn on one system.
+#[derive(Debug)]
+pub(crate) struct Slice<'a> {
+    /// This worker, counted from 0.
+    pub(crate) worker: usize,
+    /// Worker threads that run this slice.
+    pub(crate) workers: usize,
+    /// Transactions per step.
+    pub(crate) batch: usize,
+    /// This worker's random numbers, the same for each system of a round.
+    pub(crate) random: Random,
+    durable_source: bool,
+    phase: &'a Phase,
+    clock: &'a Clock,
+    tally: Tally,
+}
+
+impl Slice<'_> {
+    /// Repeats `step` until the slice ends. `durable` tells the durable epoch when a latency is sampled.
+    #[inline]
+    pub(crate) fn repeat(
+        &mut self,
+        durable: impl Fn() -> u64,
+        mut step: impl FnMut(&mut Random) -> Result<Step>,
+    ) -> Result<()> {
+        let sample_steps = (SAMPLE_EVERY / u32::try_from(self.batch).unwrap_or(SAMPLE_EVERY)).max(1);
+        let mut until_sample = 0;
+        let mut phase = Phase::LEAD_IN;
+        loop {
+            let now = self.phase.get();
+            if now != phase {
+                if now == Phase::OVER {
+                    return Ok(());
+                }
+                phase = now;
+                self.tally.open_window();
+            }
+            if until_sample > 0 {
+                until_sample -= 1;
+                self.tally.note(step(&mut self.random)?);
+                continue;
+            }
+            until_sample = sample_steps;
+            let started = self.clock.nanos();
+            let done = step(&mut self.random)?;
+            let durable = self.durable_source.then(&durable);
+            self.tally.note(done);
+            self.tally.sample(done, started, self.clock.nanos(), durable);
+        }
+    }
+}
+
+/// What the conductor and the workers share.
+struct Stage<'a> {
+    subjects: &'a [&'a dyn Subject],
+    plan: &'a Plan,
+    clock: Clock,
+    phase: Phase,
+    barrier: Barrier,
+    tallies: Mutex<Vec<Tally>>,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Stage<'_> {
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().expect("nothing panics while it holds this").get_or_insert(failure);
+    }
+
+    fn failed(&self) -> bool {
+        self.failure.lock().expect("nothing panics while it holds this").is_some()
+    }
+
+    /// A worker thread's whole life: its share of every slice of every round.
+    fn worker(&self, worker: usize) {
+        if self.plan.pin
+            && let Err(failure) = machine::pin_to_core(worker)
+        {
+            self.fail(failure);
+        }
+        for round in 0..self.plan.rounds {
+            for subject in self.subjects {
+                self.barrier.wait();
+                let workers = subject.threads(self.plan.threads);
+                if worker < workers && !self.failed() {
+                    self.slice(*subject, worker, workers, round);
+                }
+                self.barrier.wait();
+            }
+        }
+    }
+
+    fn slice(&self, subject: &dyn Subject, worker: usize, workers: usize, round: usize) {
+        let seed = self.plan.seed ^ ((worker as u64 + 1) << 32) ^ ((round as u64 + 1) << 48);
+        let mut slice = Slice {
+            worker,
+            workers,
+            batch: self.plan.batch,
+            random: Random::seeded(seed),
+            durable_source: subject.durable_epoch().is_some(),
+            phase: &self.phase,
+            clock: &self.clock,
+            tally: Tally::new(),
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| subject.work(&mut slice)));
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.fail(failure),
+            Err(panic) => self.fail(Failure::Panic(panic_message(panic.as_ref()))),
+        }
+        self.tallies.lock().expect("nothing panics while it holds this").push(slice.tally);
+    }
+
+    /// One slice from the conductor's side: lead-in, window, and the sum of what the workers counted.
+    fn conduct(&self, subject: &dyn Subject) -> Round {
+        self.phase.set(Phase::LEAD_IN);
+        self.barrier.wait();
+        let lead_in = (self.plan.seconds / 4.0).min(0.5);
+        self.sleep(lead_in);
+        let (opened, durable_opened) = self.edge(subject);
+        self.phase.set(Phase::WINDOW);
+        self.sleep(self.plan.seconds);
+        let (closed, durable_closed) = self.edge(subject);
+        self.phase.set(Phase::OVER);
+        self.barrier.wait();
+        let mut round = Round {
+            seconds: closed.saturating_sub(opened).max(1) as f64 / 1e9,
+            transactions: 0,
+            attempts: 0,
+            conflicts: 0,
+            latencies: new_histogram(),
+        };
+        for tally in self.tallies.lock().expect("nothing panics while it holds this").drain(..) {
+            round.transactions += match (durable_opened, durable_closed) {
+                (Some(after), Some(up_to)) => tally.committed_between(after, up_to),
+                _ => tally.committed(),
+            };
+            round.attempts += tally.committed() + tally.conflicts();
+            round.conflicts += tally.conflicts();
+            round.latencies.add(tally.latencies()).expect("histograms of the same bounds");
+        }
+        round
+    }
+
+    /// An end of the window: the time and, where transactions count when durable, the durable epoch, at its next
+    /// step or after a tenth of the window if it does not move.
+    fn edge(&self, subject: &dyn Subject) -> (u64, Option<u64>) {
+        let Some(before) = subject.durable_epoch() else {
+            return (self.clock.nanos(), None);
+        };
+        let give_up = self.clock.nanos() + (self.plan.seconds * 1e8) as u64;
+        loop {
+            let durable = subject.durable_epoch();
+            let now = self.clock.nanos();
+            if durable != Some(before) || now >= give_up || self.failed() {
+                return (now, durable);
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Sleeps in pieces, so that a failed worker ends the run soon.
+    fn sleep(&self, seconds: f64) {
+        let until = self.clock.nanos() + (seconds * 1e9) as u64;
+        loop {
+            let left = until.saturating_sub(self.clock.nanos());
+            if left == 0 || self.failed() {
+                return;
+            }
+            thread::sleep(Duration::from_nanos(left.min(100_000_000)));
+        }
+    }
+}
+
+/// The text of a panic, where it has one.
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Runs every subject in every round; the answer has one list of rounds per subject. `progress` hears of each slice.
+pub(crate) fn run(
+    subjects: &[&dyn Subject],
+    plan: &Plan,
+    mut progress: impl FnMut(usize, &dyn Subject, &Round),
+) -> Result<Vec<Vec<Round>>> {
+    let stage = Stage {
+        subjects,
+        plan,
+        clock: Clock::machine(),
+        phase: Phase(AtomicU32::new(Phase::LEAD_IN)),
+        barrier: Barrier::new(plan.threads + 1),
+        tallies: Mutex::new(Vec::new()),
+        failure: Mutex::new(None),
+    };
+    let mut rounds: Vec<Vec<Round>> = subjects.iter().map(|_| Vec::new()).collect();
+    thread::scope(|scope| {
+        for worker in 0..plan.threads {
+            let stage = &stage;
+            scope.spawn(move || stage.worker(worker));
+        }
+        for number in 0..plan.rounds {
+            for (subject, done) in subjects.iter().zip(&mut rounds) {
+                let round = stage.conduct(*subject);
+                if !stage.failed() {
+                    progress(number, *subject, &round);
+                }
+                done.push(round);
+                subject.settle();
+            }
+        }
+    });
+    match stage.failure.into_inner().expect("nothing panics while it holds this") {
+        Some(failure) => Err(failure),
+        None => Ok(rounds),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The driver on toy systems whose rates and epochs are known.
+//!
+//! Neighbours: [`super`].
+
+use std::thread;
+use std::time::Duration;
+
+use ensile_base::sync::{AtomicU64, Ordering};
+
+use super::{Plan, Slice, Subject, run};
+use crate::failure::{Failure, Result};
+use crate::tally::Step;
+
+fn plan(threads: usize, rounds: usize) -> Plan {
+    Plan { threads, batch: 1, seconds: 0.05, rounds, seed: 1, pin: false }
+}
+
+/// Commits once in a hundred microseconds at most; a new durable epoch every ten transactions.
+struct Toy {
+    done: AtomicU64,
+    durable: bool,
+}
+
+impl Subject for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn durable_epoch(&self) -> Option<u64> {
+        // Relaxed: a counter that orders nothing.
+        self.durable.then(|| self.done.load(Ordering::Relaxed) / 10)
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        slice.repeat(
+            || self.durable_epoch().unwrap_or(0),
+            |_| {
+                thread::sleep(Duration::from_micros(100));
+                // Relaxed: as above.
+                let number = self.done.fetch_add(1, Ordering::Relaxed);
+                Ok(Step { committed: 1, conflicts: 1, epoch: if self.durable { number / 10 + 1 } else { 0 } })
+            },
+        )
+    }
+}
+
+#[test]
+fn systems_take_turns_and_every_round_is_measured() {
+    let (plain, durable) =
+        (Toy { done: AtomicU64::new(0), durable: false }, Toy { done: AtomicU64::new(0), durable: true });
+    let mut turns = Vec::new();
+    let rounds = run(&[&plain, &durable], &plan(2, 2), |round, subject, _| {
+        turns.push((round, subject.durable_epoch().is_some()));
+    })
+    .expect("toys do not fail");
+    assert_eq!(turns, [(0, false), (0, true), (1, false), (1, true)]);
+    for round in rounds.iter().flatten() {
+        assert!(round.seconds >= 0.05, "{round:?}");
+        assert!(round.transactions > 0 && round.rate() <= 20_000.0, "{round:?}");
+        assert!((round.abort_rate() - 0.5).abs() < 1e-9);
+        assert!(round.latencies.len() > 0 && round.latencies.min() >= 99_000);
+    }
+}
+
+/// Fails at once in one of its workers, by error or by panic.
+struct Broken {
+    panics: bool,
+}
+
+impl Subject for Broken {
+    fn name(&self) -> &'static str {
+        "broken"
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        let worker = slice.worker;
+        slice.repeat(
+            || 0,
+            |_| {
+                assert!(worker == 0 || !self.panics, "planted");
+                if worker == 0 { Ok(Step::default()) } else { Err(Failure::Usage("planted".to_owned())) }
+            },
+        )
+    }
+}
+
+#[test]
+fn a_failing_worker_ends_the_run_and_nobody_waits_for_ever() {
+    let failure = run(&[&Broken { panics: false }], &plan(2, 3), |_, _, _| {}).expect_err("it fails");
+    assert!(matches!(failure, Failure::Usage(_)), "{failure}");
+    let failure = run(&[&Broken { panics: true }], &plan(2, 3), |_, _, _| {}).expect_err("it panics");
+    assert!(failure.to_string().contains("planted"), "{failure}");
+}

@@ -1,0 +1,110 @@
+//! The machine under the figures: what it is, how much memory this process holds, and pinning threads to its cores.
+//!
+//! Everything is read from `/proc` and `/sys`; what cannot be read is reported as unknown, never guessed.
+//!
+//! Neighbours: [`crate::report`] prints it; systems ask for the growth of resident memory over their load.
+
+use std::fs;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// What the figures were measured on.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) cpu: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) kernel: String,
+    pub(crate) huge_pages: String,
+    pub(crate) load_average: String,
+    pub(crate) ensile_version: &'static str,
+}
+
+impl Machine {
+    /// Looks at the machine that this process runs on.
+    pub(crate) fn look() -> Self {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let memory_kib: u64 = field_after(&meminfo, "MemTotal")
+            .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0);
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Self {
+            cpu: field_after(&cpuinfo, "model name").map_or_else(unknown, str::to_owned),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_kib * 1024,
+            kernel: line_of("/proc/sys/kernel/osrelease"),
+            huge_pages: selected(&line_of("/sys/kernel/mm/transparent_hugepage/enabled")),
+            load_average: line_of("/proc/loadavg"),
+            ensile_version: env!("CARGO_PKG_VERSION"),
+        }
+    }
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
+}
+
+/// The text behind `name :` in a file of such lines.
+fn field_after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim())
+    })
+}
+
+/// The first line of a file.
+fn line_of(path: &str) -> String {
+    fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.lines().next().map(str::to_owned))
+        .unwrap_or_else(unknown)
+}
+
+/// The bracketed word of a line such as `always [madvise] never`.
+fn selected(line: &str) -> String {
+    line.split_whitespace()
+        .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+        .map_or_else(|| line.to_owned(), str::to_owned)
+}
+
+/// Bytes of memory resident in this process (the second field of `/proc/self/statm`, in pages).
+pub(crate) fn resident_bytes() -> u64 {
+    let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// Keeps the calling thread on one of the cores that this process may use; `index` counts around them.
+pub(crate) fn pin_to_core(index: usize) -> Result<()> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let asked = |source: rustix::io::Errno| Failure::Io {
+        what: "pinning a worker to a core".to_owned(),
+        source: source.into(),
+    };
+    let allowed = sched_getaffinity(None).map_err(asked)?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    let mut one = CpuSet::new();
+    one.set(cores[index % cores.len()]);
+    sched_setaffinity(None, &one).map_err(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Machine, field_after, resident_bytes, selected};
+
+    #[test]
+    fn fields_and_choices_are_found_in_their_lines() {
+        assert_eq!(field_after("a : 1\nmodel name\t: Fast 3000\n", "model name"), Some("Fast 3000"));
+        assert_eq!(field_after("a : 1\n", "b"), None);
+        assert_eq!(selected("always [madvise] never"), "madvise");
+    }
+
+    #[test]
+    fn this_machine_has_cores_and_this_process_has_memory() {
+        let machine = Machine::look();
+        assert!(machine.cores > 0 && machine.memory_bytes > 0);
+        assert!(resident_bytes() > 100_000);
+    }
+}

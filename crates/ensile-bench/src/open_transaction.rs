@@ -1,0 +1,151 @@
+//! `ensile bench open-transaction`: does one transaction that stays open disturb the others?
+//!
+//! All-RMW load runs in turns without and with a transaction that has read a row and then sits there, as an
+//! interactive client would. Compared are throughput, memory and how regularly epochs advance; at the end the
+//! transaction is asked for one more read and its commit, which either work or say that it must be run again.
+//!
+//! Neighbours: [`crate::system::engine`] under the all-RMW mix; [`crate::watch`] samples memory and epochs.
+
+use ensile::{Error, Readable};
+use serde::Serialize;
+
+use crate::arguments::OpenTransactionArguments;
+use crate::driver::{self, Plan, Round};
+use crate::failure::{Failure, Result};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::report::{grouped, median};
+use crate::system::SystemKind;
+use crate::system::engine::Engine;
+use crate::watch::{self, Seen};
+use crate::workload::ycsb::load::LoadPlan;
+use crate::workload::ycsb::mix::{Requests, Workload};
+
+/// Throughput with an open transaction against without that is asked for.
+const RATIO_MIN: f64 = 0.98;
+/// An epoch is on time if it is not later than this many of its intervals.
+const LATE_INTERVALS: u64 = 5;
+
+#[derive(Debug, Serialize)]
+struct Document {
+    machine: Machine,
+    seconds_open: f64,
+    txn_per_s_without: f64,
+    txn_per_s_with: f64,
+    ratio: f64,
+    pinned_garbage_bytes_max: u64,
+    resident_bytes_max_without: u64,
+    resident_bytes_max_with: u64,
+    epochs_per_s: f64,
+    epoch_gap_ms_max: f64,
+    epochs_on_time: bool,
+    /// How the open transactions ended.
+    ended: Vec<String>,
+}
+
+/// Measures, prints, and answers whether the others went on undisturbed.
+pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
+    let mut progress = Progress::new(arguments.run.rounds);
+    progress.say("loading");
+    let records = arguments.records;
+    let engine = Engine::<100>::load(
+        SystemKind::Memsilo,
+        &arguments.run.options(),
+        Requests::new(Workload::Rmw, records, None),
+        &LoadPlan::in_order(records, arguments.run.threads),
+    )?;
+    let mut sides = Sides::default();
+    let mut ended = Vec::new();
+    // Each round: half of the time without, all of it with, half without: slow drift of the machine cancels.
+    let half = Plan { seconds: arguments.run.seconds / 2.0, rounds: 1, ..arguments.run.plan() };
+    let whole = Plan { rounds: 1, ..arguments.run.plan() };
+    for round in 0..arguments.run.rounds {
+        progress.say(&format!("round {} of {}: without", round + 1, arguments.run.rounds));
+        let (first, seen) = slice(&engine, &half)?;
+        sides.without_seen.push(seen);
+        progress.say(&format!("round {} of {}: one transaction open", round + 1, arguments.run.rounds));
+        let mut open = engine.database().begin();
+        open.get(engine.table(), &0)?;
+        let (with, seen) = slice(&engine, &whole)?;
+        sides.with_seen.push(seen);
+        ended.push(match open.get(engine.table(), &(records - 1)).and_then(|_| open.commit()) {
+            Ok(_) => "committed".to_owned(),
+            Err(error @ (Error::Conflict | Error::Expired)) => format!("retryable: {error}"),
+            Err(error) => return Err(Failure::Database(error)),
+        });
+        progress.say(&format!("round {} of {}: without again", round + 1, arguments.run.rounds));
+        let (second, seen) = slice(&engine, &half)?;
+        sides.without_seen.push(seen);
+        sides.without.push(f64::midpoint(first.rate(), second.rate()));
+        sides.with.push(with.rate());
+    }
+    progress.clear();
+    let document = sides.document(arguments, ended);
+    print(&document, arguments.run.json);
+    Ok(document.ratio >= RATIO_MIN && document.epochs_on_time)
+}
+
+fn slice(engine: &Engine<100>, plan: &Plan) -> Result<(Round, Seen)> {
+    let (rounds, seen) = watch::during(engine.database(), || driver::run(&[engine], plan, |_, _, _| {}));
+    Ok((rounds?.swap_remove(0).swap_remove(0), seen))
+}
+
+/// What was measured, round by round.
+#[derive(Debug, Default)]
+struct Sides {
+    without: Vec<f64>,
+    with: Vec<f64>,
+    without_seen: Vec<Seen>,
+    with_seen: Vec<Seen>,
+}
+
+impl Sides {
+    fn document(self, arguments: &OpenTransactionArguments, ended: Vec<String>) -> Document {
+        let most = |seen: &[Seen], what: fn(&Seen) -> u64| seen.iter().map(what).max().unwrap_or(0);
+        let ratios = self.with.iter().zip(&self.without).map(|(with, without)| with / without).collect();
+        let gap_nanos = most(&self.with_seen, |seen| seen.epoch_gap_nanos_max);
+        Document {
+            machine: Machine::look(),
+            seconds_open: arguments.run.seconds,
+            txn_per_s_without: median(self.without),
+            txn_per_s_with: median(self.with),
+            ratio: median(ratios),
+            pinned_garbage_bytes_max: most(&self.with_seen, |seen| seen.pinned_bytes_max),
+            resident_bytes_max_without: most(&self.without_seen, |seen| seen.resident_bytes_max),
+            resident_bytes_max_with: most(&self.with_seen, |seen| seen.resident_bytes_max),
+            epochs_per_s: median(self.with_seen.iter().map(Seen::epochs_per_s).collect()),
+            epoch_gap_ms_max: gap_nanos as f64 / 1e6,
+            epochs_on_time: gap_nanos <= LATE_INTERVALS * arguments.run.epoch_ms * 1_000_000,
+            ended,
+        }
+    }
+}
+
+fn print(document: &Document, json: bool) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(document).expect("plain numbers serialize"));
+        return;
+    }
+    println!("one transaction left open for {} s under all-RMW load", document.seconds_open);
+    println!(
+        "throughput: {} txn/s with, {} without; ratio {:.3} (0.98 asked for)",
+        grouped(document.txn_per_s_with),
+        grouped(document.txn_per_s_without),
+        document.ratio,
+    );
+    println!(
+        "garbage that it held back: {:.1} MB at most; resident memory {:.1} MB with, {:.1} MB without",
+        document.pinned_garbage_bytes_max as f64 / 1e6,
+        document.resident_bytes_max_with as f64 / 1e6,
+        document.resident_bytes_max_without as f64 / 1e6,
+    );
+    println!(
+        "epochs: {}, {:.1} per second, at most {:.1} ms apart",
+        if document.epochs_on_time { "on time" } else { "LATE" },
+        document.epochs_per_s,
+        document.epoch_gap_ms_max,
+    );
+    for (round, ended) in document.ended.iter().enumerate() {
+        println!("round {}: the transaction ended: {ended}", round + 1);
+    }
+}

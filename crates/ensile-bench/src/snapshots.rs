@@ -1,0 +1,113 @@
+//! `ensile bench snapshots`: what keeping old versions for snapshots costs in memory when every transaction is a
+//! read-modify-write (Silo §5.6).
+//!
+//! A version has to be kept while a snapshot may read it: for two intervals at most, one until its boundary is
+//! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records that two
+//! intervals update, and a tenth for what is on its way to be freed.
+//!
+//! Neighbours: [`crate::system::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
+
+use serde::Serialize;
+
+use crate::arguments::SnapshotsArguments;
+use crate::driver::{self, Plan};
+use crate::failure::Result;
+use crate::machine::{Machine, resident_bytes};
+use crate::progress::Progress;
+use crate::report::grouped;
+use crate::system::SystemKind;
+use crate::system::engine::Engine;
+use crate::watch;
+use crate::workload::ycsb::load::LoadPlan;
+use crate::workload::ycsb::mix::{Requests, Workload};
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 100;
+/// Bytes of a record's header, at most.
+const HEADER_BYTES: u64 = 24;
+/// Allowed above the bytes of the distinct records.
+const ALLOWANCE: f64 = 1.1;
+
+#[derive(Debug, Serialize)]
+struct Document {
+    machine: Machine,
+    records: u64,
+    loaded_bytes: u64,
+    updates_per_s: f64,
+    /// Expected distinct records that uniform draws update in two snapshot intervals.
+    distinct_records: f64,
+    extra_resident_bytes: u64,
+    version_bytes_max: u64,
+    limit_bytes: f64,
+    within_limit: bool,
+}
+
+/// Measures, prints, and answers whether the memory is within its limit.
+pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
+    let mut progress = Progress::new(arguments.run.rounds);
+    let records = arguments.records;
+    progress.say("loading");
+    let before = resident_bytes();
+    let engine = Engine::<VALUE_BYTES>::load(
+        SystemKind::Memsilo,
+        &arguments.run.options(),
+        Requests::new(Workload::Rmw, records, None),
+        &LoadPlan::in_order(records, arguments.run.threads),
+    )?;
+    let loaded = resident_bytes();
+    let plan: Plan = arguments.run.plan();
+    let (rounds, seen) = watch::during(engine.database(), || {
+        driver::run(&[&engine], &plan, |round, subject, done| {
+            progress.round(round, subject.name(), done.rate())
+        })
+    });
+    progress.clear();
+    let rounds = rounds?;
+    let updates_per_s = rounds[0].iter().map(driver::Round::rate).fold(0.0, f64::max);
+    let updates = updates_per_s * 2.0 * arguments.run.snapshot_ms as f64 / 1e3;
+    let distinct_records = records as f64 * (1.0 - (-updates / records as f64).exp());
+    let limit_bytes = ALLOWANCE * distinct_records * (VALUE_BYTES as u64 + HEADER_BYTES) as f64;
+    let extra_resident_bytes = seen.resident_bytes_max.saturating_sub(loaded);
+    let document = Document {
+        machine: Machine::look(),
+        records,
+        loaded_bytes: loaded.saturating_sub(before),
+        updates_per_s,
+        distinct_records,
+        extra_resident_bytes,
+        version_bytes_max: seen.version_bytes_max,
+        limit_bytes,
+        within_limit: extra_resident_bytes as f64 <= limit_bytes,
+    };
+    print(&document, arguments.run.json);
+    Ok(document.within_limit)
+}
+
+fn print(document: &Document, json: bool) {
+    if json {
+        println!("{}", serde_json::to_string_pretty(document).expect("plain numbers serialize"));
+        return;
+    }
+    let mb = |bytes: f64| bytes / 1e6;
+    println!(
+        "all read-modify-write, {} records in {:.1} MB, {} updates/s",
+        grouped(document.records as f64),
+        mb(document.loaded_bytes as f64),
+        grouped(document.updates_per_s),
+    );
+    println!(
+        "distinct records updated in two snapshot intervals: {} (expected of uniform draws)",
+        grouped(document.distinct_records)
+    );
+    println!(
+        "extra resident memory: {:.1} MB at most ({:.1} % of the data), of it versions {:.1} MB",
+        mb(document.extra_resident_bytes as f64),
+        document.extra_resident_bytes as f64 / document.loaded_bytes as f64 * 100.0,
+        mb(document.version_bytes_max as f64),
+    );
+    println!(
+        "limit 1.1 x their bytes = {:.1} MB: {}",
+        mb(document.limit_bytes),
+        if document.within_limit { "held" } else { "NOT HELD" },
+    );
+}

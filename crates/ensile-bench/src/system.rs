@@ -1,0 +1,101 @@
+//! The systems that are compared, and how a database is opened for one of them.
+//!
+//! `memsilo` is the database without a log, `silo` the same with its log in a folder, `key-value` its index and records
+//! without transactions, `btreemap` std's `BTreeMap` on one thread: a yardstick that everybody has.
+//!
+//! Neighbours: workloads open systems here; [`engine`], [`key_value`] and [`btreemap`] run YCSB on them.
+
+pub(crate) mod btreemap;
+pub(crate) mod engine;
+pub(crate) mod key_value;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use ensile::{Database, Durability};
+
+use crate::failure::{Failure, Result};
+
+/// A system by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SystemKind {
+    /// The database in memory, without a log.
+    Memsilo,
+    /// The database with its log; a transaction counts when it is durable.
+    Silo,
+    /// Its index and records: atomic gets and puts of single keys, no transactions (YCSB only).
+    KeyValue,
+    /// std's BTreeMap on one thread, values changed in place (YCSB only).
+    Btreemap,
+}
+
+impl SystemKind {
+    /// As it is written on the command line, in tables and in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Memsilo => "memsilo",
+            Self::Silo => "silo",
+            Self::KeyValue => "key-value",
+            Self::Btreemap => "btreemap",
+        }
+    }
+
+    /// Whether it runs transactions.
+    pub(crate) fn is_transactional(self) -> bool {
+        matches!(self, Self::Memsilo | Self::Silo)
+    }
+}
+
+/// How databases are opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Folder that benchmarks make their own folders in.
+    pub(crate) data: PathBuf,
+    pub(crate) epoch_interval: Duration,
+    pub(crate) snapshot_interval: Duration,
+    pub(crate) loggers: usize,
+    pub(crate) prefault_bytes: usize,
+}
+
+impl Options {
+    /// Opens the database of a system: a fresh one, in a folder called `folder` where it has a log.
+    pub(crate) fn open_fresh(&self, kind: SystemKind, folder: &str) -> Result<Database> {
+        if kind == SystemKind::Silo {
+            let path = self.fresh_folder(folder)?;
+            return self.open_at(&path, Durability::Relaxed);
+        }
+        let db = Database::builder_in_memory()
+            .epoch_interval(self.epoch_interval)
+            .snapshot_interval(self.snapshot_interval)
+            .prefault_bytes(self.prefault_bytes)
+            .open()?;
+        Ok(db)
+    }
+
+    /// Opens the database in a folder, whatever is in it.
+    pub(crate) fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
+        let db = Database::builder(path)
+            .durability(durability)
+            .loggers(self.loggers)
+            .epoch_interval(self.epoch_interval)
+            .snapshot_interval(self.snapshot_interval)
+            .prefault_bytes(self.prefault_bytes)
+            .open()?;
+        Ok(db)
+    }
+
+    /// A folder of that name in the data folder, emptied of what an earlier benchmark left there.
+    pub(crate) fn fresh_folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.data.join(name);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::io(format!("emptying {}", path.display()))(error));
+            }
+            _ => {}
+        }
+        fs::create_dir_all(&path).map_err(Failure::io(format!("making the folder {}", path.display())))?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,173 @@
+//! What one worker counts in one slice of one round: transactions, conflicts, and sampled latencies.
+//!
+//! Counting must cost every system the same and next to nothing: two additions and a compare per step. The clock is
+//! read for one step in [`SAMPLE_EVERY`] transactions only.
+//!
+//! Invariants:
+//! - *Durable counting*: for a system with a log a transaction belongs to the epoch of its receipt. The driver notes
+//!   the durable epoch at both ends of the timed window and asks for the transactions in between
+//!   ([`Tally::committed_between`]), so a transaction counts when, and only when, it became durable within the window.
+//! - A sampled latency is complete when the result could be released: at commit, or at durability.
+//!
+//! Neighbours: filled by [`crate::driver::Slice`]; summed by the driver into [`crate::report`]'s rounds.
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+
+/// One transaction in this many has its latency measured.
+pub(crate) const SAMPLE_EVERY: u32 = 64;
+/// The longest latency that the histogram tells apart: ten minutes, in nanoseconds.
+const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
+
+/// What one step of a workload did: one transaction, or one batch of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Step {
+    /// Transactions that ended as the workload wants them to (TPC-C's rolled back new-orders included).
+    pub(crate) committed: u32,
+    /// Attempts that ended in a conflict and were run again.
+    pub(crate) conflicts: u32,
+    /// The largest epoch of the receipts; 0 when nothing has to become durable.
+    pub(crate) epoch: u64,
+}
+
+/// An empty histogram of nanoseconds.
+pub(crate) fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NANOS_MAX, 3).expect("constant bounds in order, three digits")
+}
+
+/// A started, not yet durable sample.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    epoch: u64,
+    started: u64,
+}
+
+/// The counters of one worker in one slice.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    committed: u64,
+    conflicts: u64,
+    latencies: Histogram<u64>,
+    /// Transactions per epoch, in the order in which the epochs were seen; empty without a log.
+    per_epoch: Vec<(u64, u64)>,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        Self {
+            committed: 0,
+            conflicts: 0,
+            latencies: new_histogram(),
+            per_epoch: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Adds one step.
+    #[inline]
+    pub(crate) fn note(&mut self, step: Step) {
+        self.committed += u64::from(step.committed);
+        self.conflicts += u64::from(step.conflicts);
+        if step.epoch != 0 {
+            self.note_epoch(step);
+        }
+    }
+
+    #[inline]
+    fn note_epoch(&mut self, step: Step) {
+        match self.per_epoch.last_mut() {
+            Some((epoch, count)) if *epoch == step.epoch => *count += u64::from(step.committed),
+            _ => self.per_epoch.push((step.epoch, u64::from(step.committed))),
+        }
+    }
+
+    /// Forgets what the lead-in counted; epochs stay, as the window is cut out of them by number.
+    pub(crate) fn open_window(&mut self) {
+        self.committed = 0;
+        self.conflicts = 0;
+        self.latencies.reset();
+        self.waiting.clear();
+    }
+
+    /// Adds the latency of a sampled step that took from `started` to `now`; `durable` is the durable epoch now, for
+    /// a system whose results wait for it.
+    pub(crate) fn sample(&mut self, step: Step, started: u64, now: u64, durable: Option<u64>) {
+        match durable {
+            Some(durable) if step.epoch > 0 => {
+                self.waiting.push_back(Waiting { epoch: step.epoch, started });
+                self.release(durable, now);
+            }
+            _ => self.latencies.saturating_record(now.saturating_sub(started)),
+        }
+    }
+
+    /// Completes the samples that have become durable by `now`.
+    fn release(&mut self, durable: u64, now: u64) {
+        while let Some(first) = self.waiting.front().filter(|first| first.epoch <= durable) {
+            self.latencies.saturating_record(now.saturating_sub(first.started));
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Transactions that committed in the window.
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// Transactions of the epochs above `after` and up to `up_to`.
+    pub(crate) fn committed_between(&self, after: u64, up_to: u64) -> u64 {
+        self.per_epoch
+            .iter()
+            .filter(|(epoch, _)| *epoch > after && *epoch <= up_to)
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// Attempts that were run again, in the window.
+    pub(crate) fn conflicts(&self) -> u64 {
+        self.conflicts
+    }
+
+    /// Sampled latencies in nanoseconds.
+    pub(crate) fn latencies(&self) -> &Histogram<u64> {
+        &self.latencies
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, Tally};
+
+    #[test]
+    fn epochs_cut_the_window_out_of_everything_that_ran() {
+        let mut tally = Tally::new();
+        for (epoch, committed) in [(1, 10), (1, 5), (2, 7), (3, 1), (4, 100)] {
+            tally.note(Step { committed, conflicts: 1, epoch });
+        }
+        assert_eq!(tally.committed_between(1, 3), 8);
+        assert_eq!(tally.committed_between(0, 4), tally.committed());
+        tally.open_window();
+        assert_eq!((tally.committed(), tally.conflicts()), (0, 0));
+        assert_eq!(tally.committed_between(0, 1), 15);
+    }
+
+    #[test]
+    fn a_sample_waits_for_its_epoch_to_be_durable() {
+        let mut tally = Tally::new();
+        let step = Step { committed: 1, conflicts: 0, epoch: 5 };
+        tally.sample(step, 100, 200, Some(4));
+        assert_eq!(tally.latencies().len(), 0);
+        tally.sample(Step { epoch: 6, ..step }, 300, 1_100, Some(5));
+        assert_eq!(tally.latencies().len(), 1);
+        assert_eq!(tally.latencies().max(), 1_000);
+    }
+
+    #[test]
+    fn without_a_log_a_sample_ends_at_commit() {
+        let mut tally = Tally::new();
+        tally.sample(Step { committed: 1, conflicts: 0, epoch: 0 }, 100, 350, None);
+        assert_eq!(tally.latencies().max(), 250);
+    }
+}

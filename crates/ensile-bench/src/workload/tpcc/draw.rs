@@ -1,0 +1,155 @@
+//! TPC-C's random draws: NURand (clause 2.1.6), last names (4.3.2.3), strings (4.3.2.2).
+//!
+//! Invariants:
+//! - The constants C of NURand are the same for a whole run; that of last names differs between load and run by a
+//!   distance that the specification allows (2.1.6.1).
+//! - Nothing here allocates.
+//!
+//! Neighbours: [`super::load`] and [`super::terminal`].
+
+use ensile_base::random::Random;
+
+/// The syllables of last names.
+const SYLLABLES: [&[u8]; 10] =
+    [b"BAR", b"OUGHT", b"ABLE", b"PRI", b"PRES", b"ESE", b"ANTI", b"CALLY", b"ATION", b"EING"];
+/// Last names that there are.
+pub(crate) const LAST_NAMES: u32 = 1_000;
+
+/// The constants of NURand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants {
+    pub(crate) last_name_load: u64,
+    pub(crate) last_name_run: u64,
+    pub(crate) customer: u64,
+    pub(crate) item: u64,
+}
+
+impl Constants {
+    /// Constants that depend on the seed only.
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let mut random = Random::seeded(seed ^ 0x7bcc);
+        let last_name_load = random.below(256 - 119);
+        let distance = loop {
+            let distance = random.between(65, 119);
+            if distance != 96 && distance != 112 {
+                break distance;
+            }
+        };
+        Self {
+            last_name_load,
+            last_name_run: last_name_load + distance,
+            customer: random.below(1024),
+            item: random.below(8192),
+        }
+    }
+}
+
+/// NURand(a, low, high) with the constant `c`.
+#[inline]
+pub(crate) fn nurand(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
+    (((random.below(a + 1) | random.between(low, high)) + c) % (high - low + 1)) + low
+}
+
+/// The last name of a number below [`LAST_NAMES`].
+#[inline]
+pub(crate) fn last_name(number: u32) -> [u8; 16] {
+    debug_assert!(number < LAST_NAMES);
+    let mut name = [0; 16];
+    let mut length = 0;
+    for digit in [number / 100, number / 10 % 10, number % 10] {
+        let syllable = SYLLABLES[digit as usize];
+        name[length..length + syllable.len()].copy_from_slice(syllable);
+        length += syllable.len();
+    }
+    name
+}
+
+/// Fills the front of a field with letters and digits, `low` to `N` of them; the rest is zeros.
+pub(crate) fn letters<const N: usize>(random: &mut Random, low: usize) -> [u8; N] {
+    const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut field = [0; N];
+    let length = random.between(low as u64, N as u64) as usize;
+    for chunk in field[..length].chunks_mut(8) {
+        for (byte, dice) in chunk.iter_mut().zip(random.next_u64().to_le_bytes()) {
+            *byte = ALPHABET[(usize::from(dice) * ALPHABET.len()) >> 8];
+        }
+    }
+    field
+}
+
+/// A field of digits.
+pub(crate) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
+    std::array::from_fn(|_| b'0' + random.below(10) as u8)
+}
+
+/// A field of letters and digits in which one row of ten says `ORIGINAL` (4.3.3.1, ITEM and STOCK).
+pub(crate) fn data(random: &mut Random) -> [u8; 50] {
+    let mut field = letters::<50>(random, 26);
+    if random.percent(10) {
+        let length = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
+        let at = random.below((length - ORIGINAL.len() + 1) as u64) as usize;
+        field[at..at + ORIGINAL.len()].copy_from_slice(ORIGINAL);
+    }
+    field
+}
+
+/// The word that makes an item a brand.
+const ORIGINAL: &[u8; 8] = b"ORIGINAL";
+
+/// Whether a data field says `ORIGINAL`.
+#[inline]
+pub(crate) fn is_original(data: &[u8; 50]) -> bool {
+    data.windows(8).any(|window| window == ORIGINAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile_base::random::Random;
+
+    use super::{Constants, data, digits, is_original, last_name, letters, nurand};
+
+    #[test]
+    fn last_names_are_those_of_the_specification() {
+        assert_eq!(&last_name(371), b"PRICALLYOUGHT\0\0\0");
+        assert_eq!(&last_name(40), b"BARPRESBAR\0\0\0\0\0\0");
+        assert_eq!(&last_name(777), b"CALLYCALLYCALLY\0");
+    }
+
+    #[test]
+    fn the_constants_for_last_names_keep_their_distance() {
+        for seed in 0..1_000 {
+            let constants = Constants::seeded(seed);
+            let distance = constants.last_name_run - constants.last_name_load;
+            assert!((65..=119).contains(&distance) && distance != 96 && distance != 112);
+            assert!(constants.last_name_run <= 255 && constants.customer <= 1023 && constants.item <= 8191);
+        }
+    }
+
+    #[test]
+    fn nurand_covers_its_range_and_is_not_uniform() {
+        let mut random = Random::seeded(3);
+        let mut seen = vec![0u32; 3_001];
+        for _ in 0..300_000 {
+            seen[nurand(&mut random, 1023, 123, 1, 3_000) as usize] += 1;
+        }
+        assert_eq!(seen[0], 0);
+        // A uniform draw would put 100 on each; the law's popular customers get several times that.
+        let popular = seen.iter().filter(|&&count| count > 200).count();
+        let rare = seen[1..].iter().filter(|&&count| count < 50).count();
+        assert!(popular > 100 && rare > 500, "{popular} popular, {rare} rare");
+        assert!(seen[1..].iter().filter(|&&count| count > 0).count() > 2_500);
+    }
+
+    #[test]
+    fn strings_have_their_lengths_and_a_tenth_of_the_data_is_original() {
+        let mut random = Random::seeded(4);
+        for _ in 0..100 {
+            let field = letters::<24>(&mut random, 14);
+            let length = field.iter().position(|&byte| byte == 0).unwrap_or(24);
+            assert!(length >= 14 && field[..length].iter().all(u8::is_ascii_alphanumeric));
+            assert!(digits::<16>(&mut random).iter().all(u8::is_ascii_digit));
+        }
+        let original = (0..10_000).filter(|_| is_original(&data(&mut random))).count();
+        assert!((900..1_100).contains(&original), "{original}");
+    }
+}

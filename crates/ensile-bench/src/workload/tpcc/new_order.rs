@@ -1,0 +1,171 @@
+//! The new-order transaction (clause 2.4): order five to fifteen items; one in a hundred is entered wrongly and rolls
+//! back at its last line.
+//!
+//! Neighbours: drawn and run by [`super::terminal`]; [`crate::crash`] keeps what was acknowledged.
+
+use ensile::{Error, Readable, Transaction};
+use ensile_base::random::Random;
+
+use super::draw::{is_original, nurand};
+use super::keys::DISTRICTS;
+use super::schema::{NewOrder, Order, OrderLine};
+use super::tables::{Tables, missing};
+use super::terminal::Terminal;
+
+/// The most lines of an order.
+pub(crate) const LINES_MAX: usize = 15;
+
+/// One line as it is entered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) item: u32,
+    pub(crate) supply_warehouse: u16,
+    pub(crate) quantity: u8,
+}
+
+/// What is entered at the terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input {
+    pub(crate) warehouse: u16,
+    pub(crate) district: u8,
+    pub(crate) customer: u32,
+    pub(crate) date: u64,
+    pub(crate) line_count: u8,
+    pub(crate) all_local: bool,
+    pub(crate) lines: [Line; LINES_MAX],
+}
+
+/// What the terminal shows of a placed order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) order: u32,
+    /// The sum of the lines' amounts, in cents.
+    pub(crate) amount: i64,
+    /// What the customer pays: discount and taxes applied, in cents.
+    pub(crate) total: f64,
+    /// Lines whose item and stock are both of the original brand.
+    pub(crate) brand_lines: u8,
+}
+
+impl Input {
+    /// The lines that are entered.
+    #[inline]
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines[..usize::from(self.line_count)]
+    }
+
+    /// Draws an order (2.4.1).
+    #[inline]
+    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random, date: u64) -> Self {
+        let scale = terminal.tables.scale;
+        let warehouse = terminal.home(random);
+        let mut input = Self {
+            warehouse,
+            district: random.between(1, u64::from(DISTRICTS)) as u8,
+            customer: terminal.customer(random),
+            date,
+            line_count: random.between(5, LINES_MAX as u64) as u8,
+            all_local: true,
+            lines: [Line::default(); LINES_MAX],
+        };
+        for line in &mut input.lines[..usize::from(input.line_count)] {
+            let item = nurand(random, 8191, terminal.constants.item, 1, u64::from(scale.items)) as u32;
+            let remote = scale.warehouses > 1 && random.percent(terminal.flags.remote_items);
+            let supply_warehouse = if remote { terminal.other(random, warehouse) } else { warehouse };
+            *line = Line { item, supply_warehouse, quantity: random.between(1, 10) as u8 };
+            input.all_local &= !remote;
+        }
+        if random.percent(1) {
+            input.lines[usize::from(input.line_count) - 1].item = scale.items + 1;
+        }
+        input
+    }
+}
+
+/// Places the order. An unknown item ends the transaction with [`Error::RolledBack`], after the lines before it.
+pub(crate) fn run(tx: &mut Transaction<'_>, tables: &Tables, input: &Input) -> Result<Placed, Error> {
+    let (warehouse, district) = (input.warehouse, input.district);
+    let warehouse_tax = tx
+        .get_with(&tables.warehouse, &warehouse, |row| row.tax.get())?
+        .ok_or_else(|| missing("warehouse"))?;
+    let (mut order, mut district_tax) = (0, 0);
+    let there = tx.update(&tables.district, &(warehouse, district), |row| {
+        order = row.next_order.get();
+        row.next_order.set(order + 1);
+        district_tax = row.tax.get();
+    })?;
+    if !there {
+        return Err(missing("district"));
+    }
+    let discount = tx
+        .get_with(&tables.customer, &(warehouse, district, input.customer), |row| row.discount.get())?
+        .ok_or_else(|| missing("customer"))?;
+    // Blind: the district's counter has just made this order number ours alone.
+    tx.put(&tables.new_order, &(warehouse, district, order), &NewOrder { waiting: 1 })?;
+    tx.insert(
+        &tables.order,
+        &(warehouse, district, order),
+        &Order {
+            customer: input.customer.into(),
+            entry_date: input.date.into(),
+            carrier: 0,
+            line_count: input.line_count,
+            all_local: u8::from(input.all_local),
+        },
+    )?;
+    let (mut amount, mut brand_lines) = (0, 0);
+    for (index, line) in input.lines().iter().enumerate() {
+        let (line_amount, brand) = place_line(tx, tables, input, order, index as u8 + 1, line)?;
+        amount += i64::from(line_amount);
+        brand_lines += u8::from(brand);
+    }
+    let total = amount as f64
+        * (1.0 - f64::from(discount) / 1e4)
+        * (1.0 + f64::from(warehouse_tax) / 1e4 + f64::from(district_tax) / 1e4);
+    Ok(Placed { order, amount, total, brand_lines })
+}
+
+/// One line: the item's price, the stock taken, the order line written. Answers its amount in cents and its brand.
+#[inline]
+fn place_line(
+    tx: &mut Transaction<'_>,
+    tables: &Tables,
+    input: &Input,
+    order: u32,
+    number: u8,
+    line: &Line,
+) -> Result<(i32, bool), Error> {
+    let item = tx.get_with(&tables.item, &line.item, |row| (row.price.get(), is_original(&row.data)))?;
+    let Some((price, mut brand)) = item else {
+        return Err(Error::RolledBack);
+    };
+    let mut district_info = [0; 24];
+    let there = tx.update(&tables.stock, &(line.supply_warehouse, line.item), |row| {
+        let wanted = i32::from(line.quantity);
+        let left = row.quantity.get() - wanted;
+        row.quantity.set(if left >= 10 { left } else { left + 91 });
+        row.ytd += u32::from(line.quantity);
+        row.order_count += 1;
+        row.remote_count += u32::from(line.supply_warehouse != input.warehouse);
+        district_info = row.district_info[usize::from(input.district) - 1];
+        brand = brand && is_original(&row.data);
+    })?;
+    if !there {
+        return Err(missing("stock"));
+    }
+    let amount = i32::from(line.quantity) * price;
+    // Blind, as the order number is ours.
+    tx.put(
+        &tables.order_line,
+        &(input.warehouse, input.district, order, number),
+        &OrderLine {
+            item: line.item.into(),
+            supply_warehouse: line.supply_warehouse.into(),
+            quantity: line.quantity,
+            amount: amount.into(),
+            delivery_date: 0.into(),
+            district_info,
+        },
+    )?;
+    Ok((amount, brand))
+}

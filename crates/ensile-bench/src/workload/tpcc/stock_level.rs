@@ -1,0 +1,65 @@
+//! The stock-level transaction (clause 2.8): how many items of a district's last twenty orders run low.
+//!
+//! Neighbours: drawn and run by [`super::terminal`], on a snapshot unless asked otherwise.
+
+use std::ops::ControlFlow;
+
+use ensile::{Error, Readable};
+use ensile_base::random::Random;
+
+use super::keys::DISTRICTS;
+use super::tables::{Tables, missing};
+use super::terminal::Terminal;
+
+/// Orders that are looked at.
+const ORDERS: u32 = 20;
+
+/// What is entered at the terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input {
+    pub(crate) warehouse: u16,
+    pub(crate) district: u8,
+    pub(crate) threshold: i32,
+}
+
+impl Input {
+    /// Draws a question (2.8.1).
+    #[inline]
+    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random) -> Self {
+        Self {
+            warehouse: terminal.home(random),
+            district: random.between(1, u64::from(DISTRICTS)) as u8,
+            threshold: random.between(10, 20) as i32,
+        }
+    }
+}
+
+/// Answers the number of distinct items below the threshold.
+pub(crate) fn run(
+    reader: &mut impl Readable,
+    tables: &Tables,
+    input: &Input,
+    items: &mut Vec<u32>,
+) -> Result<usize, Error> {
+    let (warehouse, district) = (input.warehouse, input.district);
+    let next = reader
+        .get_with(&tables.district, &(warehouse, district), |row| row.next_order.get())?
+        .ok_or_else(|| missing("district"))?;
+    items.clear();
+    let lines =
+        (warehouse, district, next.saturating_sub(ORDERS), 0)..=(warehouse, district, next - 1, u8::MAX);
+    reader.scan(&tables.order_line, lines, |_, line| {
+        items.push(line.item.get());
+        ControlFlow::Continue(())
+    })?;
+    items.sort_unstable();
+    items.dedup();
+    let mut low = 0;
+    for &item in items.iter() {
+        let quantity = reader
+            .get_with(&tables.stock, &(warehouse, item), |row| row.quantity.get())?
+            .ok_or_else(|| missing("stock"))?;
+        low += usize::from(quantity < input.threshold);
+    }
+    Ok(low)
+}

@@ -1,0 +1,113 @@
+//! TPC-C's tables opened in a database, with their two secondary indexes, and the scale of the business.
+//!
+//! Neighbours: loaded by [`super::load`], used by the five transactions, checked by [`super::consistency`].
+
+use ensile::{Database, Index, Table};
+use ensile_base::sync::{AtomicU32, Ordering};
+
+use super::keys::{
+    CustomerKey, DISTRICTS, DistrictKey, HistoryKey, ItemKey, NameKey, OrderKey, OrderLineKey, StockKey,
+    WarehouseKey, order_of_customer,
+};
+use super::schema::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
+
+/// How large the business is; the specification's numbers for one warehouse unless asked otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) warehouses: u16,
+    /// Items of the catalogue, and stock rows of each warehouse: 100,000.
+    pub(crate) items: u32,
+    /// Customers of a district, and orders that it starts with: 3,000.
+    pub(crate) customers: u32,
+}
+
+impl Scale {
+    /// The orders of a fresh district up to this one are delivered: 2,100 of 3,000.
+    pub(crate) fn delivered(self) -> u32 {
+        self.customers * 7 / 10
+    }
+}
+
+/// Everything that a TPC-C transaction touches.
+pub(crate) struct Tables {
+    pub(crate) db: Database,
+    pub(crate) scale: Scale,
+    pub(crate) warehouse: Table<WarehouseKey, Warehouse>,
+    pub(crate) district: Table<DistrictKey, District>,
+    pub(crate) customer: Table<CustomerKey, Customer>,
+    pub(crate) customer_by_name: Index<NameKey, CustomerKey, Customer>,
+    pub(crate) history: Table<HistoryKey, History>,
+    pub(crate) new_order: Table<OrderKey, NewOrder>,
+    pub(crate) order: Table<OrderKey, Order>,
+    pub(crate) order_by_customer: Index<u64, OrderKey, Order>,
+    pub(crate) order_line: Table<OrderLineKey, OrderLine>,
+    pub(crate) item: Table<ItemKey, Item>,
+    pub(crate) stock: Table<StockKey, Stock>,
+    /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
+    /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
+    pub(crate) undelivered: Vec<AtomicU32>,
+    /// The next writer of history rows: each terminal of each slice is one, and numbers its own rows.
+    writers: AtomicU32,
+}
+
+/// Writers that one life of the process may have; the loader of the first life is its number 0.
+const WRITERS_PER_LIFE: u32 = 1 << 10;
+
+impl Tables {
+    /// Opens (or makes) the tables in `db`.
+    pub(crate) fn open(db: &Database, scale: Scale) -> ensile::Result<Self> {
+        let customer = db
+            .define::<CustomerKey, Customer>("customer")
+            .index("by_name", 1, |key: &CustomerKey, row: &Customer| (key.0, key.1, row.last, row.first))
+            .open()?;
+        let order = db
+            .define::<OrderKey, Order>("order")
+            .unique_index("by_customer", 1, |key: &OrderKey, row: &Order| {
+                order_of_customer(key.0, key.1, row.customer.get(), key.2)
+            })
+            .open()?;
+        let districts = usize::from(scale.warehouses) * usize::from(DISTRICTS);
+        Ok(Self {
+            db: db.clone(),
+            scale,
+            warehouse: db.table("warehouse")?,
+            district: db.table("district")?,
+            customer_by_name: customer.index("by_name")?,
+            customer,
+            history: db.table("history")?,
+            new_order: db.table("new_order")?,
+            order_by_customer: order.index("by_customer")?,
+            order,
+            order_line: db.table("order_line")?,
+            item: db.table("item")?,
+            stock: db.table("stock")?,
+            undelivered: (0..districts).map(|_| AtomicU32::new(1)).collect(),
+            writers: AtomicU32::new(1),
+        })
+    }
+
+    /// Makes room for the history of a process that goes on after `lives` others on the same folder.
+    pub(crate) fn begin_life(&self, lives: u32) {
+        // Relaxed: set before any terminal exists.
+        self.writers.store(lives * WRITERS_PER_LIFE + 1, Ordering::Relaxed);
+    }
+
+    /// A number for a writer of history that nobody else has.
+    pub(crate) fn next_writer(&self) -> u16 {
+        // Relaxed: only the number matters.
+        let writer = self.writers.fetch_add(1, Ordering::Relaxed);
+        u16::try_from(writer).expect("fewer writers than the key of history has room for")
+    }
+
+    /// The place of a district in per-district lists; warehouses and districts count from 1.
+    #[inline]
+    pub(crate) fn district_index(warehouse: u16, district: u8) -> usize {
+        (usize::from(warehouse) - 1) * usize::from(DISTRICTS) + usize::from(district) - 1
+    }
+}
+
+/// A row that the schema promises is not there.
+#[cold]
+pub(crate) fn missing(what: &str) -> ensile::Error {
+    ensile::Error::Misuse(format!("a row of {what} that TPC-C relies on is not there"))
+}

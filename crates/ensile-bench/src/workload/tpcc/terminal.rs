@@ -1,0 +1,326 @@
+//! A terminal: draws TPC-C's transactions by the mix and runs them, one at a time or in batches, conflicts retried.
+//!
+//! Invariants:
+//! - What is entered is drawn before the transaction begins: a retry enters the same again.
+//! - A new-order that the specification wants rolled back counts as done; any other error ends the run.
+//! - Nothing is allocated per transaction.
+//!
+//! Neighbours: the driver's subject in [`super::bench`]; [`crate::crash`] listens to what was placed.
+
+use std::cell::Cell;
+use std::hint::black_box;
+
+use clap::ValueEnum;
+use ensile::{Error, Receipt, Transaction};
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+
+use super::draw::{Constants, LAST_NAMES, last_name, nurand};
+use super::load::date_now;
+use super::payment::Selection;
+use super::tables::Tables;
+use super::{delivery, keys, new_order, order_status, payment, stock_level};
+use crate::failure::Result;
+use crate::tally::Step;
+
+/// What a read-only transaction reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReadMode {
+    /// A recent consistent snapshot: never aborts.
+    Snapshot,
+    /// The present, validated at commit like any other transaction.
+    Serializable,
+}
+
+/// What can be varied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flags {
+    /// Shares of new-order, payment, order-status, delivery and stock-level.
+    pub(crate) mix: [u64; 5],
+    /// Percent of an order's items that another warehouse supplies.
+    pub(crate) remote_items: u64,
+    /// Percent of payments by customers of another warehouse.
+    pub(crate) remote_payments: u64,
+    pub(crate) order_status: ReadMode,
+    pub(crate) stock_level: ReadMode,
+}
+
+/// A transaction as it is entered.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack or in a reused batch; boxing would allocate"
+)]
+pub(crate) enum Request {
+    NewOrder(new_order::Input),
+    Payment(payment::Input),
+    OrderStatus(order_status::Input),
+    Delivery(delivery::Input),
+    StockLevel(stock_level::Input),
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Placed(new_order::Placed),
+    Delivered(delivery::Delivered),
+    Shown,
+}
+
+/// Hears of every transaction that committed.
+pub(crate) trait Observer: Sync {
+    /// A terminal's transaction committed under this receipt; it is not yet durable.
+    fn committed(&self, request: &Request, answer: &Answer, receipt: &Receipt);
+}
+
+/// One terminal.
+pub(crate) struct Terminal<'a> {
+    pub(crate) tables: &'a Tables,
+    pub(crate) flags: &'a Flags,
+    pub(crate) constants: Constants,
+    worker: usize,
+    workers: usize,
+    writer: u16,
+    history: Cell<u64>,
+    scratch: Vec<u32>,
+    clock: Clock,
+    born: u64,
+    last_epoch: u64,
+    observer: Option<&'a dyn Observer>,
+}
+
+impl<'a> Terminal<'a> {
+    /// A terminal of `worker`, one of `workers`.
+    pub(crate) fn new(
+        tables: &'a Tables,
+        flags: &'a Flags,
+        constants: Constants,
+        (worker, workers): (usize, usize),
+        observer: Option<&'a dyn Observer>,
+    ) -> Self {
+        Self {
+            tables,
+            flags,
+            constants,
+            worker,
+            workers,
+            writer: tables.next_writer(),
+            history: Cell::new(0),
+            scratch: Vec::with_capacity(512),
+            clock: Clock::machine(),
+            born: date_now(),
+            last_epoch: 1,
+            observer,
+        }
+    }
+
+    /// The home warehouse: the worker's own, or one of those that it shares out among its transactions.
+    #[inline]
+    pub(crate) fn home(&self, random: &mut Random) -> u16 {
+        let warehouses = usize::from(self.tables.scale.warehouses);
+        if warehouses <= self.workers {
+            return (self.worker % warehouses) as u16 + 1;
+        }
+        let own = (warehouses - self.worker).div_ceil(self.workers);
+        (self.worker + self.workers * random.below(own as u64) as usize) as u16 + 1
+    }
+
+    /// Any warehouse but this one.
+    #[inline]
+    pub(crate) fn other(&self, random: &mut Random, than: u16) -> u16 {
+        let other = random.between(1, u64::from(self.tables.scale.warehouses) - 1) as u16;
+        if other >= than { other + 1 } else { other }
+    }
+
+    /// A customer number.
+    #[inline]
+    pub(crate) fn customer(&self, random: &mut Random) -> u32 {
+        nurand(random, 1023, self.constants.customer, 1, u64::from(self.tables.scale.customers)) as u32
+    }
+
+    /// A customer by last name (60 %) or by number.
+    #[inline]
+    pub(crate) fn selection(&self, random: &mut Random) -> Selection {
+        if random.percent(60) {
+            let names = u64::from(self.tables.scale.customers.min(LAST_NAMES));
+            Selection::LastName(last_name(
+                nurand(random, 255, self.constants.last_name_run, 0, names - 1) as u32
+            ))
+        } else {
+            Selection::Number(self.customer(random))
+        }
+    }
+
+    /// The key of this terminal's next history row.
+    #[inline]
+    pub(crate) fn next_history(&self) -> keys::HistoryKey {
+        let number = self.history.get();
+        self.history.set(number + 1);
+        keys::history(self.writer, number)
+    }
+
+    #[inline]
+    fn date(&self) -> u64 {
+        self.born + self.clock.nanos() / 1_000
+    }
+
+    /// Draws the next transaction.
+    #[inline]
+    pub(crate) fn draw(&self, random: &mut Random) -> Request {
+        let mix = &self.flags.mix;
+        let mut dice = random.below(mix.iter().sum());
+        for (kind, &share) in mix.iter().enumerate() {
+            if dice < share {
+                return match kind {
+                    0 => Request::NewOrder(new_order::Input::draw(self, random, self.date())),
+                    1 => Request::Payment(payment::Input::draw(self, random, self.date())),
+                    2 => Request::OrderStatus(order_status::Input::draw(self, random)),
+                    3 => Request::Delivery(delivery::Input::draw(self, random, self.date())),
+                    _ => Request::StockLevel(stock_level::Input::draw(self, random)),
+                };
+            }
+            dice -= share;
+        }
+        unreachable!("the dice is below the sum of the shares")
+    }
+
+    /// Draws and runs one transaction.
+    #[inline]
+    pub(crate) fn one(&mut self, random: &mut Random) -> Result<Step> {
+        let request = self.draw(random);
+        if self.reads_snapshot(&request) {
+            return self.on_snapshot(&request);
+        }
+        let (tables, scratch) = (self.tables, &mut self.scratch);
+        let mut attempts = 0;
+        let outcome = tables.db.submit(|tx| {
+            attempts += 1;
+            body(tx, tables, &request, scratch)
+        });
+        self.ended(&request, outcome)?;
+        Ok(Step { committed: 1, conflicts: attempts - 1, epoch: self.last_epoch })
+    }
+
+    /// Draws and runs `batch` independent transactions with their descents overlapping.
+    pub(crate) fn many(
+        &mut self,
+        random: &mut Random,
+        batch: usize,
+        requests: &mut Vec<Request>,
+    ) -> Result<Step> {
+        requests.clear();
+        for _ in 0..batch {
+            let request = self.draw(random);
+            if self.reads_snapshot(&request) {
+                self.on_snapshot(&request)?;
+            } else {
+                requests.push(request);
+            }
+        }
+        let (tables, scratch) = (self.tables, &mut self.scratch);
+        let mut attempts = 0;
+        let outcomes = tables.db.run_batch(
+            requests,
+            |request, touch| touch_rows(touch, tables, request),
+            |tx, request| {
+                attempts += 1;
+                body(tx, tables, request, scratch)
+            },
+        );
+        for (request, outcome) in requests.iter().zip(outcomes) {
+            self.ended(request, outcome)?;
+        }
+        let conflicts = attempts - requests.len() as u32;
+        Ok(Step { committed: batch as u32, conflicts, epoch: self.last_epoch })
+    }
+
+    fn reads_snapshot(&self, request: &Request) -> bool {
+        match request {
+            Request::OrderStatus(_) => self.flags.order_status == ReadMode::Snapshot,
+            Request::StockLevel(_) => self.flags.stock_level == ReadMode::Snapshot,
+            _ => false,
+        }
+    }
+
+    fn on_snapshot(&mut self, request: &Request) -> Result<Step> {
+        let mut snapshot = self.tables.db.snapshot()?;
+        match request {
+            Request::OrderStatus(input) => {
+                black_box(order_status::run(&mut snapshot, self.tables, input, &mut self.scratch)?);
+            }
+            Request::StockLevel(input) => {
+                black_box(stock_level::run(&mut snapshot, self.tables, input, &mut self.scratch)?);
+            }
+            _ => unreachable!("only order-status and stock-level read snapshots"),
+        }
+        // What a snapshot shows is older than anything this terminal committed: counting it with the terminal's last
+        // epoch is on the safe side.
+        Ok(Step { committed: 1, conflicts: 0, epoch: self.last_epoch })
+    }
+
+    #[inline]
+    fn ended(&mut self, request: &Request, outcome: Result<(Answer, Receipt), Error>) -> Result<()> {
+        match outcome {
+            Ok((answer, receipt)) => {
+                self.last_epoch = self.last_epoch.max(receipt.epoch().number());
+                if let (Request::Delivery(input), Answer::Delivered(delivered)) = (request, &answer) {
+                    delivery::committed(self.tables, input, delivered);
+                }
+                if let Some(observer) = self.observer {
+                    observer.committed(request, &answer, &receipt);
+                }
+                Ok(())
+            }
+            Err(Error::RolledBack) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// One transaction's body.
+#[inline]
+fn body(
+    tx: &mut Transaction<'_>,
+    tables: &Tables,
+    request: &Request,
+    scratch: &mut Vec<u32>,
+) -> Result<Answer, Error> {
+    match request {
+        Request::NewOrder(input) => {
+            let placed = new_order::run(tx, tables, input)?;
+            // What the terminal would show and nobody here looks at.
+            black_box((placed.total, placed.brand_lines));
+            Ok(Answer::Placed(placed))
+        }
+        Request::Payment(input) => payment::run(tx, tables, input, scratch).map(|_| Answer::Shown),
+        Request::Delivery(input) => delivery::run(tx, tables, input).map(Answer::Delivered),
+        Request::OrderStatus(input) => {
+            black_box(order_status::run(tx, tables, input, scratch)?.balance);
+            Ok(Answer::Shown)
+        }
+        Request::StockLevel(input) => {
+            black_box(stock_level::run(tx, tables, input, scratch)?);
+            Ok(Answer::Shown)
+        }
+    }
+}
+
+/// Names the rows whose descents are worth overlapping: those that are known before the transaction begins.
+#[inline]
+fn touch_rows(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
+    match request {
+        Request::NewOrder(input) => {
+            touch.key(&tables.customer, &(input.warehouse, input.district, input.customer));
+            for line in input.lines() {
+                touch.key(&tables.item, &line.item);
+                touch.key(&tables.stock, &(line.supply_warehouse, line.item));
+            }
+        }
+        Request::Payment(input) => {
+            if let Selection::Number(customer) = input.customer {
+                touch.key(&tables.customer, &(input.customer_warehouse, input.customer_district, customer));
+            }
+        }
+        Request::OrderStatus(_) | Request::Delivery(_) | Request::StockLevel(_) => {}
+    }
+}

@@ -1,0 +1,63 @@
+//! The `ensile` command.
+//!
+//! Neighbours: `ensile bench` is the crate `ensile-bench`.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use ensile_bench::{Bench, Failure};
+
+/// Ensile: an in-memory database, serializable on all cores, durable at in-memory speed.
+#[derive(Debug, Parser)]
+#[command(name = "ensile", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  ensile bench tpcc --crash-after 3       run TPC-C with its log, kill it, recover, check
+  ensile bench tpcc --check               TPC-C with and without log, side by side
+  ensile bench ycsb --records 10000000    YCSB beside a bare key-value store and std's BTreeMap
+  ensile help bench ycsb                  all options of one benchmark";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure: workloads, crash tests, latencies.
+    #[command(subcommand, arg_required_else_help = true)]
+    Bench(Bench),
+}
+
+/// Exit code for arguments that cannot be carried out; clap's own.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let Arguments { command: Command::Bench(bench) } = Arguments::parse();
+    match ensile_bench::run(&bench) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("ensile: {failure}");
+            ExitCode::from(if matches!(failure, Failure::Usage(_)) { USAGE } else { 1 })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_command_line_is_sound_and_its_help_names_every_benchmark() {
+        let mut command = Arguments::command();
+        command.clone().debug_assert();
+        let bench = command.find_subcommand_mut("bench").expect("it is there");
+        let help = bench.render_long_help().to_string();
+        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction"] {
+            assert!(help.contains(name), "{name} in {help}");
+        }
+        assert!(!help.contains("victim"), "the victim is not for people");
+    }
+}

@@ -1,0 +1,93 @@
+//! What can go wrong with a file: the operation, the path and the system's own error.
+//!
+//! Neighbours: carried up unchanged by the durability crate, which decides what it means.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Opening an existing file.
+    Open,
+    /// Making a file.
+    Create,
+    /// Listing a folder or asking whether a name exists.
+    List,
+    /// Renaming.
+    Rename,
+    /// Removing.
+    Remove,
+    /// Making a folder.
+    CreateFolder,
+    /// Syncing the names of a folder.
+    SyncFolder,
+    /// Taking a lock.
+    Lock,
+    /// Reading bytes.
+    Read,
+    /// Writing bytes.
+    Write,
+    /// Setting or asking the length.
+    Length,
+    /// Setting space aside.
+    Preallocate,
+    /// Syncing a file.
+    Sync,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Create => "create",
+            Self::List => "list",
+            Self::Rename => "rename",
+            Self::Remove => "remove",
+            Self::CreateFolder => "create the folder",
+            Self::SyncFolder => "sync the folder",
+            Self::Lock => "lock",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Length => "set or get the length of",
+            Self::Preallocate => "set space aside for",
+            Self::Sync => "sync",
+        })
+    }
+}
+
+/// A failed disk operation.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// Another holder, in this process or another, has the lock: close it there, or open another folder.
+    #[error("{} is in use by another process or handle: close it there first", path.display())]
+    InUse {
+        /// The lock's file.
+        path: PathBuf,
+    },
+    /// The system refused. Nothing is known about bytes written since the last good sync if this was a sync.
+    #[error("cannot {operation} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        operation: Operation,
+        /// To which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl DiskError {
+    /// The system's error `source` from doing `operation` to `path`.
+    #[must_use]
+    pub fn io(operation: Operation, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_owned(), source }
+    }
+
+    /// Does this say that there is no such file?
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}

@@ -1,0 +1,87 @@
+//! Files behind one small trait: the only crate that opens files.
+//!
+//! What the trait promises is what a crash leaves behind, and no more:
+//! - bytes written are on stable storage once [`DiskFile::sync_data`] has returned, and may be lost, kept or torn at a
+//!   sector before that;
+//! - a name that was created, renamed or removed stays so across a crash once [`Disk::sync_folder`] of its folder has
+//!   returned;
+//! - after a failed sync nothing is known about what was written since the last good one, and a later sync that
+//!   succeeds says nothing about it: who gets that error must stop trusting the file.
+//!
+//! Names are relative to the disk's root folder, parts separated by `/`.
+//!
+//! Neighbours: the durability crate reads and writes through [`Disk`]; `ensile-sim` has a disk that loses, tears and
+//! fails on purpose; `Database` opens a [`RealDisk`].
+#![forbid(unsafe_code)]
+
+mod error;
+mod real;
+
+use std::fmt::Debug;
+
+pub use error::{DiskError, Operation};
+pub use real::RealDisk;
+
+/// A folder of files. Every method may be called from any thread.
+pub trait Disk: Send + Sync + Debug {
+    /// Opens an existing file for reading and writing.
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
+
+    /// Makes an empty file, or empties the one of that name. Its name survives a crash once the folder is synced.
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
+
+    /// The names of the files in `folder` (`""` is the root), folders left out, sorted.
+    fn list(&self, folder: &str) -> Result<Vec<String>, DiskError>;
+
+    /// Is there a file or folder of this name?
+    fn exists(&self, name: &str) -> Result<bool, DiskError>;
+
+    /// Gives a file another name; a file that has that name already is replaced in one step.
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError>;
+
+    /// Removes a file.
+    fn remove(&self, name: &str) -> Result<(), DiskError>;
+
+    /// Makes a folder and those above it; one that is there already is fine.
+    fn create_folder(&self, name: &str) -> Result<(), DiskError>;
+
+    /// Makes the names in `folder` (`""` is the root) survive a crash.
+    fn sync_folder(&self, folder: &str) -> Result<(), DiskError>;
+
+    /// Takes the exclusive lock of this name without waiting; it is given back when the result is dropped or the
+    /// process ends. While another holder lives, here or in another process: [`DiskError::InUse`].
+    fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError>;
+}
+
+/// An open file. Every method may be called from any thread; there is no file position.
+pub trait DiskFile: Send + Sync + Debug {
+    /// Writes all of `bytes` at `offset`, growing the file where needed.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
+
+    /// Reads into `bytes` from `offset` until it is full or the file ends; returns how many bytes were read.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError>;
+
+    /// The file's length in bytes.
+    fn len(&self) -> Result<u64, DiskError>;
+
+    /// Is the file empty?
+    fn is_empty(&self) -> Result<bool, DiskError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts the file, or extends it by zeros.
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError>;
+
+    /// Makes the file at least `bytes` long, the new part reading as zeros, with space set aside where the file
+    /// system can do so.
+    fn preallocate(&self, bytes: u64) -> Result<(), DiskError>;
+
+    /// Makes all bytes written so far survive a crash, and of the metadata what reading them back needs.
+    fn sync_data(&self) -> Result<(), DiskError>;
+
+    /// As [`DiskFile::sync_data`], with all metadata.
+    fn sync_all(&self) -> Result<(), DiskError>;
+}
+
+/// An exclusive lock, held until dropped.
+pub trait DiskLock: Send + Sync + Debug {}

@@ -1,0 +1,211 @@
+//! The machine's own files: positioned reads and writes, `fdatasync`, `fallocate`, `flock`.
+//!
+//! Invariants:
+//! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
+//! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length);
+//!   what it cannot do at all is an error.
+//!
+//! Neighbours: opened by `Database`; the durability crate sees the traits only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{DiskError, Operation};
+use crate::{Disk, DiskFile, DiskLock};
+
+/// A folder of the machine's file system.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+}
+
+impl RealDisk {
+    /// The disk whose root is `root`, made if it is not there.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let root = root.as_ref();
+        let missing = !root.exists();
+        fs::create_dir_all(root).map_err(|error| DiskError::io(Operation::CreateFolder, root, error))?;
+        let root = root.canonicalize().map_err(|error| DiskError::io(Operation::Open, root, error))?;
+        if let (true, Some(parent)) = (missing, root.parent()) {
+            sync_names(parent)?;
+        }
+        Ok(Self { root })
+    }
+
+    /// The root folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+}
+
+fn sync_names(folder: &Path) -> Result<(), DiskError> {
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| DiskError::io(Operation::SyncFolder, folder, error))
+}
+
+impl Disk for RealDisk {
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
+        match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(file) => Ok(Box::new(RealFile { file, path })),
+            Err(error) => Err(DiskError::io(Operation::Open, &path, error)),
+        }
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
+        match OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path) {
+            Ok(file) => Ok(Box::new(RealFile { file, path })),
+            Err(error) => Err(DiskError::io(Operation::Create, &path, error)),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        let path = self.path(folder);
+        let fail = |error| DiskError::io(Operation::List, &path, error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&path).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            if entry.file_type().map_err(fail)?.is_dir() {
+                continue;
+            }
+            // A name that is not UTF-8 is not one of ours.
+            if let Ok(name) = entry.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        let path = self.path(name);
+        path.try_exists().map_err(|error| DiskError::io(Operation::List, &path, error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        let path = self.path(from);
+        fs::rename(&path, self.path(to)).map_err(|error| DiskError::io(Operation::Rename, &path, error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        let path = self.path(name);
+        fs::remove_file(&path).map_err(|error| DiskError::io(Operation::Remove, &path, error))
+    }
+
+    fn create_folder(&self, name: &str) -> Result<(), DiskError> {
+        let path = self.path(name);
+        fs::create_dir_all(&path).map_err(|error| DiskError::io(Operation::CreateFolder, &path, error))
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
+        sync_names(&self.path(folder))
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        let path = self.path(name);
+        let fail = |error| DiskError::io(Operation::Lock, &path, error);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(fail)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Box::new(RealLock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) => Err(fail(error.into())),
+        }
+    }
+}
+
+/// The lock lives as long as this open file does.
+#[derive(Debug)]
+struct RealLock {
+    _file: File,
+}
+
+impl DiskLock for RealLock {}
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl RealFile {
+    fn fail(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError + '_ {
+        move |error| DiskError::io(operation, &self.path, error)
+    }
+}
+
+impl DiskFile for RealFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.file.write_all_at(bytes, offset).map_err(self.fail(Operation::Write))
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.read_at(&mut bytes[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(Operation::Read)(error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        Ok(self.file.metadata().map_err(self.fail(Operation::Length))?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        self.file.set_len(bytes).map_err(self.fail(Operation::Length))
+    }
+
+    fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
+        let have = self.len()?;
+        if have >= bytes {
+            return Ok(());
+        }
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            loop {
+                match fallocate(&self.file, FallocateFlags::empty(), have, bytes - have) {
+                    Ok(()) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    // This file system or kernel cannot: growing the file is all that is promised.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
+                    Err(error) => return Err(self.fail(Operation::Preallocate)(error.into())),
+                }
+            }
+        }
+        self.file.set_len(bytes).map_err(self.fail(Operation::Preallocate))
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(self.fail(Operation::Sync))
+    }
+
+    fn sync_all(&self) -> Result<(), DiskError> {
+        self.file.sync_all().map_err(self.fail(Operation::Sync))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! What can go wrong, by what the caller does next.
+//!
+//! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
+
+use ensile_base::Tid;
+use ensile_disk::DiskError;
+use std::sync::Arc;
+
+/// A failure of logging or recovery.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum DurabilityError {
+    /// A write or sync failed while this result waited: it may or may not survive. Stop, and recover by opening again.
+    #[error(
+        "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
+    )]
+    OutcomeUnknown(Arc<str>),
+    /// The log takes no more entries; this one was not committed. Open the database again.
+    #[error("not committed: the log is stopped ({0}); open the database again")]
+    Stopped(Arc<str>),
+    /// The entry is larger than a transaction may be: split the transaction.
+    #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
+    TooLarge {
+        /// The size asked for.
+        bytes: usize,
+        /// `TRANSACTION_BYTES_MAX`.
+        limit: usize,
+    },
+    /// What a client was told is durable cannot be read back: restore this file from a backup or a replica.
+    #[error("{file} is damaged at byte {offset}: {detail}; restore it from a copy")]
+    Damaged {
+        /// The file, relative to the database's folder.
+        file: String,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        detail: String,
+    },
+    /// The recoverable state refused an entry: its format is not one that this program knows.
+    #[error(
+        "{file}, block at byte {offset}: entry {tid} cannot be replayed: {detail}; use a version that knows it"
+    )]
+    Replay {
+        /// The file, relative to the database's folder.
+        file: String,
+        /// The offset of the entry's block.
+        offset: u64,
+        /// The entry.
+        tid: Tid,
+        /// What the state said.
+        detail: String,
+    },
+    /// A configuration that cannot work: fix it.
+    #[error("{0}")]
+    Config(&'static str),
+    /// The disk refused before anything was promised: retry once the cause is gone.
+    #[error(transparent)]
+    Disk(Arc<DiskError>),
+}
+
+impl From<DiskError> for DurabilityError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(Arc::new(error))
+    }
+}
+
+impl DurabilityError {
+    pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {
+        Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
+    }
+}

@@ -1,0 +1,138 @@
+//! A worker's way into the log: reserve before binding, append while bound, release (E1).
+//!
+//! The order around a commit: `reserve`, bind, .., `append`, then `release` and unbind. Both orders of the last two are
+//! right: L1 and L2 need only that the append (and its `note_oldest`) comes before the unbind, for a logger that reads
+//! c_w idle then sees the entry, in the buffer that it can take or as the `oldest` of one that it cannot. Release
+//! first, unbind last is the better one: unbinding stays the commit's last step (E1), and a worker that is seen idle
+//! does not hold its buffer.
+//!
+//! Neighbours: owned by an engine worker; the buffer goes through `slot` or `queue` to the logger.
+
+use ensile_base::Tid;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_base::sync::Arc;
+use ensile_epoch::CommitSlot;
+
+use super::Log;
+use super::buffer::Buffer;
+use super::logger::Logger;
+use super::slot::Slot;
+use crate::DurabilityError;
+
+/// Appends one worker's entries.
+#[derive(Debug)]
+pub struct Appender {
+    log: Arc<Log>,
+    logger: usize,
+    slot: Arc<Slot>,
+    owned: Option<Box<Buffer>>,
+}
+
+impl Appender {
+    pub(super) fn new(log: Arc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
+        debug_assert!(commit.bound().is_none(), "a worker attaches between commits");
+        let slot = Arc::new(Slot::new(commit));
+        log.loggers[logger].add(Arc::clone(&slot));
+        Self { log, logger, slot, owned: None }
+    }
+
+    fn logger(&self) -> &Logger {
+        &self.log.loggers[self.logger]
+    }
+
+    /// Takes the worker's buffer and makes room in it for one entry with a body of up to `body_bytes`. Before binding:
+    /// this may allocate, and wait for the disk when too much is unwritten. Follow it by [`Appender::append`] or not,
+    /// and by [`Appender::release`] soon: until then the logger cannot take what this worker appended before.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::TooLarge`]; nothing is
+    /// reserved then.
+    #[inline]
+    pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
+        debug_assert!(self.owned.is_none(), "release before the next reserve");
+        if self.log.is_stopped() {
+            return Err(self.log.stopped_error());
+        }
+        let buffer = self.slot.take();
+        if buffer.has_room(body_bytes) {
+            self.owned = Some(buffer);
+            return Ok(());
+        }
+        self.change_buffer(buffer, body_bytes)
+    }
+
+    /// The buffer is full, a stub, or too small: hand it over and get another.
+    #[cold]
+    fn change_buffer(&mut self, buffer: Box<Buffer>, body_bytes: usize) -> Result<(), DurabilityError> {
+        let logger = self.logger();
+        let was_sealed = !buffer.is_empty();
+        if was_sealed {
+            // The entries are in the queue before `oldest` says that they left: the logger looks in this order (L1).
+            logger.queue.push(buffer);
+            self.slot.clear_oldest();
+        } else {
+            logger.queue.give_back(std::iter::once(buffer), 0, 0);
+        }
+        // While this worker waits for the disk it owns nothing, so it cannot hold D back (L2).
+        self.slot.put(Buffer::stub());
+        if was_sealed {
+            logger.ring();
+        }
+        if body_bytes > TRANSACTION_BYTES_MAX {
+            return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });
+        }
+        if logger.queue.wait_for_space(self.log.unwritten_bytes_max, || self.log.is_stopped()) {
+            self.log.counters.buffer_waits.add(1);
+        }
+        if self.log.is_stopped() {
+            return Err(self.log.stopped_error());
+        }
+        let usual = logger.queue.spare().unwrap_or_else(Buffer::usual);
+        let fresh = if usual.has_room(body_bytes) {
+            usual
+        } else {
+            logger.queue.give_back(std::iter::once(usual), 0, 1);
+            Buffer::for_entry(body_bytes)
+        };
+        let stub = self.slot.take();
+        debug_assert!(stub.is_empty(), "nobody but this worker fills its buffer");
+        self.owned = Some(fresh);
+        Ok(())
+    }
+
+    /// Appends the entry that was reserved for: `encode` adds its body, at most as many bytes as were reserved. While
+    /// bound to at most `tid`'s epoch; allocates nothing, waits for nothing, cannot fail (E1).
+    ///
+    /// # Panics
+    /// Without a reservation, or when `encode` adds more than was reserved.
+    #[inline]
+    pub fn append(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
+        let buffer = self.owned.as_mut().expect("reserve comes before append (E1)");
+        if buffer.is_empty() {
+            self.slot.note_oldest(tid.epoch());
+        }
+        buffer.push(tid, encode);
+    }
+
+    /// Gives the buffer back, after the append or instead of it. Without a reservation it does nothing.
+    #[inline]
+    pub fn release(&mut self) {
+        if let Some(buffer) = self.owned.take() {
+            self.slot.put(buffer);
+        }
+    }
+
+    /// The log that this appends to.
+    #[must_use]
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        self.release();
+        // What is left in the buffer is the logger's to take; then it forgets the slot (L2).
+        self.slot.end();
+    }
+}

@@ -1,0 +1,115 @@
+//! The grammar: round trips, refusals, and the bytes that `docs/formats/log.md` shows.
+
+use super::{Entries, HEADER_BYTES, Header, Kind, NotAHeader};
+use crate::log::buffer::Buffer;
+use ensile_base::{Epoch, Tid};
+
+/// The data block of the format document.
+fn documented() -> (Header, Vec<u8>) {
+    let mut buffer = Buffer::usual();
+    buffer.push(Tid::first_of(Epoch::new(5)).successor().expect("the first"), |body| {
+        body.extend_from_slice(b"hello")
+    });
+    let (payload_bytes, payload_crc) = buffer.seal();
+    let (epoch_min, epoch_max) = buffer.epochs();
+    let header = Header {
+        kind: Kind::Data,
+        logger: 0,
+        generation: 1,
+        sequence: 1,
+        payload_bytes,
+        entries: buffer.entries(),
+        epoch_min,
+        epoch_max,
+        mark: Epoch::new(4),
+        published: Epoch::new(3),
+        previous_crc: 0x0102_0304,
+        payload_crc,
+    };
+    header.encode(buffer.block());
+    (header, buffer.block().to_vec())
+}
+
+#[test]
+fn the_documented_bytes_are_the_ones_that_are_written() {
+    let text = include_str!("../../../../../docs/formats/log.md");
+    let block =
+        text.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in hex");
+    let digits = block.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
+    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hex digits")).collect();
+    let (header, written) = documented();
+    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(
+        bytes,
+        written,
+        "the example should be:\n{}",
+        hex.chunks(8).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n")
+    );
+    assert_eq!(Header::decode(&bytes).expect("decodes").0, header);
+}
+
+#[test]
+fn entries_come_back_as_they_were_pushed() {
+    let mut buffer = Buffer::usual();
+    let mut tid = Tid::first_of(Epoch::new(9));
+    let mut expected = Vec::new();
+    for length in [0usize, 1, 7, 8, 300] {
+        tid = tid.successor().expect("a few");
+        let body = vec![length as u8; length];
+        buffer.push(tid, |out| out.extend_from_slice(&body));
+        expected.push((tid, body));
+    }
+    let (payload, _) = buffer.seal();
+    let block = buffer.block();
+    assert!(block.len().is_multiple_of(8));
+    let entries = Entries::of(&block[HEADER_BYTES..HEADER_BYTES + payload as usize]);
+    let found: Vec<_> =
+        entries.map(|entry| entry.map(|(tid, body)| (tid, body.to_vec())).expect("framed")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_cut_payload_is_refused_at_every_length() {
+    let (header, block) = documented();
+    let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
+    for length in 1..payload.len() {
+        assert!(Entries::of(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
+    }
+}
+
+#[test]
+fn status_bits_in_a_logged_tid_are_refused() {
+    let (header, mut block) = documented();
+    block[HEADER_BYTES] |= 1;
+    let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
+    assert!(Entries::of(payload).next().is_some_and(|entry| entry.is_err()));
+}
+
+#[test]
+fn every_flipped_bit_of_a_header_is_seen() {
+    let (_, block) = documented();
+    for bit in 0..HEADER_BYTES * 8 {
+        let mut damaged = block.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let found = Header::decode(&damaged).expect_err("damaged");
+        let expected = if bit < 32 { NotAHeader::NoMagic } else { NotAHeader::BadCrc };
+        assert_eq!(found, expected, "bit {bit}");
+    }
+    assert_eq!(Header::decode(&[0; HEADER_BYTES]), Err(NotAHeader::Zeros));
+}
+
+#[test]
+fn an_unknown_version_under_a_good_checksum_is_told_apart_from_damage() {
+    let (_, mut block) = documented();
+    block[4] = 2;
+    let crc = ensile_base::checksum::crc32c(&block[..76]);
+    block[76..80].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&block), Err(NotAHeader::Unknown));
+}
+
+#[test]
+#[should_panic(expected = "larger than what was reserved")]
+fn an_entry_beyond_its_reservation_is_a_bug_that_stops() {
+    let mut buffer = Buffer::for_entry(10);
+    buffer.push(Tid::first_of(Epoch::new(1)), |body| body.extend_from_slice(&[0; 100]));
+}

@@ -1,0 +1,116 @@
+//! A buffer of entries in disk format, with room for the block's header in front.
+//!
+//! Invariants:
+//! - Between `reserve` and the entry that it was for, an append neither allocates nor fails (E1): room is checked once,
+//!   padding included.
+//! - Entries of one buffer come from one worker, so their epochs never decrease.
+//!
+//! Neighbours: filled by the appender, sealed and written by the logger, handed between them by the slot.
+
+use ensile_base::checksum::crc32c;
+use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::{Epoch, Tid};
+
+use super::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, HEADER_BYTES, padded};
+
+/// Entries on their way to the log.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    entries: u32,
+    epoch_min: Epoch,
+    epoch_max: Epoch,
+}
+
+impl Buffer {
+    /// A buffer without room: stands in a slot whose buffer the logger took when it had no fresh one at hand.
+    pub(crate) fn stub() -> Box<Self> {
+        Box::new(Self { bytes: Vec::new(), entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
+    }
+
+    /// An empty buffer of the usual size.
+    pub(crate) fn usual() -> Box<Self> {
+        Self::of_capacity(LOG_BUFFER_BYTES)
+    }
+
+    /// An empty buffer with room for one entry with a body of `body_bytes`, if the usual size is too small for it.
+    pub(crate) fn for_entry(body_bytes: usize) -> Box<Self> {
+        Self::of_capacity(HEADER_BYTES + ENTRY_FRAME_BYTES + padded(body_bytes) + ALIGN_BYTES)
+    }
+
+    fn of_capacity(capacity: usize) -> Box<Self> {
+        let mut bytes = Vec::with_capacity(capacity);
+        bytes.resize(HEADER_BYTES, 0);
+        Box::new(Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
+    }
+
+    /// Is there room for one more entry with a body of `body_bytes`?
+    #[inline]
+    pub(crate) fn has_room(&self, body_bytes: usize) -> bool {
+        // A stub's capacity is zero, so it never has.
+        self.bytes.len() + ENTRY_FRAME_BYTES + body_bytes + ALIGN_BYTES <= self.bytes.capacity()
+    }
+
+    /// Adds an entry; the room was checked by `has_room`.
+    #[inline]
+    pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
+        debug_assert!(tid.epoch() >= self.epoch_max, "a worker's commit epochs never decrease");
+        let capacity = self.bytes.capacity();
+        let at = self.bytes.len();
+        let mut frame = [0; ENTRY_FRAME_BYTES];
+        frame[..8].copy_from_slice(&tid.bits().to_le_bytes());
+        self.bytes.extend_from_slice(&frame);
+        encode(&mut self.bytes);
+        let body = self.bytes.len().checked_sub(at + ENTRY_FRAME_BYTES).expect("the encoder only adds bytes");
+        assert!(
+            self.bytes.len() + ALIGN_BYTES <= capacity,
+            "an entry larger than what was reserved for it (E1)"
+        );
+        self.bytes[at + 8..at + ENTRY_FRAME_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
+        if self.entries == 0 {
+            self.epoch_min = tid.epoch();
+        }
+        self.epoch_max = tid.epoch();
+        self.entries += 1;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    pub(crate) fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// The epochs of the first and last entry.
+    pub(crate) fn epochs(&self) -> (Epoch, Epoch) {
+        (self.epoch_min, self.epoch_max)
+    }
+
+    /// Bytes in memory that count against the bound on unwritten buffers.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Pads the payload; returns its length without padding and the checksum with it.
+    pub(crate) fn seal(&mut self) -> (u32, u32) {
+        let payload = self.bytes.len() - HEADER_BYTES;
+        self.bytes.resize(HEADER_BYTES + padded(payload), 0);
+        (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
+    }
+
+    /// The whole block: header space, entries, padding.
+    pub(crate) fn block(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    /// Empties the buffer for its next use; `None` for a stub or one of unusual size.
+    pub(crate) fn recycle(mut self: Box<Self>) -> Option<Box<Self>> {
+        if self.bytes.capacity() != LOG_BUFFER_BYTES {
+            return None;
+        }
+        self.bytes.truncate(HEADER_BYTES);
+        (self.entries, self.epoch_min, self.epoch_max) = (0, Epoch::ZERO, Epoch::ZERO);
+        Some(self)
+    }
+}

@@ -1,0 +1,201 @@
+//! A worker's place in its logger: the buffer, and who owns it right now (L2).
+//!
+//! Who takes the box out of the exchange owns the buffer and the right to replace it; an empty exchange means "owned,
+//! for a short time". Invariants:
+//! - L2: a buffer that no worker holds can be taken by the logger, by one atomic exchange, without the worker running.
+//! - L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none. It is lowered before the commit
+//!   that appended unbinds, and cleared only by an owner that has already put the entries where the logger will find
+//!   them: on the logger's own list, or in its queue, which it drains after it has looked at the slots.
+//!
+//! Neighbours: the appender on the worker's side, `logger::gather` on the other.
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering};
+use ensile_epoch::CommitSlot;
+
+use super::buffer::Buffer;
+
+/// One box, taken and put by atomic exchange, Acquire and Release both ways. Outside model checkers this is a single
+/// `swap` of a pointer; there is no such safe cell behind the door to atomics, so a checker sees a mutex around the
+/// same two calls.
+struct Exchange {
+    #[cfg(not(any(loom, shuttle)))]
+    cell: crossbeam_utils::atomic::AtomicCell<Option<Box<Buffer>>>,
+    #[cfg(any(loom, shuttle))]
+    cell: ensile_base::sync::Mutex<Option<Box<Buffer>>>,
+}
+
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The buffer is its owner's to look at.
+        f.write_str("Exchange")
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+impl Exchange {
+    fn new(buffer: Box<Buffer>) -> Self {
+        const {
+            assert!(crossbeam_utils::atomic::AtomicCell::<Option<Box<Buffer>>>::is_lock_free());
+        }
+        Self { cell: crossbeam_utils::atomic::AtomicCell::new(Some(buffer)) }
+    }
+
+    #[inline]
+    fn take(&self) -> Option<Box<Buffer>> {
+        self.cell.take()
+    }
+
+    #[inline]
+    fn put(&self, buffer: Box<Buffer>) {
+        let before = self.cell.swap(Some(buffer));
+        debug_assert!(before.is_none(), "only the owner puts a buffer back");
+    }
+}
+
+#[cfg(any(loom, shuttle))]
+impl Exchange {
+    fn new(buffer: Box<Buffer>) -> Self {
+        Self { cell: ensile_base::sync::Mutex::new(Some(buffer)) }
+    }
+
+    fn take(&self) -> Option<Box<Buffer>> {
+        self.cell.lock().expect("nothing panics under this lock").take()
+    }
+
+    fn put(&self, buffer: Box<Buffer>) {
+        *self.cell.lock().expect("nothing panics under this lock") = Some(buffer);
+    }
+}
+
+/// No entry in the slot's buffer.
+const NONE: u64 = u64::MAX;
+
+/// What the logger found at a slot.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing that the mark would claim.
+    Nothing,
+    /// A buffer with entries, now the logger's.
+    Taken(Box<Buffer>),
+    /// The worker holds it, with entries from this epoch on.
+    Held(Epoch),
+}
+
+/// One worker's slot, on cache lines of its own.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    shared: CachePadded<Shared>,
+    commit: Arc<CommitSlot>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    exchange: Exchange,
+    oldest: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Slot {
+    pub(crate) fn new(commit: Arc<CommitSlot>) -> Self {
+        let exchange = Exchange::new(Buffer::stub());
+        let shared = Shared { exchange, oldest: AtomicU64::new(NONE), ended: AtomicBool::new(false) };
+        Self { shared: CachePadded::new(shared), commit }
+    }
+
+    /// The worker's binding c_w.
+    pub(crate) fn bound(&self) -> Option<Epoch> {
+        self.commit.bound()
+    }
+
+    /// The worker takes its buffer. The logger holds it for a few instructions at most, and this comes before the
+    /// commit binds, so waiting is allowed (E1).
+    #[inline]
+    pub(crate) fn take(&self) -> Box<Buffer> {
+        if let Some(buffer) = self.shared.exchange.take() {
+            return buffer;
+        }
+        self.take_slowly()
+    }
+
+    #[cold]
+    fn take_slowly(&self) -> Box<Buffer> {
+        let mut backoff = Backoff::new();
+        loop {
+            if let Some(buffer) = self.shared.exchange.take() {
+                return buffer;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whoever owns the slot gives it back with this buffer.
+    #[inline]
+    pub(crate) fn put(&self, buffer: Box<Buffer>) {
+        self.shared.exchange.put(buffer);
+    }
+
+    /// The worker, owning its buffer, puts the first entry into it.
+    #[inline]
+    pub(crate) fn note_oldest(&self, epoch: Epoch) {
+        // Release, and before the commit's `unbind`: a logger that reads c_w idle reads this (partner: `oldest`).
+        self.shared.oldest.store(epoch.number(), Ordering::Release);
+    }
+
+    /// The owner of the slot has moved the buffer's entries to where the logger looks next.
+    pub(crate) fn clear_oldest(&self) {
+        // Release: who reads "none" sees the entries where they went (partner: `oldest`).
+        self.shared.oldest.store(NONE, Ordering::Release);
+    }
+
+    fn oldest(&self) -> Option<Epoch> {
+        // Acquire: partners are the Release stores of `note_oldest` and `clear_oldest`.
+        match self.shared.oldest.load(Ordering::Acquire) {
+            NONE => None,
+            number => Some(Epoch::new(number)),
+        }
+    }
+
+    /// The logger wants every entry of epochs up to `claim`. It has read c_w before (L1).
+    pub(crate) fn find(&self, claim: Epoch, fresh: &mut Option<Box<Buffer>>, patience: u32) -> Found {
+        let mut backoff = Backoff::new();
+        for _ in 0..=patience {
+            let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else { return Found::Nothing };
+            let Some(buffer) = self.shared.exchange.take() else {
+                // The worker is between reserve and release, which is short: it waits for nothing there.
+                backoff.wait();
+                if patience == 0 {
+                    return Found::Held(oldest);
+                }
+                continue;
+            };
+            if buffer.is_empty() {
+                // It sealed the buffer as full in the meantime: the entries are in the queue.
+                self.put(buffer);
+                return Found::Nothing;
+            }
+            self.clear_oldest();
+            self.put(fresh.take().unwrap_or_else(Buffer::stub));
+            return Found::Taken(buffer);
+        }
+        self.oldest().filter(|oldest| *oldest <= claim).map_or(Found::Nothing, Found::Held)
+    }
+
+    /// The worker's appender is gone; nothing is appended here any more.
+    pub(crate) fn end(&self) {
+        // Release: after the last append (partner: `is_spent`).
+        self.shared.ended.store(true, Ordering::Release);
+    }
+
+    /// Has the worker ended, with nothing left in its buffer (L2)?
+    pub(crate) fn is_spent(&self) -> bool {
+        // Acquire: the last append's `note_oldest` is visible (partner: `end`).
+        self.shared.ended.load(Ordering::Acquire) && self.oldest().is_none()
+    }
+
+    /// The last buffer of a spent slot, for its next use.
+    pub(crate) fn take_last(&self) -> Option<Box<Buffer>> {
+        self.shared.exchange.take()
+    }
+}

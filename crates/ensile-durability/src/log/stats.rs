@@ -1,0 +1,69 @@
+//! Counters of the log, raised by loggers and by appends that had to wait: never on the hot path.
+//!
+//! Neighbours: read by the engine's statistics and metrics.
+
+use ensile_base::sync::{AtomicU64, Ordering};
+
+/// What the log has done since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// Bytes written, marks included.
+    pub bytes: u64,
+    /// Data blocks written.
+    pub blocks: u64,
+    /// Entries written.
+    pub entries: u64,
+    /// Durable marks written.
+    pub marks: u64,
+    /// Syncs on the commit path.
+    pub syncs: u64,
+    /// Times a worker waited for a buffer because too many were unwritten.
+    pub buffer_waits: u64,
+    /// Epochs that a logger closed early because strict results waited.
+    pub early_closes: u64,
+    /// Files begun after the first of each log.
+    pub rolls: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes: Counter,
+    pub(crate) blocks: Counter,
+    pub(crate) entries: Counter,
+    pub(crate) marks: Counter,
+    pub(crate) syncs: Counter,
+    pub(crate) buffer_waits: Counter,
+    pub(crate) early_closes: Counter,
+    pub(crate) rolls: Counter,
+}
+
+/// A number for people: it orders nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        // Relaxed: orders nothing, no partner.
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> u64 {
+        // Relaxed: orders nothing, no partner.
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> LogStats {
+        LogStats {
+            bytes: self.bytes.read(),
+            blocks: self.blocks.read(),
+            entries: self.entries.read(),
+            marks: self.marks.read(),
+            syncs: self.syncs.read(),
+            buffer_waits: self.buffer_waits.read(),
+            early_closes: self.early_closes.read(),
+            rolls: self.rolls.read(),
+        }
+    }
+}

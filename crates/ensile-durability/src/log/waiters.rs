@@ -1,0 +1,211 @@
+//! Who waits for D, and D itself as it was announced.
+//!
+//! Invariants:
+//! - D and the poison change under one lock, so that no epoch is announced after the log was poisoned, and no waiter
+//!   registers between the two and sleeps on.
+//! - A commit that nobody waits for never comes here.
+//!
+//! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::task::{Wake, Waker};
+
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+
+use crate::DurabilityError;
+
+type Reason = std::sync::Arc<str>;
+
+#[derive(Debug)]
+struct List {
+    waiting: BTreeMap<Epoch, Vec<Waker>>,
+    poison: Option<Reason>,
+}
+
+/// The announced D and who waits for it.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    durable: AtomicU64,
+    wanted: AtomicU64,
+    poisoned: AtomicBool,
+    list: Mutex<List>,
+}
+
+impl Waiters {
+    pub(crate) fn new(durable: Epoch) -> Self {
+        Self {
+            durable: AtomicU64::new(durable.number()),
+            wanted: AtomicU64::new(0),
+            poisoned: AtomicBool::new(false),
+            list: Mutex::new(List { waiting: BTreeMap::new(), poison: None }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, List> {
+        // Nothing under this lock leaves the list half changed.
+        self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// D.
+    #[inline]
+    pub(crate) fn durable(&self) -> Epoch {
+        // Acquire: who sees D also sees what was published before it was announced (partner: `announce`).
+        Epoch::new(self.durable.load(Ordering::Acquire))
+    }
+
+    /// The largest epoch that anybody has waited for.
+    pub(crate) fn wanted(&self) -> Epoch {
+        // Acquire: partner is the Release in `poll`.
+        Epoch::new(self.wanted.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(crate) fn is_poisoned(&self) -> bool {
+        // Acquire: who sees the poison finds its reason (partner: `poison`).
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// Why the log was poisoned.
+    pub(crate) fn poison_reason(&self) -> Option<Reason> {
+        self.lock().poison.clone()
+    }
+
+    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is. The second result
+    /// says that loggers should be told.
+    pub(crate) fn poll(&self, epoch: Epoch, waker: &Waker) -> (Option<Result<(), DurabilityError>>, bool) {
+        if self.durable() >= epoch {
+            return (Some(Ok(())), false);
+        }
+        let mut list = self.lock();
+        // Again, under the lock: D moves under it only, so from here on the announcement finds the waker.
+        if self.durable() >= epoch {
+            return (Some(Ok(())), false);
+        }
+        if let Some(reason) = &list.poison {
+            return (Some(Err(DurabilityError::OutcomeUnknown(reason.clone()))), false);
+        }
+        let wakers = list.waiting.entry(epoch).or_default();
+        let first = wakers.is_empty();
+        // A future that is polled again and again is held once, unless others came between; then it is woken twice.
+        if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+        drop(list);
+        // Release: partner is the Acquire in `wanted`, read by the logger that the caller wakes.
+        let before = self.wanted.fetch_max(epoch.number(), Ordering::Release);
+        (None, first || before < epoch.number())
+    }
+
+    /// Blocks until `epoch` is durable or has no answer; `tell` wakes the loggers.
+    pub(crate) fn wait(&self, epoch: Epoch, tell: impl Fn()) -> Result<(), DurabilityError> {
+        if self.durable() >= epoch {
+            return Ok(());
+        }
+        with_thread_waker(|waker| {
+            loop {
+                let (answer, new) = self.poll(epoch, waker);
+                if let Some(answer) = answer {
+                    return answer;
+                }
+                if new {
+                    tell();
+                }
+                while self.durable() < epoch && !self.is_poisoned() {
+                    std::thread::park();
+                }
+            }
+        })
+    }
+
+    /// Announces the D that `compute` finds, unless the log is poisoned. Returns it if it is news.
+    pub(crate) fn announce(&self, compute: impl FnOnce() -> Epoch) -> Option<Epoch> {
+        let mut list = self.lock();
+        if list.poison.is_some() {
+            return None;
+        }
+        let epoch = compute();
+        if epoch <= self.durable() {
+            return None;
+        }
+        // Release: partner is the Acquire in `durable`. Under the lock, so D never goes back.
+        self.durable.store(epoch.number(), Ordering::Release);
+        let later = list.waiting.split_off(&epoch.next());
+        let woken = std::mem::replace(&mut list.waiting, later);
+        drop(list);
+        woken.into_values().flatten().for_each(Waker::wake);
+        Some(epoch)
+    }
+
+    /// Poisons the log for good: every waiter above D gets "outcome unknown", and D stands still. The first reason
+    /// stays.
+    pub(crate) fn poison(&self, reason: &str) {
+        let mut list = self.lock();
+        if list.poison.is_some() {
+            return;
+        }
+        list.poison = Some(reason.into());
+        // Release: partner is the Acquire in `is_poisoned`.
+        self.poisoned.store(true, Ordering::Release);
+        let woken = std::mem::take(&mut list.waiting);
+        drop(list);
+        woken.into_values().flatten().for_each(Waker::wake);
+    }
+}
+
+/// Wakes a parked thread.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs `f` with this thread's waker, which is made once.
+fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
+    thread_local! {
+        static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+    }
+    let waker = WAKER.with(|cell| {
+        let fresh = || Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
+        cell.borrow_mut().get_or_insert_with(fresh).clone()
+    });
+    f(&waker)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Waiters;
+    use crate::DurabilityError;
+    use ensile_base::Epoch;
+    use std::task::Waker;
+
+    #[test]
+    fn nothing_is_announced_after_the_poison() {
+        let waiters = Waiters::new(Epoch::new(3));
+        waiters.poison("sync failed");
+        waiters.poison("again");
+        assert_eq!(waiters.announce(|| Epoch::new(9)), None);
+        assert_eq!(waiters.durable(), Epoch::new(3));
+        assert!(
+            matches!(waiters.poll(Epoch::new(3), Waker::noop()), (Some(Ok(())), _)),
+            "was durable, stays so"
+        );
+        let (answer, _) = waiters.poll(Epoch::new(4), Waker::noop());
+        let Some(Err(DurabilityError::OutcomeUnknown(reason))) = answer else { panic!("an unknown outcome") };
+        assert_eq!(&*reason, "sync failed", "the first reason stays");
+    }
+
+    #[test]
+    fn waiters_are_woken_by_their_own_epoch_only() {
+        let waiters = Waiters::new(Epoch::ZERO);
+        assert!(waiters.poll(Epoch::new(5), Waker::noop()).0.is_none());
+        assert!(waiters.poll(Epoch::new(7), Waker::noop()).0.is_none());
+        assert_eq!(waiters.wanted(), Epoch::new(7));
+        assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
+        assert_eq!(waiters.lock().waiting.keys().copied().collect::<Vec<_>>(), [Epoch::new(7)]);
+        assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");
+    }
+}

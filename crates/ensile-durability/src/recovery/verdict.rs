@@ -1,0 +1,58 @@
+//! The verdict over one generation: its D, what was torn, or that it is damaged (L5). Pure: chains in, decision out.
+//!
+//! | generation | a log is missing | its chain ends below a D that was shown | bytes behind the chain's end |
+//! |---|---|---|---|
+//! | closed (D in the manifest) | damaged | damaged | void since its recovery: ignored |
+//! | open | damaged | damaged | torn tail: cut and reported |
+//!
+//! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
+//! block of any of its logs, behind a gap too. A published D was worked out from synced marks of all logs, so a crash
+//! cannot leave a log that is whole for less: something else took bytes away.
+//!
+//! Neighbours: `chain` reads, `recovery` acts.
+
+use ensile_base::Epoch;
+
+use super::TornTail;
+use super::chain::Chain;
+use crate::DurabilityError;
+use crate::manifest::Generation;
+
+/// What recovery does with a generation.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    /// Entries of epochs up to this count.
+    pub(super) durable: Epoch,
+    pub(super) torn: Vec<TornTail>,
+}
+
+/// Decides over a generation, whose logs all have a chain here.
+pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdict, DurabilityError> {
+    debug_assert_eq!(chains.len(), generation.logs as usize);
+    let shortest = chains.iter().min_by_key(|chain| chain.mark).expect("a generation has logs");
+    let shown =
+        generation.durable.or_else(|| chains.iter().map(|chain| chain.published).max()).unwrap_or_default();
+    if shortest.mark < shown {
+        let detail = format!(
+            "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
+            shortest.end.detail, shortest.mark
+        );
+        return Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail));
+    }
+    if let Some(durable) = generation.durable {
+        return Ok(Verdict { durable, torn: Vec::new() });
+    }
+    let torn = chains.iter().filter(|chain| chain.tail.bytes > 0).map(|chain| TornTail {
+        file: chain.end_file(),
+        offset: chain.end.offset,
+        bytes: chain.tail.bytes,
+        epochs: chain.tail.epochs,
+        detail: chain.end.detail,
+    });
+    // Every generation begins with everything below its first epoch durable, entries or not.
+    let durable = shortest.mark.max(generation.first.previous());
+    Ok(Verdict { durable, torn: torn.collect() })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,68 @@
+//! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
+
+use super::{Verdict, decide};
+use crate::DurabilityError;
+use crate::manifest::Generation;
+use crate::recovery::chain::{Chain, End, Tail};
+use ensile_base::Epoch;
+
+fn generation(durable: Option<u64>) -> Generation {
+    Generation { number: 4, first: Epoch::new(3), logs: 2, durable: durable.map(Epoch::new) }
+}
+
+fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
+    Chain {
+        generation: 4,
+        logger,
+        mark: Epoch::new(mark),
+        published: Epoch::new(published),
+        seen: Epoch::new(mark),
+        blocks: Vec::new(),
+        end: End { number: 2, offset: 640, detail: "the block's checksum is wrong" },
+        tail: Tail { bytes: tail_bytes, ..Tail::default() },
+        synced_to: (0, 0),
+    }
+}
+
+fn durable(verdict: Result<Verdict, DurabilityError>) -> (u64, usize) {
+    let verdict = verdict.expect("not damaged");
+    (verdict.durable.number(), verdict.torn.len())
+}
+
+fn assert_damaged(verdict: Result<Verdict, DurabilityError>, name: &str) {
+    let Err(DurabilityError::Damaged { file, offset, detail }) = verdict else {
+        panic!("damaged: {verdict:?}")
+    };
+    assert_eq!((&*file, offset), (name, 640));
+    assert!(detail.contains("checksum") && detail.contains("was durable"), "{detail}");
+}
+
+#[test]
+fn an_open_generation_is_durable_up_to_its_shortest_log() {
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 0), chain(1, 7, 6, 0)])), (7, 0));
+}
+
+#[test]
+fn an_open_generation_without_marks_is_durable_up_to_its_beginning() {
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 2, 0, 0), chain(1, 0, 0, 0)])), (2, 0));
+}
+
+#[test]
+fn bytes_behind_an_open_chain_are_a_torn_tail() {
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 512), chain(1, 7, 6, 0)])), (7, 1));
+}
+
+#[test]
+fn an_open_log_shorter_than_a_published_d_is_damaged() {
+    assert_damaged(decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)]), "log-1-4-2");
+}
+
+#[test]
+fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
+    assert_eq!(durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)])), (6, 0));
+}
+
+#[test]
+fn a_closed_log_that_ends_below_its_d_is_damaged() {
+    assert_damaged(decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)]), "log-0-4-2");
+}

@@ -1,0 +1,295 @@
+//! What becomes durable when: L1, L2, L3, one behaviour a test.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
+use ensile_durability::{DurabilityError, Health, Step};
+use ensile_sim::SimDisk;
+
+use crate::rig::{Rig, config};
+
+#[test]
+fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
+    assert_eq!(rig.log.logger_step(0), Step::Idle, "its epoch is still open");
+    assert!(rig.log.durable_epoch() < tid.epoch());
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.durable_epoch(), tid.epoch());
+    disk.crash(0);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&1], (tid, b"one".to_vec()));
+    assert_eq!((rig.report.entries, rig.report.durable_epoch), (1, tid.epoch()));
+    assert!(rig.first > tid.epoch());
+}
+
+#[test]
+fn a_small_step_is_one_write_and_one_sync() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut a, mut b) = (rig.worker(), rig.worker());
+    let before = disk.calls();
+    a.commit(&rig.epochs, 1, b"one").expect("runs");
+    b.commit(&rig.epochs, 2, b"two").expect("runs");
+    rig.advance();
+    rig.log.logger_step(0);
+    let after = disk.calls();
+    assert_eq!((after.writes - before.writes, after.syncs - before.syncs), (1, 1));
+    assert_eq!(rig.log.stats().syncs, 1);
+}
+
+#[test]
+fn l2_an_idle_worker_with_a_part_filled_buffer_is_neither_passed_nor_holds_d_back() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut idle, mut busy) = (rig.worker(), rig.worker());
+    let tid = idle.commit(&rig.epochs, 7, b"idle").expect("runs");
+    for key in 0..5 {
+        busy.commit(&rig.epochs, 100 + key, b"busy").expect("runs");
+        rig.settle();
+        assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous(), "the idle worker runs no code");
+    }
+    disk.crash(1);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&7], (tid, b"idle".to_vec()), "D did not pass its entry");
+}
+
+#[test]
+fn l2_an_ended_worker_leaves_its_entries_to_the_logger() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 7, b"last words").expect("runs");
+    drop(worker);
+    rig.settle();
+    assert_eq!(rig.log.durable_epoch(), tid.epoch());
+    disk.crash(2);
+    assert!(Rig::simulated(&disk, 1).rows.contains_key(&7));
+}
+
+#[test]
+fn l1_a_bound_worker_holds_d_below_its_epoch() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.appender.reserve(8).expect("runs");
+    worker.commit.bind(rig.epochs.now());
+    let tid = worker.stamp(&rig.epochs);
+    rig.settle();
+    assert!(rig.log.durable_epoch() < tid.epoch());
+    worker.appender.append(tid, |body| body.extend_from_slice(&7u64.to_le_bytes()));
+    rig.settle();
+    assert!(rig.log.durable_epoch() < tid.epoch(), "appended, still bound");
+    worker.commit.unbind();
+    rig.settle();
+    assert!(rig.log.durable_epoch() < tid.epoch(), "unbound, but the buffer is still the worker's");
+    worker.appender.release();
+    rig.settle();
+    assert!(rig.log.durable_epoch() >= tid.epoch());
+}
+
+#[test]
+fn a_reservation_without_an_entry_holds_nothing_back() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.appender.reserve(100).expect("runs");
+    rig.settle();
+    assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
+    worker.appender.release();
+    worker.commit(&rig.epochs, 1, b"").expect("aborts leave the buffer as it was");
+}
+
+#[test]
+fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let mut first = rig.worker();
+    let _second_without_entries = rig.worker();
+    let tid = first.commit(&rig.epochs, 1, b"one").expect("runs");
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert!(rig.log.durable_epoch() < tid.epoch(), "the other log has no mark yet");
+    assert_eq!(rig.log.logger_step(1), Step::Synced);
+    assert_eq!(rig.log.durable_epoch(), tid.epoch());
+    disk.crash(3);
+    assert_eq!(Rig::simulated(&disk, 2).rows[&1].0, tid);
+}
+
+#[test]
+fn l3_epochs_without_entries_pass_without_a_write() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
+    rig.settle();
+    let before = disk.calls();
+    for _ in 0..10 {
+        rig.settle();
+        assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
+    }
+    assert_eq!(disk.calls(), before);
+}
+
+#[test]
+fn strict_results_close_the_epoch_early_and_only_as_often_as_allowed() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    rig.advance();
+    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
+    assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending());
+    rig.log.logger_step(0);
+    assert!(rig.log.durable_epoch() < tid.epoch(), "E5: too soon after the last epoch");
+    rig.clock.advance(Duration::from_millis(1));
+    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert!(matches!(rig.log.poll_durable(tid.epoch(), Waker::noop()), Poll::Ready(Ok(()))));
+    assert_eq!(rig.log.stats().early_closes, 1);
+    let epoch = rig.epochs.now();
+    rig.clock.advance(Duration::from_millis(1));
+    rig.log.logger_step(0);
+    assert_eq!(rig.epochs.now(), epoch, "nobody waits");
+}
+
+#[test]
+fn full_buffers_are_written_before_their_epoch_closes_and_come_back() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let value = vec![5; LOG_BUFFER_BYTES / 3];
+    worker.commit(&rig.epochs, 0, &value).expect("runs");
+    rig.settle();
+    let before = rig.log.stats();
+    for key in 0..7 {
+        worker.commit(&rig.epochs, key, &value).expect("runs");
+    }
+    assert_eq!(rig.log.logger_step(0), Step::Wrote);
+    let after = rig.log.stats();
+    assert_eq!(after.blocks - before.blocks, 3, "the fourth has room still");
+    assert_eq!(after.syncs, before.syncs);
+    rig.settle();
+    disk.crash(4);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows.len(), 7);
+    assert!(rig.rows.values().all(|(_, found)| *found == value));
+}
+
+#[test]
+fn an_entry_larger_than_a_buffer_gets_one_of_its_own() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"small").expect("runs");
+    let large = vec![9; 3 * LOG_BUFFER_BYTES + 1];
+    worker.commit(&rig.epochs, 2, &large).expect("runs");
+    worker.commit(&rig.epochs, 3, b"small again").expect("runs");
+    rig.settle();
+    disk.crash(5);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&2].1, large);
+    assert_eq!(rig.rows.len(), 3);
+}
+
+#[test]
+fn an_entry_beyond_the_limit_is_refused_and_the_worker_goes_on() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"before").expect("runs");
+    let refused = worker.appender.reserve(TRANSACTION_BYTES_MAX + 1);
+    assert!(matches!(refused, Err(DurabilityError::TooLarge { .. })));
+    worker.commit(&rig.epochs, 2, b"after").expect("runs");
+    rig.settle();
+    assert_eq!(rig.log.stats().entries, 2);
+}
+
+#[test]
+fn logs_roll_by_bytes_and_replay_as_one() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..100 {
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        rig.settle();
+    }
+    assert!(rig.log.stats().rolls >= 5, "{:?}", rig.log.stats());
+    disk.crash(6);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 100);
+}
+
+#[test]
+fn a_worker_waits_when_too_much_is_unwritten() {
+    let disk = SimDisk::new();
+    let limits = ensile_durability::LogConfig { unwritten_bytes_max: LOG_BUFFER_BYTES, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
+    let mut worker = rig.worker();
+    let value = vec![1; LOG_BUFFER_BYTES / 2];
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            for key in 0..8 {
+                worker.commit(&rig.epochs, key, &value).expect("runs");
+            }
+        });
+        while !waiting.is_finished() {
+            rig.log.logger_step(0);
+            std::thread::yield_now();
+        }
+    });
+    assert!(rig.log.stats().blocks >= 6);
+}
+
+#[test]
+fn close_makes_everything_durable_and_refuses_more() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let (mut a, mut b) = (rig.worker(), rig.worker());
+    a.commit(&rig.epochs, 1, b"one").expect("runs");
+    b.commit(&rig.epochs, 2, b"two").expect("runs");
+    rig.log.close().expect("closes");
+    rig.log.close().expect("a second call does nothing");
+    assert!(matches!(a.commit(&rig.epochs, 3, b"late"), Err(DurabilityError::Stopped(_))));
+    assert_eq!(rig.log.health(), Health::Closed);
+    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    let never = rig.epochs.now();
+    assert!(rig.log.wait_durable(never).is_err(), "nobody waits for ever");
+    disk.crash(7);
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!((rig.rows.len(), rig.report.torn_tails.len()), (2, 0));
+}
+
+#[test]
+fn threads_that_wait_are_woken_by_logger_threads() {
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.clone()), config(2), Clock::machine()).expect("recovers");
+    std::thread::scope(|scope| {
+        for logger in 0..2 {
+            let log = &rig.log;
+            scope.spawn(move || {
+                while log.logger_step(logger) != Step::Stopped {
+                    log.logger_wait(logger, Duration::from_millis(20));
+                }
+            });
+        }
+        let clients: Vec<_> = (0..4u64)
+            .map(|client| {
+                let rig = &rig;
+                scope.spawn(move || {
+                    let mut worker = rig.worker();
+                    for step in 0..50 {
+                        let tid = worker.commit(&rig.epochs, client * 1000 + step, b"x").expect("runs");
+                        rig.log.wait_durable(tid.epoch()).expect("durable");
+                        assert!(rig.log.durable_epoch() >= tid.epoch());
+                    }
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|client| client.join().expect("no panic"));
+        rig.log.close().expect("closes");
+    });
+    disk.crash(8);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 200);
+}

@@ -1,0 +1,10 @@
+//! The log and its recovery through the public API: logging, recovering, poison, latency, and a seeded simulation.
+#![cfg(not(any(loom, shuttle)))]
+
+mod damage;
+mod logging;
+mod poison;
+mod recovering;
+mod rig;
+mod simulation;
+mod speed;

@@ -1,0 +1,85 @@
+//! One failed write or sync stops the log for good.
+
+use std::task::{Poll, Waker};
+
+use ensile_durability::{DurabilityError, Health, Step};
+use ensile_sim::SimDisk;
+
+use crate::rig::Rig;
+
+fn poisoned_by(fail: impl Fn(&SimDisk)) {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let kept = worker.commit(&rig.epochs, 1, b"kept").expect("runs");
+    rig.settle();
+    let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
+    assert!(rig.log.poll_durable(unknown.epoch(), Waker::noop()).is_pending());
+    fail(&disk);
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) =
+        rig.log.poll_durable(unknown.epoch(), Waker::noop())
+    else {
+        panic!("the outcome is unknown");
+    };
+    assert!(reason.contains("log-0-1-0"), "names the file: {reason}");
+    assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
+    rig.log.wait_durable(kept.epoch()).expect("was durable before");
+    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+    // The disk works again, and the log still does not believe it.
+    for _ in 0..3 {
+        rig.settle();
+        assert_eq!(rig.log.logger_step(0), Step::Stopped);
+        assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
+    }
+    assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
+    disk.crash(9);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&1].0, kept);
+}
+
+#[test]
+fn a_failed_sync_poisons_for_good() {
+    poisoned_by(|disk| disk.fail_sync(1));
+}
+
+#[test]
+fn a_failed_write_poisons_for_good() {
+    poisoned_by(|disk| disk.fail_write(1));
+}
+
+#[test]
+fn a_blocked_waiter_is_woken_by_the_poison() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
+    disk.fail_all_syncs(true);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| rig.log.wait_durable(tid.epoch()));
+        while !waiting.is_finished() {
+            rig.settle();
+        }
+        assert!(matches!(waiting.join().expect("no panic"), Err(DurabilityError::OutcomeUnknown(_))));
+    });
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"in the cache only").expect("runs");
+    disk.fail_sync(1);
+    rig.settle();
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+    // The process ends, the machine does not: recovery reads bytes that later syncs would not write.
+    disk.kill();
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&1].0, tid);
+    disk.crash(10);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&1].0, tid, "served once, so it stays");
+}

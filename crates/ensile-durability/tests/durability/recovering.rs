@@ -1,0 +1,190 @@
+//! Generations, torn tails, and recovery by several threads: L4 and the harmless half of L5.
+
+use std::sync::Arc;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_disk::{Disk, DiskError};
+use ensile_durability::{DurabilityError, Recovery};
+use ensile_sim::SimDisk;
+
+use crate::rig::{Map, Rig, config};
+
+fn reopen(disk: &SimDisk, loggers: usize) -> Result<Rig, DurabilityError> {
+    Rig::open(Arc::new(disk.clone()), config(loggers), Clock::manual())
+}
+
+#[test]
+fn l4_epochs_that_one_recovery_ignored_never_come_back() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let (mut a, mut b) = (rig.worker(), rig.worker());
+    let kept = a.commit(&rig.epochs, 1, b"kept").expect("runs");
+    rig.settle();
+    // In log 0 this is whole and synced, with its mark; log 1 never gets so far.
+    let void = a.commit(&rig.epochs, 1, b"void").expect("runs");
+    b.commit(&rig.epochs, 2, b"void too").expect("runs");
+    rig.advance();
+    rig.log.logger_step(0);
+    disk.crash(11);
+
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!(rig.rows[&1], (kept, b"kept".to_vec()));
+    assert_eq!((rig.rows.len(), rig.report.ignored_entries), (1, 1));
+    assert!(rig.first > void.epoch(), "above any epoch seen, ignored ones included");
+    let mut worker = rig.worker();
+    for round in 0..3 {
+        worker.commit(&rig.epochs, 3, b"new life").expect("runs");
+        rig.settle();
+        assert!(rig.log.durable_epoch() > void.epoch(), "round {round}: D passes the void epochs");
+    }
+    disk.crash(12);
+
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!(rig.rows[&1], (kept, b"kept".to_vec()), "void for ever, although D is above its epoch now");
+    assert!(!rig.rows.contains_key(&2) && rig.rows.contains_key(&3));
+}
+
+#[test]
+fn many_lives_add_up_and_empty_ones_leave_nothing() {
+    let disk = SimDisk::new();
+    for life in 0..6u64 {
+        let rig = Rig::simulated(&disk, 1 + life as usize % 2);
+        assert_eq!(rig.rows.len() as u64, life.div_ceil(2));
+        assert_eq!(rig.report.generation, life + 1);
+        if life % 2 == 0 {
+            rig.worker().commit(&rig.epochs, life, b"x").expect("runs");
+            rig.settle();
+        }
+        disk.crash(life);
+    }
+    let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
+    assert_eq!(manifest.lines().count(), 2 + 4, "three lives with entries and the open one:\n{manifest}");
+    let rig = Rig::simulated(&disk, 1);
+    drop(rig);
+    let logs = disk.list("").expect("lists").iter().filter(|name| name.starts_with("log-")).count();
+    assert_eq!(logs, 3 + 1);
+}
+
+#[test]
+fn a_torn_tail_is_cut_reported_and_gone_at_the_next_open() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    let end = rig.log.stats().bytes + 80;
+    let torn = worker.commit(&rig.epochs, 2, &[7; 5000]).expect("runs");
+    disk.fail_sync(1);
+    rig.settle();
+    disk.kill();
+    // The block's header reached the disk, its payload did not.
+    disk.flip("log-0-1-0", end + 4000, 1);
+    let rig = Rig::simulated(&disk, 1);
+    let [tail] = &rig.report.torn_tails[..] else { panic!("one torn tail: {:?}", rig.report) };
+    assert_eq!((&*tail.file, tail.offset), ("log-0-1-0", end));
+    assert_eq!(tail.epochs, Some((torn.epoch(), torn.epoch())), "a torn block's epochs are seen");
+    assert!(tail.bytes >= 5000);
+    assert!(rig.first > torn.epoch(), "L4: torn epochs included");
+    assert_eq!(rig.rows.keys().collect::<Vec<_>>(), [&1]);
+    disk.kill();
+    let rig = Rig::simulated(&disk, 1);
+    assert!(rig.report.torn_tails.is_empty());
+    assert_eq!(disk.bytes("log-0-1-0").len() as u64, end, "cut");
+}
+
+#[test]
+fn several_threads_replay_what_one_does() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let mut workers = [rig.worker(), rig.worker(), rig.worker()];
+    for round in 0..200u64 {
+        for (index, worker) in workers.iter_mut().enumerate() {
+            let value = [index as u8; 500];
+            worker.commit(&rig.epochs, (round * 7 + index as u64) % 50, &value).expect("runs");
+        }
+        if round % 10 == 0 {
+            rig.settle();
+        }
+    }
+    rig.settle();
+    disk.crash(13);
+    let map = Map::default();
+    let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| while recovery.replay_step(&map).expect("replays") {});
+        }
+    });
+    assert_eq!(recovery.progress().bytes_done, recovery.progress().bytes_total);
+    let report = recovery.finish().expect("finishes").report;
+    assert_eq!(report.entries, 600);
+    disk.kill();
+    assert_eq!(Rig::simulated(&disk, 1).rows, map.rows.into_inner().expect("no panic"));
+}
+
+#[test]
+fn a_recovery_that_skipped_a_piece_cannot_be_finished() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
+    rig.settle();
+    disk.crash(14);
+    let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
+    assert!(matches!(recovery.finish(), Err(DurabilityError::Config(_))));
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 1, "nothing was decided");
+}
+
+#[test]
+fn an_entry_that_the_state_refuses_names_its_place() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.appender.reserve(3).expect("runs");
+    worker.commit.bind(rig.epochs.now());
+    let tid = worker.stamp(&rig.epochs);
+    worker.appender.append(tid, |body| body.extend_from_slice(b"bad"));
+    worker.appender.release();
+    worker.commit.unbind();
+    rig.settle();
+    disk.crash(15);
+    let Err(DurabilityError::Replay { file, offset, tid: found, .. }) = reopen(&disk, 1).map(|_| ()) else {
+        panic!("the map refuses a body without a key");
+    };
+    assert_eq!((&*file, offset, found), ("log-0-1-0", 80, tid));
+}
+
+#[test]
+fn one_process_at_a_time() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let Err(DurabilityError::Disk(error)) = reopen(&disk, 1).map(|_| ()) else { panic!("locked") };
+    assert!(matches!(*error, DiskError::InUse { .. }));
+    drop(rig);
+    reopen(&disk, 1).expect("free again");
+}
+
+#[test]
+fn a_new_database_begins_at_the_first_epoch() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    assert_eq!((rig.first, rig.report.generation), (Epoch::FIRST, 1));
+}
+
+#[test]
+fn a_crash_anywhere_inside_recovery_is_harmless() {
+    for seed in 0..60 {
+        let disk = SimDisk::new();
+        let rig = Rig::simulated(&disk, 2);
+        let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
+        rig.settle();
+        disk.crash(seed);
+        for attempt in 0..3 {
+            // Some write of the recovery fails; whatever reached the disk by then is torn by the crash.
+            disk.fail_write(1 + seed % 5);
+            let _ = reopen(&disk, 1 + attempt);
+            disk.crash(1000 + seed);
+        }
+        disk.heal();
+        assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, tid, "seed {seed}");
+    }
+}

@@ -1,0 +1,135 @@
+//! A database reduced to its durability: epochs, a log, workers, and a map that replay fills.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::STATUS_BITS;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+use ensile_durability::{Appender, DurabilityError, Log, LogConfig, Recoverable, RecoveryReport, recover};
+use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
+
+/// Bytes of a body that are the key.
+pub(crate) const KEY_BYTES: usize = 8;
+
+pub(crate) type Rows = HashMap<u64, (Tid, Vec<u8>)>;
+
+/// The largest TID wins, in any order.
+#[derive(Debug, Default)]
+pub(crate) struct Map {
+    pub(crate) rows: Mutex<Rows>,
+}
+
+impl Recoverable for Map {
+    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String> {
+        let (key, value) = body.split_at_checked(KEY_BYTES).ok_or("a body without a key")?;
+        let key = u64::from_le_bytes(key.try_into().expect("eight bytes"));
+        put(&mut self.rows.lock().expect("no panic"), key, tid, value);
+        Ok(())
+    }
+}
+
+pub(crate) fn put(rows: &mut Rows, key: u64, tid: Tid, value: &[u8]) {
+    let row = rows.entry(key).or_default();
+    if row.0 < tid {
+        *row = (tid, value.to_vec());
+    }
+}
+
+pub(crate) fn config(loggers: usize) -> LogConfig {
+    LogConfig { loggers, segment_bytes: 16 << 10, unwritten_bytes_max: 1 << 30 }
+}
+
+/// One life of a database.
+pub(crate) struct Rig {
+    pub(crate) log: Arc<Log>,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) clock: Clock,
+    pub(crate) rows: Rows,
+    pub(crate) report: RecoveryReport,
+    pub(crate) first: Epoch,
+    workers: AtomicU64,
+}
+
+impl Rig {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        config: LogConfig,
+        clock: Clock,
+    ) -> Result<Self, DurabilityError> {
+        let map = Map::default();
+        let recovered = recover(disk, config, &map)?;
+        let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
+        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: Duration::from_secs(1) }));
+        let log = Log::start(recovered, Arc::clone(&epochs), clock.clone())?;
+        let rows = map.rows.into_inner().expect("no panic");
+        Ok(Self { log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
+    }
+
+    /// On a simulated disk, with a clock moved by hand.
+    pub(crate) fn simulated(disk: &ensile_sim::SimDisk, loggers: usize) -> Self {
+        Self::open(Arc::new(disk.clone()), config(loggers), Clock::manual()).expect("recovers")
+    }
+
+    pub(crate) fn worker(&self) -> Worker {
+        let commit = self.epochs.register_worker();
+        let appender = self.log.attach(Arc::clone(commit.slot()));
+        // Relaxed: only hands out numbers; no partner.
+        let lane = self.workers.fetch_add(1, Ordering::Relaxed);
+        Worker { appender, commit, last: Tid::ZERO, lane }
+    }
+
+    pub(crate) fn advance(&self) -> bool {
+        self.clock.advance(Duration::from_millis(1));
+        matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_))
+    }
+
+    pub(crate) fn step_all(&self) {
+        (0..self.log.loggers()).for_each(|logger| {
+            self.log.logger_step(logger);
+        });
+    }
+
+    /// Closes the epoch and lets every logger do what it can.
+    pub(crate) fn settle(&self) {
+        self.advance();
+        self.step_all();
+        self.step_all();
+    }
+}
+
+/// A worker and its appender.
+pub(crate) struct Worker {
+    pub(crate) appender: Appender,
+    pub(crate) commit: CommitHandle,
+    last: Tid,
+    lane: u64,
+}
+
+impl Worker {
+    /// The next TID in the epoch that is read now: to be called while bound.
+    pub(crate) fn stamp(&mut self, epochs: &Epochs) -> Tid {
+        // Workers share keys but no lane of sequence numbers, so no two commits have one TID.
+        let lane = Tid::from_word(Tid::first_of(epochs.now()).bits() | self.lane << (STATUS_BITS + 9));
+        self.last = lane.max(self.last).successor().expect("not that many commits");
+        assert_eq!((self.last.bits() >> (STATUS_BITS + 9)) & 0xff, self.lane, "a lane is full");
+        self.last
+    }
+
+    /// A whole commit of one row.
+    pub(crate) fn commit(&mut self, epochs: &Epochs, key: u64, value: &[u8]) -> Result<Tid, DurabilityError> {
+        self.appender.reserve(KEY_BYTES + value.len())?;
+        self.commit.bind(epochs.now());
+        let tid = self.stamp(epochs);
+        self.appender.append(tid, |body| {
+            body.extend_from_slice(&key.to_le_bytes());
+            body.extend_from_slice(value);
+        });
+        self.appender.release();
+        self.commit.unbind();
+        Ok(tid)
+    }
+}

@@ -1,0 +1,148 @@
+//! Batches: descents that overlap and share the wait for memory.
+//!
+//! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. What a
+//! common descent finds are [`Hints`]: record handles, good under the pin that the descent ran under. A hint is only a
+//! place to look: a record that is no longer its key's latest sends the reader back to the index.
+//!
+//! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the hints.
+
+use ensile_epoch::Pinned;
+use ensile_index::{Lookup, Masstree, Probe};
+
+use crate::record::Handle;
+use crate::table::TableCore;
+
+/// Descents handed to the index at a time.
+const CHUNK: usize = 32;
+/// Bytes of a record asked for as soon as its address is known.
+const PREFETCHED_BYTES: usize = 128;
+
+/// A key that a request of a batch says it will touch.
+#[derive(Clone, Copy, Debug)]
+struct Touched {
+    table: u32,
+    key: (u32, u32),
+}
+
+/// What a common descent found.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    found: Vec<Option<Handle>>,
+    touched: Vec<Touched>,
+    keys: Vec<u8>,
+    /// The touched keys that belong to the request that runs now.
+    active: (usize, usize),
+}
+
+impl Hints {
+    /// Descends for all keys at once and asks for the records that it finds.
+    pub(crate) fn descend<'k>(
+        &mut self,
+        keys: impl Iterator<Item = (&'k TableCore, &'k [u8])>,
+        pinned: Pinned<'_>,
+    ) {
+        self.found.clear();
+        Self::descend_into(&mut self.found, keys.map(|(table, key)| (&*table.tree, key)), pinned);
+    }
+
+    fn descend_into<'k>(
+        found: &mut Vec<Option<Handle>>,
+        mut keys: impl Iterator<Item = (&'k Masstree, &'k [u8])>,
+        pinned: Pinned<'_>,
+    ) {
+        while let Some((tree, key)) = keys.next() {
+            let mut probes = [Probe { tree, key }; CHUNK];
+            let mut count = 1;
+            for (slot, (tree, key)) in probes[1..].iter_mut().zip(&mut keys) {
+                *slot = Probe { tree, key };
+                count += 1;
+            }
+            let base = found.len();
+            found.resize(base + count, None);
+            Masstree::get_batch(&probes[..count], pinned, &mut |at, lookup| {
+                if let Lookup::Found(value) = lookup {
+                    let record = Handle::from_value(value);
+                    record.prefetch(PREFETCHED_BYTES);
+                    found[base + at] = Some(record);
+                }
+            });
+        }
+    }
+
+    /// What the last descent found for its `at`-th key.
+    #[inline]
+    pub(crate) fn take(&mut self, at: usize) -> Option<Handle> {
+        self.found[at].take()
+    }
+
+    /// Forgets everything.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.found.clear();
+        self.touched.clear();
+        self.keys.clear();
+        self.active = (0, 0);
+    }
+
+    /// Notes a key that some request will touch.
+    fn touch(&mut self, table: u32, key: &[u8]) {
+        let start = self.keys.len() as u32;
+        self.keys.extend_from_slice(key);
+        self.touched.push(Touched { table, key: (start, key.len() as u32) });
+    }
+
+    fn key(&self, touched: &Touched) -> &[u8] {
+        let (start, length) = touched.key;
+        &self.keys[start as usize..(start + length) as usize]
+    }
+
+    /// Where the next request's keys begin.
+    pub(crate) fn touched_len(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Descends for every touched key.
+    pub(crate) fn descend_touched<'t>(&mut self, table: impl Fn(u32) -> &'t TableCore, pinned: Pinned<'_>) {
+        let Self { found, touched, keys, .. } = self;
+        found.clear();
+        let probes = touched.iter().map(|touched| {
+            let (start, length) = touched.key;
+            (&*table(touched.table).tree, &keys[start as usize..(start + length) as usize])
+        });
+        Self::descend_into(found, probes, pinned);
+    }
+
+    /// From now on, hints are those of the touched keys `from..to`.
+    #[inline]
+    pub(crate) fn activate(&mut self, from: usize, to: usize) {
+        self.active = (from, to);
+    }
+
+    /// The record that the running request's descent found under this key.
+    #[inline]
+    pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
+        let (from, to) = self.active;
+        if from == to {
+            return None;
+        }
+        let touched = &self.touched[from..to];
+        let at = touched.iter().position(|touched| touched.table == table && self.key(touched) == key)?;
+        self.found[from + at]
+    }
+}
+
+/// Where a request of a batch says which keys it will touch. Keys that it touches without saying so, or says and does
+/// not touch, are no error: they only miss the common descent.
+#[derive(Debug)]
+pub struct Touch<'h> {
+    pub(crate) database: u64,
+    pub(crate) hints: &'h mut Hints,
+}
+
+impl Touch<'_> {
+    pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
+        if table.database == self.database {
+            self.hints.touch(table.id, key);
+        }
+    }
+}

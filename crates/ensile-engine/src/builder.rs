@@ -1,0 +1,209 @@
+//! Opening: settings, recovery, and the threads that make a database live.
+//!
+//! Neighbours: `database` is what comes out; `replay` takes in the log; `threads` runs what lower floors offer as steps.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::Arc;
+use ensile_disk::{Disk, RealDisk};
+use ensile_durability::{Log, LogConfig, Progress, Recovered, Recovery};
+use ensile_epoch::{EpochConfig, Epochs};
+use ensile_memory::{Memory, MemoryConfig};
+
+use crate::catalog::Catalog;
+use crate::database::{Core, CoreParts, Database, Inner};
+use crate::error::{Error, Result};
+use crate::receipt::Durability;
+use crate::replay::Replay;
+use crate::threads::Threads;
+
+/// Called from time to time while recovery replays the log.
+type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
+
+/// Settings of a database about to be opened.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use ensile_engine::{Database, Durability};
+/// # fn main() -> ensile_engine::Result<()> {
+/// let db = Database::builder("data")
+///     .durability(Durability::Strict)
+///     .epoch_interval(Duration::from_millis(10))
+///     .open()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "open it"]
+pub struct Builder {
+    path: Option<PathBuf>,
+    disk: Option<StdArc<dyn Disk>>,
+    clock: Clock,
+    log: LogConfig,
+    prefault_bytes: usize,
+    snapshot_interval: Duration,
+    recovery_threads: usize,
+    progress: Option<ProgressFn>,
+    own_threads: bool,
+    pub(crate) durability: Durability,
+    pub(crate) snapshots: bool,
+    pub(crate) garbage_bytes_max: u64,
+    pub(crate) epoch_interval: Duration,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("path", &self.path).field("log", &self.log).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(crate) fn in_memory() -> Self {
+        Self {
+            path: None,
+            disk: None,
+            clock: Clock::machine(),
+            log: LogConfig::default(),
+            prefault_bytes: 0,
+            snapshot_interval: Duration::from_secs(1),
+            recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            progress: None,
+            own_threads: true,
+            durability: Durability::Strict,
+            snapshots: true,
+            garbage_bytes_max: 256 << 20,
+            epoch_interval: Duration::from_millis(40),
+        }
+    }
+
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::in_memory() }
+    }
+
+    /// When results are released unless a transaction says otherwise. Strict by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Logger threads, each with log files of its own. 1 by default.
+    pub fn loggers(mut self, loggers: usize) -> Self {
+        self.log.loggers = loggers;
+        self
+    }
+
+    /// Time between epochs: the most that group commit waits when no strict result is waited for. 40 ms by default,
+    /// 1 ms at least.
+    pub fn epoch_interval(mut self, interval: Duration) -> Self {
+        self.epoch_interval = interval;
+        self
+    }
+
+    /// Time between snapshot boundaries. 1 s by default.
+    pub fn snapshot_interval(mut self, interval: Duration) -> Self {
+        self.snapshot_interval = interval;
+        self
+    }
+
+    /// Whether old versions are kept for snapshot transactions. On by default.
+    pub fn snapshots(mut self, keep: bool) -> Self {
+        self.snapshots = keep;
+        self
+    }
+
+    /// Most bytes of garbage that open transactions and snapshots may hold back; above it the oldest one that is idle
+    /// between two calls is ended, and told so by [`Error::Expired`]. 256 MiB by default.
+    pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
+        self.garbage_bytes_max = bytes;
+        self
+    }
+
+    /// Memory to map and touch at once, so that no page fault falls into requests. None by default.
+    pub fn prefault_bytes(mut self, bytes: usize) -> Self {
+        self.prefault_bytes = bytes;
+        self
+    }
+
+    /// Threads that replay the log at open. As many as there are cores by default.
+    pub fn recovery_threads(mut self, threads: usize) -> Self {
+        self.recovery_threads = threads;
+        self
+    }
+
+    /// Called from time to time while the log is replayed.
+    pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(StdArc::new(progress));
+        self
+    }
+
+    /// Another disk than the machine's: for simulation.
+    pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Another clock than the machine's: for simulation.
+    pub fn manual_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
+    /// results that are waited for on the driving thread would wait for ever.
+    pub fn without_threads(mut self) -> Self {
+        self.own_threads = false;
+        self
+    }
+
+    /// Opens the database: locks the folder, recovers what the log holds, starts the threads.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for settings that cannot work. [`Error::Durability`] if another process has the folder, a file
+    /// is damaged (it names the file and what to do) or the disk refuses; nothing on disk is lost by a failed open.
+    pub fn open(self) -> Result<Database> {
+        if self.epoch_interval < Duration::from_millis(1) {
+            return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
+        }
+        debug_assert!(self.epoch_interval.as_micros() >= u128::from(EPOCH_MICROS_MIN));
+        let memory = Memory::new(&MemoryConfig { prefault_bytes: self.prefault_bytes });
+        let disk = match (&self.disk, &self.path) {
+            (Some(disk), _) => Some(StdArc::clone(disk)),
+            (None, Some(path)) => {
+                Some(StdArc::new(RealDisk::open(path).map_err(ensile_durability::DurabilityError::from)?)
+                    as StdArc<dyn Disk>)
+            }
+            (None, None) => None,
+        };
+        let replay = Replay::new(&memory);
+        let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
+        let first = recovered.as_ref().map_or(Epoch::FIRST, |recovered| recovered.next_first_epoch);
+        let report = recovered.as_ref().map(|recovered| recovered.report.clone());
+        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
+        let log = match recovered {
+            Some(recovered) => Some(Log::start(recovered, Arc::clone(&epochs), self.clock.clone())?),
+            None => None,
+        };
+        let catalog = Catalog::new(replay.finish());
+        let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report };
+        let core = Arc::new(Core::new(&self, parts));
+        let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
+        let database = Database { inner: StdArc::new(Inner { core, threads }) };
+        crate::catalog::bootstrap(&database)?;
+        Ok(database)
+    }
+
+    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
+        let recovery = Recovery::open(disk, self.log.clone())?;
+        crate::threads::replay_in_parallel(
+            &recovery,
+            replay,
+            self.recovery_threads,
+            self.progress.as_deref(),
+        )?;
+        Ok(recovery.finish()?)
+    }
+}

@@ -1,0 +1,443 @@
+//! The catalogue: which tables there are, under which ids and types (PROTOCOLS X1).
+//!
+//! It is a table like any other (id 0: name -> definition), so it is logged and recovered like any other, and a
+//! table's definition is durable no later than its first row. Secondary indexes are not logged: they are rebuilt when
+//! their table is opened, before anyone can read them; the definition keeps each one's identity and version.
+//!
+//! Neighbours: `builder` bootstraps it with what `replay` recovered; `Database::table` opens tables through it.
+
+use std::collections::HashMap;
+use std::ops::{Bound, ControlFlow};
+
+use ensile_base::limits::{INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
+use ensile_base::sync::Arc;
+use ensile_epoch::Pinned;
+use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
+
+use crate::database::{Core, CoreRef, Database};
+use crate::error::{Error, Result};
+use crate::receipt::Durability;
+use crate::record::{Handle, Scratch, Seen};
+use crate::replay::Trees;
+use crate::session;
+use crate::table::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
+use crate::transaction::Transaction;
+use crate::worker::Worker;
+
+/// Every key.
+const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+
+/// What is known of tables in this process.
+pub(crate) struct Catalog {
+    /// Recovered trees whose tables nobody has opened yet.
+    trees: Trees,
+    opened: HashMap<String, Arc<TableCore>>,
+    next_id: u32,
+    next_volatile: u32,
+}
+
+impl Catalog {
+    pub(crate) fn new(trees: Trees) -> Self {
+        let next_id = trees.keys().copied().max().unwrap_or(CATALOG_ID) + 1;
+        Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
+    }
+
+    fn take_tree(&mut self, id: u32, core: &Core) -> Arc<Masstree> {
+        self.trees.remove(&id).unwrap_or_else(|| new_tree(core))
+    }
+}
+
+fn new_tree(core: &Core) -> Arc<Masstree> {
+    Arc::new(session::with_worker(core, |worker| Masstree::new(&mut worker.nodes(core).0)))
+}
+
+/// A table's row in the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Definition {
+    id: u32,
+    key_type: String,
+    value_type: String,
+    indexes: Vec<IndexDefinition>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct IndexDefinition {
+    name: String,
+    version: u32,
+    unique: bool,
+    key_type: String,
+}
+
+/// Version of the encoding below.
+const DEFINITION_VERSION: u8 = 1;
+
+impl Definition {
+    fn of(id: u32, spec: &TableSpec) -> Self {
+        let index = |index: &IndexSpec| IndexDefinition {
+            name: index.name.clone(),
+            version: index.version,
+            unique: index.unique,
+            key_type: index.key_type.clone(),
+        };
+        Self {
+            id,
+            key_type: spec.key_type.clone(),
+            value_type: spec.value_type.clone(),
+            indexes: spec.indexes.iter().map(index).collect(),
+        }
+    }
+
+    /// ```text
+    /// version u8 | id u32 | key type | value type | count u16 | (name | version u32 | unique u8 | key type)*
+    /// text := length u16 | UTF-8        all little-endian
+    /// ```
+    fn encode(&self) -> Vec<u8> {
+        let mut out = vec![DEFINITION_VERSION];
+        out.extend_from_slice(&self.id.to_le_bytes());
+        put_text(&mut out, &self.key_type);
+        put_text(&mut out, &self.value_type);
+        out.extend_from_slice(&(self.indexes.len() as u16).to_le_bytes());
+        for index in &self.indexes {
+            put_text(&mut out, &index.name);
+            out.extend_from_slice(&index.version.to_le_bytes());
+            out.push(u8::from(index.unique));
+            put_text(&mut out, &index.key_type);
+        }
+        out
+    }
+
+    fn decode(mut bytes: &[u8]) -> Option<Self> {
+        let [version] = take(&mut bytes)?;
+        if version != DEFINITION_VERSION {
+            return None;
+        }
+        let id = u32::from_le_bytes(take(&mut bytes)?);
+        let (key_type, value_type) = (take_text(&mut bytes)?, take_text(&mut bytes)?);
+        let count = u16::from_le_bytes(take(&mut bytes)?);
+        let mut indexes = Vec::new();
+        for _ in 0..count {
+            let name = take_text(&mut bytes)?;
+            let version = u32::from_le_bytes(take(&mut bytes)?);
+            let [unique] = take(&mut bytes)?;
+            indexes.push(IndexDefinition {
+                name,
+                version,
+                unique: unique != 0,
+                key_type: take_text(&mut bytes)?,
+            });
+        }
+        Some(Self { id, key_type, value_type, indexes })
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(&(text.len() as u16).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    Some(*head)
+}
+
+fn take_text(bytes: &mut &[u8]) -> Option<String> {
+    let length = u16::from_le_bytes(take(bytes)?);
+    let (text, rest) = bytes.split_at_checked(usize::from(length))?;
+    *bytes = rest;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// Makes the catalogue's own table and finds the largest id ever given.
+pub(crate) fn bootstrap(database: &Database) -> Result<()> {
+    let core = database.core();
+    let mut catalog = core.catalog.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let tree = catalog.take_tree(CATALOG_ID, core);
+    let spec = TableSpec {
+        name: "ensile.tables".to_owned(),
+        key_type: "name".to_owned(),
+        value_type: "definition".to_owned(),
+        indexes: Vec::new(),
+    };
+    let table = Arc::new(TableCore::new(core.id, CATALOG_ID, tree, &spec, Vec::new()));
+    core.tables.add(Arc::clone(&table))?;
+    let mut tx = Transaction::begin(CoreRef::Lent(core), Durability::Relaxed);
+    let mut unknown = None;
+    tx.raw_scan(&table, ALL, Direction::Forward, &mut |name, bytes| {
+        match Definition::decode(bytes) {
+            Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
+            None => unknown = Some(String::from_utf8_lossy(name).into_owned()),
+        }
+        ControlFlow::Continue(())
+    })?;
+    match unknown {
+        None => Ok(()),
+        Some(name) => Err(Error::Misuse(format!(
+            "the definition of table {name} is in a form that this program does not know: use a newer version"
+        ))),
+    }
+}
+
+/// The table that `spec` asks for: opened before, recovered, or new.
+pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
+    check_spec(&spec)?;
+    let core = database.core();
+    let mut catalog = core.catalog.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(table) = catalog.opened.get(&spec.name) {
+        check_types(&spec, table.key_type(), table.value_type())?;
+        check_same_indexes(&spec, table)?;
+        return Ok(Arc::clone(table));
+    }
+    let name = spec.name.clone();
+    let stored = read_definition(core, &name)?;
+    let id = match &stored {
+        Some(stored) => {
+            check_types(&spec, &stored.key_type, &stored.value_type)?;
+            stored.id
+        }
+        None => catalog.next_id,
+    };
+    let tree = catalog.take_tree(id, core);
+    let built = build_indexes(core, &mut catalog, spec.indexes.len())
+        .and_then(|entries| fill_indexes(core, &tree, &spec, entries));
+    let trees = match built {
+        Ok(trees) => trees,
+        Err(error) => {
+            // The rows stay for whoever opens the table with an index that fits them.
+            catalog.trees.insert(id, tree);
+            return Err(error);
+        }
+    };
+    let definition = Definition::of(id, &spec);
+    if stored.as_ref() != Some(&definition) {
+        write_definition(core, &name, &definition)?;
+    }
+    catalog.next_id = catalog.next_id.max(id + 1);
+    let table = enter_table(core, id, tree, spec, trees)?;
+    catalog.opened.insert(name, Arc::clone(&table));
+    Ok(table)
+}
+
+fn check_spec(spec: &TableSpec) -> Result<()> {
+    let names = spec.indexes.iter().map(|index| index.name.as_str()).chain([spec.name.as_str()]);
+    for name in names {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Error::TooLarge {
+                what: "a table's or index's name",
+                bytes: name.len(),
+                bytes_max: NAME_BYTES_MAX,
+            });
+        }
+        if name.is_empty() {
+            return Err(Error::Misuse("a table or index needs a name".to_owned()));
+        }
+    }
+    if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
+        let (bytes, bytes_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
+        return Err(Error::TooLarge { what: "the number of indexes", bytes, bytes_max });
+    }
+    for (at, index) in spec.indexes.iter().enumerate() {
+        if spec.indexes[..at].iter().any(|other| other.name == index.name) {
+            return Err(Error::Misuse(format!("table {}: two indexes are named {}", spec.name, index.name)));
+        }
+    }
+    Ok(())
+}
+
+fn check_types(spec: &TableSpec, key_type: &str, value_type: &str) -> Result<()> {
+    if spec.key_type == key_type && spec.value_type == value_type {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "table {} maps {key_type} to {value_type}, not {} to {}: open it with its own types",
+        spec.name, spec.key_type, spec.value_type
+    )))
+}
+
+fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<()> {
+    let same = |index: &IndexSpec, open: &IndexCore| {
+        (&index.name, index.version, index.unique, &index.key_type)
+            == (&open.name, open.version, open.unique, &open.key_type)
+    };
+    let all_same = spec.indexes.len() == table.indexes.len()
+        && spec.indexes.iter().zip(&table.indexes).all(|(index, open)| same(index, open));
+    // Asked for without indexes, a table is handed out with those that it has: they are maintained all the same.
+    if spec.indexes.is_empty() || all_same {
+        return Ok(());
+    }
+    Err(Error::Misuse(format!(
+        "table {} is open with other indexes: define all of them at its first opening",
+        spec.name
+    )))
+}
+
+fn read_definition(core: &Core, name: &str) -> Result<Option<Definition>> {
+    let mut tx = Transaction::begin(CoreRef::Lent(core), Durability::Relaxed);
+    let found = tx.raw_get(core.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
+    Ok(found.flatten())
+}
+
+fn write_definition(core: &Core, name: &str, definition: &Definition) -> Result<()> {
+    let encoded = definition.encode();
+    loop {
+        let mut tx = Transaction::begin(CoreRef::Lent(core), Durability::Relaxed);
+        tx.raw_put(core.table(CATALOG_ID), name.as_bytes(), &encoded)?;
+        match tx.submit() {
+            Err(error) if error.is_retryable() => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// Ids and empty trees for the entries of `count` indexes.
+fn build_indexes(core: &Core, catalog: &mut Catalog, count: usize) -> Result<Vec<(u32, Arc<Masstree>)>> {
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let id = VOLATILE | catalog.next_volatile;
+        catalog.next_volatile += 1;
+        entries.push((id, new_tree(core)));
+    }
+    Ok(entries)
+}
+
+/// Enters every present row of the table into its indexes. Nobody else has the table yet.
+fn fill_indexes(
+    core: &Core,
+    tree: &Masstree,
+    spec: &TableSpec,
+    entries: Vec<(u32, Arc<Masstree>)>,
+) -> Result<Vec<(u32, Arc<Masstree>)>> {
+    if spec.indexes.is_empty() {
+        return Ok(entries);
+    }
+    let pin = core.epochs.register_pin();
+    let call = pin.begin(core.epochs.now());
+    let filled = session::with_worker(core, |worker| {
+        let mut fill = Fill {
+            core,
+            worker,
+            spec,
+            entries: &entries,
+            pinned: call.pinned(),
+            scratch: Scratch::default(),
+            entry_key: Vec::new(),
+            result: Ok(()),
+        };
+        tree.scan(ALL, Direction::Forward, &mut fill, call.pinned());
+        fill.result
+    });
+    drop(call);
+    filled.map(|()| entries)
+}
+
+struct Fill<'f> {
+    core: &'f Core,
+    worker: &'f mut Worker,
+    spec: &'f TableSpec,
+    entries: &'f [(u32, Arc<Masstree>)],
+    pinned: Pinned<'f>,
+    scratch: Scratch,
+    entry_key: Vec<u8>,
+    result: Result<()>,
+}
+
+impl Fill<'_> {
+    fn row(&mut self, key: &[u8], value: u64) -> Result<()> {
+        let Seen::Present(word) = Handle::from_value(value).at(self.pinned).read(&mut self.scratch) else {
+            return Ok(());
+        };
+        for (index, (_, tree)) in self.spec.indexes.iter().zip(self.entries) {
+            self.entry_key.clear();
+            let indexed = (index.key)(key, self.scratch.bytes(), &mut self.entry_key).map_err(|detail| {
+                let type_name = self.spec.value_type.clone();
+                Error::Decode { table: self.spec.name.clone(), type_name, detail }
+            })?;
+            if !indexed {
+                continue;
+            }
+            if !index.unique {
+                self.entry_key.extend_from_slice(key);
+            }
+            // The entry is as old as its row: a snapshot that shows the one shows the other.
+            let record = self.worker.blocks.filled(key, word);
+            let (mut nodes, changes) = self.worker.nodes(self.core);
+            changes.clear();
+            let inserted =
+                tree.insert_if_absent(&self.entry_key, record.value(), &mut nodes, changes, self.pinned);
+            if let Insert::Exists(_) = inserted {
+                self.worker.blocks.destroy(record);
+                return Err(Error::NotUnique { table: self.spec.name.clone(), index: index.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ScanVisitor for Fill<'_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        self.result = self.row(key, value);
+        if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// Enters the table and its indexes' entry tables into the directory.
+fn enter_table(
+    core: &Core,
+    id: u32,
+    tree: Arc<Masstree>,
+    spec: TableSpec,
+    trees: Vec<(u32, Arc<Masstree>)>,
+) -> Result<Arc<TableCore>> {
+    let TableSpec { name, key_type, value_type, indexes } = spec;
+    let mut opened = Vec::new();
+    for (index, (entries_id, entries_tree)) in indexes.into_iter().zip(trees) {
+        let IndexSpec { name: index_name, version, unique, key_type: index_key_type, key } = index;
+        let entries_spec = TableSpec {
+            name: format!("{name}.{index_name}"),
+            key_type: index_key_type.clone(),
+            value_type: key_type.clone(),
+            indexes: Vec::new(),
+        };
+        let entries = Arc::new(TableCore::new(core.id, entries_id, entries_tree, &entries_spec, Vec::new()));
+        core.tables.add(Arc::clone(&entries))?;
+        opened.push(Arc::new(IndexCore {
+            name: index_name,
+            version,
+            unique,
+            key_type: index_key_type,
+            key,
+            entries,
+        }));
+    }
+    let spec = TableSpec { name, key_type, value_type, indexes: Vec::new() };
+    let table = Arc::new(TableCore::new(core.id, id, tree, &spec, opened));
+    core.tables.add(Arc::clone(&table))?;
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Definition, IndexDefinition};
+
+    #[test]
+    fn definitions_come_back_and_cut_ones_are_refused() {
+        let definition = Definition {
+            id: 7,
+            key_type: "(u16,u8)".to_owned(),
+            value_type: "Customer v1".to_owned(),
+            indexes: vec![IndexDefinition {
+                name: "by_name".to_owned(),
+                version: 3,
+                unique: true,
+                key_type: "str".to_owned(),
+            }],
+        };
+        let bytes = definition.encode();
+        assert_eq!(Definition::decode(&bytes), Some(definition));
+        for length in 0..bytes.len() {
+            assert_eq!(Definition::decode(&bytes[..length]), None, "cut at {length}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Ranges and prefixes of keys, encoded as ranges of bytes.
+//!
+//! A table's key is one encoding in its last form, so an encoded bound cuts exactly where the bound does. An index
+//! entry is the secondary key delimited, with the primary key behind it unless the index is unique: all entries of
+//! one secondary key begin with its delimited form and lie between that and its [`successor`].
+//!
+//! Neighbours: [`Readable`](crate::Readable) takes [`KeyBounds`] from its callers and scans the [`ByteRange`]s that
+//! they encode to.
+
+use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+use ensile_index::Direction;
+
+use super::key::push_escaped;
+use super::{AsKey, Key, KeyBuffer};
+
+/// A range of keys of type `K`: any range of the standard library over forms in which a key can be passed, or a
+/// [`Prefix`].
+///
+/// `..`, `5..10`, `(1, 0)..=(1, 9)`, `"a".."m"` over `String` keys, pairs of [`Bound`], `Prefix("ab")`. A range that
+/// ends before it begins is empty.
+///
+/// ```
+/// use std::ops::Bound;
+/// use ensile_engine::codec::{KeyBounds, Prefix};
+/// fn takes_strings(_: impl KeyBounds<String>) {}
+/// takes_strings(..);
+/// takes_strings("a".."m");
+/// takes_strings((Bound::Excluded("a"), Bound::Unbounded));
+/// takes_strings(Prefix("ab"));
+/// ```
+pub trait KeyBounds<K: Key> {
+    /// The keys of a table that are within.
+    fn encode(&self) -> ByteRange;
+
+    /// The entries of an index whose secondary keys are within.
+    fn encode_delimited(&self) -> ByteRange;
+}
+
+impl<K: Key> KeyBounds<K> for RangeFull {
+    fn encode(&self) -> ByteRange {
+        ByteRange { lower: Bound::Unbounded, upper: Bound::Unbounded }
+    }
+
+    fn encode_delimited(&self) -> ByteRange {
+        KeyBounds::<K>::encode(self)
+    }
+}
+
+macro_rules! key_bounds {
+    ($($range:ty),*) => {$(
+        impl<K: Key, Q: AsKey<K>> KeyBounds<K> for $range {
+            #[inline]
+            fn encode(&self) -> ByteRange {
+                ByteRange::of_keys(RangeBounds::<Q>::start_bound(self), RangeBounds::<Q>::end_bound(self))
+            }
+
+            #[inline]
+            fn encode_delimited(&self) -> ByteRange {
+                ByteRange::of_entries(RangeBounds::<Q>::start_bound(self), RangeBounds::<Q>::end_bound(self))
+            }
+        }
+    )*};
+}
+
+key_bounds!(Range<Q>, RangeFrom<Q>, RangeInclusive<Q>, RangeTo<Q>, RangeToInclusive<Q>, (Bound<Q>, Bound<Q>));
+
+/// All keys that begin with a prefix: the beginning of a text, or the first components of a tuple.
+///
+/// ```
+/// use ensile_engine::codec::{KeyBounds, Prefix};
+/// fn takes_orders(_: impl KeyBounds<(u16, u8, u32)>) {}
+/// takes_orders(Prefix((1,))); // all orders of warehouse 1
+/// takes_orders(Prefix((1, 2))); // all orders of its district 2
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Prefix<P>(
+    /// What the keys begin with: see [`KeyPrefix`].
+    pub P,
+);
+
+impl<K: Key, P: KeyPrefix<K>> KeyBounds<K> for Prefix<P> {
+    #[inline]
+    fn encode(&self) -> ByteRange {
+        let mut prefix = KeyBuffer::new();
+        self.0.encode_prefix(&mut prefix);
+        ByteRange::beginning_with(prefix)
+    }
+
+    #[inline]
+    fn encode_delimited(&self) -> ByteRange {
+        let mut prefix = KeyBuffer::new();
+        self.0.encode_prefix_delimited(&mut prefix);
+        ByteRange::beginning_with(prefix)
+    }
+}
+
+/// What can stand in a [`Prefix`] of keys of type `K`: text for text, a shorter tuple for a tuple.
+pub trait KeyPrefix<K: Key> {
+    /// Appends what the last form of every key with this prefix begins with, and of no other key.
+    fn encode_prefix(&self, out: &mut KeyBuffer);
+
+    /// Appends what the delimited form of every key with this prefix begins with, and of no other key.
+    fn encode_prefix_delimited(&self, out: &mut KeyBuffer);
+}
+
+impl<K: Key, P: KeyPrefix<K> + ?Sized> KeyPrefix<K> for &P {
+    fn encode_prefix(&self, out: &mut KeyBuffer) {
+        (**self).encode_prefix(out);
+    }
+
+    fn encode_prefix_delimited(&self, out: &mut KeyBuffer) {
+        (**self).encode_prefix_delimited(out);
+    }
+}
+
+macro_rules! text_prefix {
+    ($key:ty: $(where [$($generic:tt)*])? $form:ty) => {
+        impl<$($($generic)*)?> KeyPrefix<$key> for $form {
+            fn encode_prefix(&self, out: &mut KeyBuffer) {
+                out.push(self.as_ref());
+            }
+
+            fn encode_prefix_delimited(&self, out: &mut KeyBuffer) {
+                push_escaped(self.as_ref(), out);
+            }
+        }
+    };
+}
+
+text_prefix!(String: String);
+text_prefix!(String: str);
+text_prefix!(Vec<u8>: Vec<u8>);
+text_prefix!(Vec<u8>: [u8]);
+text_prefix!(Vec<u8>: where [const N: usize] [u8; N]);
+
+/// One tuple of leading components, as (type, form, place), for every number of components that may follow it.
+macro_rules! tuple_prefix {
+    ($prefix:tt: $([$($rest:ident)+])+) => {
+        $(tuple_prefix!(@one $prefix [$($rest)+]);)+
+    };
+    (@one ($($key:ident $form:ident $at:tt),+) [$($rest:ident)+]) => {
+        impl<$($key: Key, $form: AsKey<$key>,)+ $($rest: Key),+> KeyPrefix<($($key,)+ $($rest,)+)> for ($($form,)+) {
+            #[inline]
+            fn encode_prefix(&self, out: &mut KeyBuffer) {
+                $(self.$at.encode_delimited(out);)+
+            }
+
+            #[inline]
+            fn encode_prefix_delimited(&self, out: &mut KeyBuffer) {
+                $(self.$at.encode_delimited(out);)+
+            }
+        }
+    };
+}
+
+tuple_prefix!((A P 0): [B] [B C] [B C D] [B C D E] [B C D E F] [B C D E F G] [B C D E F G H]);
+tuple_prefix!((A P 0, B Q 1): [C] [C D] [C D E] [C D E F] [C D E F G] [C D E F G H]);
+tuple_prefix!((A P 0, B Q 1, C R 2): [D] [D E] [D E F] [D E F G] [D E F G H]);
+tuple_prefix!((A P 0, B Q 1, C R 2, D S 3): [E] [E F] [E F G] [E F G H]);
+tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4): [F] [F G] [F G H]);
+tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5): [G] [G H]);
+tuple_prefix!((A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6): [H]);
+
+/// A range over encoded keys: what [`KeyBounds`] encode to.
+#[derive(Debug, Clone)]
+pub struct ByteRange {
+    lower: Bound<KeyBuffer>,
+    upper: Bound<KeyBuffer>,
+}
+
+impl ByteRange {
+    /// No key at all: none lies above and below one and the same.
+    const EMPTY: Self =
+        Self { lower: Bound::Excluded(KeyBuffer::new()), upper: Bound::Excluded(KeyBuffer::new()) };
+
+    /// The keys of a table between two bounds.
+    fn of_keys<K: Key>(lower: Bound<&impl AsKey<K>>, upper: Bound<&impl AsKey<K>>) -> Self {
+        Self { lower: lower.map(|key| encoded(key)), upper: upper.map(|key| encoded(key)) }
+    }
+
+    /// The entries of an index whose secondary keys lie between two bounds: a bound cuts before or behind all entries
+    /// of its key.
+    fn of_entries<S: Key>(lower: Bound<&impl AsKey<S>>, upper: Bound<&impl AsKey<S>>) -> Self {
+        let lower = match lower.map(|key| delimited(key)) {
+            Bound::Excluded(key) => match successor(key.as_ref()) {
+                Some(above) => Bound::Included(above),
+                None => return Self::EMPTY,
+            },
+            other => other,
+        };
+        let upper = match upper.map(|key| delimited(key)) {
+            Bound::Included(key) => successor(key.as_ref()).map_or(Bound::Unbounded, Bound::Excluded),
+            other => other,
+        };
+        Self { lower, upper }
+    }
+
+    /// The entries of an index for one secondary key.
+    #[inline]
+    pub(crate) fn of_entry<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> Self {
+        Self::beginning_with(delimited(key))
+    }
+
+    fn beginning_with(prefix: KeyBuffer) -> Self {
+        let upper = successor(prefix.as_ref()).map_or(Bound::Unbounded, Bound::Excluded);
+        Self { lower: Bound::Included(prefix), upper }
+    }
+
+    /// The range as the index takes it.
+    #[inline]
+    pub(crate) fn as_range(&self) -> ensile_index::Range<'_> {
+        ensile_index::Range {
+            lower: self.lower.as_ref().map(KeyBuffer::as_ref),
+            upper: self.upper.as_ref().map(KeyBuffer::as_ref),
+        }
+    }
+
+    /// Whether no key can lie within: what a range that ends before it begins encodes to.
+    pub(crate) fn is_empty(&self) -> bool {
+        let range = self.as_range();
+        match (range.lower, range.upper) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
+            (
+                Bound::Included(lower) | Bound::Excluded(lower),
+                Bound::Included(upper) | Bound::Excluded(upper),
+            ) => lower >= upper,
+        }
+    }
+
+    /// What is left of the range behind `key`, in the direction of a scan.
+    pub(crate) fn resume(&mut self, key: &[u8], direction: Direction) {
+        let rest = match direction {
+            Direction::Forward => &mut self.lower,
+            Direction::Reverse => &mut self.upper,
+        };
+        let mut buffer = KeyBuffer::new();
+        buffer.push(key);
+        *rest = Bound::Excluded(buffer);
+    }
+}
+
+/// The least byte string above every one that begins with `prefix`, if there is any: the last byte that is not `FF`
+/// plus one, and nothing behind it.
+fn successor(prefix: &[u8]) -> Option<KeyBuffer> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
+    let mut buffer = KeyBuffer::new();
+    buffer.push(&prefix[..last]);
+    buffer.push_array([prefix[last] + 1]);
+    Some(buffer)
+}
+
+/// The last form of `key`.
+#[inline]
+pub(crate) fn encoded<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
+    let mut buffer = KeyBuffer::new();
+    key.encode(&mut buffer);
+    buffer
+}
+
+/// The delimited form of `key`.
+#[inline]
+pub(crate) fn delimited<K>(key: &(impl AsKey<K> + ?Sized)) -> KeyBuffer {
+    let mut buffer = KeyBuffer::new();
+    key.encode_delimited(&mut buffer);
+    buffer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! Where a key is encoded: on the stack when it is short, on the heap when it is not.
+//!
+//! Invariant: the bytes lie in `inline` while `length <= INLINE_BYTES`, and all of them in `spilled` above that. So
+//! the one bounds check that a store needs anyhow also tells the two cases apart, and folds away for keys of fixed
+//! width in a fresh buffer.
+//!
+//! Neighbours: filled by [`AsKey`](super::AsKey), read by the typed API, which hands the bytes to the index.
+
+use std::fmt;
+
+/// Keys up to this length are encoded without an allocation.
+const INLINE_BYTES: usize = 64;
+
+/// A growing key. Short keys stay inline; longer ones move to the heap.
+///
+/// ```
+/// use ensile_engine::codec::{AsKey, KeyBuffer};
+/// let mut buffer = KeyBuffer::new();
+/// (7u16, "abc").encode(&mut buffer); // as a key of type (u16, String)
+/// assert_eq!(buffer.as_ref(), [0, 7, b'a', b'b', b'c']);
+/// ```
+#[derive(Clone)]
+pub struct KeyBuffer {
+    length: usize,
+    inline: [u8; INLINE_BYTES],
+    spilled: Vec<u8>,
+}
+
+impl KeyBuffer {
+    /// An empty buffer.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { length: 0, inline: [0; INLINE_BYTES], spilled: Vec::new() }
+    }
+
+    /// Bytes so far.
+    #[inline]
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Forgets the bytes, keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Appends `bytes`.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        let end = self.length + bytes.len();
+        match self.inline.get_mut(self.length..end) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.length = end;
+            }
+            None => self.spill(bytes),
+        }
+    }
+
+    /// Appends an array, whose width the compiler knows.
+    #[inline]
+    pub fn push_array<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.push(&bytes);
+    }
+
+    /// Replaces every byte from `start` on by its complement: what turns an order around.
+    #[inline]
+    pub(crate) fn complement_from(&mut self, start: usize) {
+        let bytes = match self.inline.get_mut(..self.length) {
+            Some(bytes) => bytes,
+            None => &mut self.spilled,
+        };
+        for byte in &mut bytes[start..] {
+            *byte = !*byte;
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, bytes: &[u8]) {
+        if self.length <= INLINE_BYTES {
+            self.spilled.clear();
+            self.spilled.reserve(2 * INLINE_BYTES + bytes.len());
+            self.spilled.extend_from_slice(&self.inline[..self.length]);
+        }
+        self.spilled.extend_from_slice(bytes);
+        self.length = self.spilled.len();
+        assert!(self.length > INLINE_BYTES, "only what does not fit inline spills");
+    }
+}
+
+impl AsRef<[u8]> for KeyBuffer {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        match self.inline.get(..self.length) {
+            Some(bytes) => bytes,
+            None => &self.spilled,
+        }
+    }
+}
+
+impl Default for KeyBuffer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for KeyBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KeyBuffer").field(&self.as_ref()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_survive_the_move_to_the_heap_at_every_length() {
+        for split in 0..2 * INLINE_BYTES {
+            let bytes: Vec<u8> = (0..3 * INLINE_BYTES).map(|i| u8::try_from(i).expect("fits")).collect();
+            let mut buffer = KeyBuffer::new();
+            buffer.push(&bytes[..split]);
+            assert_eq!(buffer.as_ref(), &bytes[..split]);
+            buffer.push(&bytes[split..]);
+            assert_eq!(buffer.as_ref(), bytes);
+            assert_eq!(buffer.len(), bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_cleared_buffer_starts_inline_again() {
+        let mut buffer = KeyBuffer::new();
+        buffer.push(&[1; INLINE_BYTES + 1]);
+        buffer.clear();
+        assert!(buffer.is_empty());
+        buffer.push(b"ab");
+        assert_eq!(buffer.as_ref(), b"ab");
+        buffer.push(&[3; INLINE_BYTES]);
+        assert_eq!(&buffer.as_ref()[..3], b"ab\x03");
+        assert_eq!(buffer.len(), INLINE_BYTES + 2);
+    }
+
+    #[test]
+    fn complement_reaches_inline_and_spilled_bytes() {
+        for length in [3, INLINE_BYTES, INLINE_BYTES + 1] {
+            let mut buffer = KeyBuffer::new();
+            buffer.push(&vec![0x0F; length]);
+            buffer.complement_from(1);
+            assert_eq!(buffer.as_ref()[0], 0x0F);
+            assert!(buffer.as_ref()[1..].iter().all(|&byte| byte == 0xF0));
+        }
+    }
+}

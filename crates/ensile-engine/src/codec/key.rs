@@ -1,0 +1,257 @@
+//! Keys: encodings whose byte order is the order of the values.
+//!
+//! Two forms of one encoding:
+//! - the *last* form ([`AsKey::encode`]) stands at the end of a key, so its end needs no mark: text is stored raw;
+//! - the *delimited* form ([`AsKey::encode_delimited`]) finds its own end, so that something may follow it: the
+//!   components of a tuple but for the last, and secondary keys, which have the primary key behind them.
+//!
+//! | type | last form | delimited form |
+//! |---|---|---|
+//! | `u8` .. `u128` | big-endian | the same |
+//! | `i8` .. `i128` | big-endian, sign bit flipped | the same |
+//! | `bool`, `char` | as `u8`, as `u32` | the same |
+//! | `TotalF32`, `TotalF64` | sign bit flipped; negative: all bits flipped | the same |
+//! | `[u8; N]`, `()` | raw | the same |
+//! | `String`, `Vec<u8>` | raw | `00` becomes `00 FF`, then `00 01` ends it |
+//! | `Option<T>` | `00`, or `01` and T | `00`, or `01` and T delimited |
+//! | `Descending<T>` | complement of T delimited | the same |
+//! | tuples, 1 to 8 | components delimited, the last in its last form | all components delimited |
+//!
+//! Invariants:
+//! - ORDER: `a < b` if and only if the encoding of `a` is less than that of `b`, bytewise, in either form.
+//! - PREFIX-FREE: no delimited form is the beginning of another value's.
+//! - ROUND TRIP: decoding gives the value back, and refuses bytes that no value encodes to.
+//!
+//! Neighbours: `composite` has tuples, options and `Descending`, `float` the total order of floating-point numbers;
+//! [`super::bounds`] encodes ranges of keys.
+
+mod composite;
+mod float;
+#[cfg(test)]
+mod tests;
+
+pub use composite::Descending;
+pub use float::{TotalF32, TotalF64};
+
+use super::{CodecError, KeyBuffer, take};
+
+/// Ends text in its delimited form, after a NUL. Less than [`NUL_ESCAPED`] and than any other byte that can follow.
+const TEXT_END: u8 = 0x01;
+/// Follows a NUL that belongs to the text.
+const NUL_ESCAPED: u8 = 0xFF;
+
+/// A type that can be the key of a table or of an index.
+///
+/// Encoding is inherited from [`AsKey<Self>`]: a key type is the first of the forms in which it can be passed.
+/// The order of the encodings must be that of [`Ord`], and the encodings must never change, since they are stored.
+/// To make a key of a struct, name its fields with [`composite_key!`](crate::composite_key).
+///
+/// ```
+/// use ensile_engine::codec::{AsKey, Key, KeyBuffer};
+/// let (mut small, mut large) = (KeyBuffer::new(), KeyBuffer::new());
+/// AsKey::<i32>::encode(&-5, &mut small);
+/// AsKey::<i32>::encode(&300, &mut large);
+/// assert!(small.as_ref() < large.as_ref());
+/// assert_eq!(<i32 as Key>::decode(small.as_ref()), Ok(-5));
+/// assert_eq!(<(u16, String)>::type_name(), "(u16,string)");
+/// ```
+pub trait Key: Sized + Ord + AsKey<Self> {
+    /// The value whose last form is all of `bytes`.
+    ///
+    /// # Errors
+    /// `bytes` are no such form.
+    fn decode(bytes: &[u8]) -> Result<Self, CodecError>;
+
+    /// The value whose delimited form `bytes` begins with; `bytes` moves on behind it.
+    ///
+    /// # Errors
+    /// `bytes` do not begin with such a form. Where `bytes` points then is unspecified.
+    fn decode_delimited(bytes: &mut &[u8]) -> Result<Self, CodecError>;
+
+    /// The name that the catalogue keeps, to tell when a table is opened with another type. It never changes.
+    fn type_name() -> String;
+}
+
+/// A form in which a key of type `K` can be passed: `K` itself, a reference to it, or something cheaper to make.
+///
+/// A `str` passes for a `String`, a `[u8]` for a `Vec<u8>`, and a tuple for a tuple of what its components pass for:
+/// `(7, "abc")` for a `(u32, String)`. All forms of one key have the same encoding.
+pub trait AsKey<K> {
+    /// Appends the last form: nothing may follow it.
+    fn encode(&self, out: &mut KeyBuffer);
+
+    /// Appends the delimited form, which finds its own end.
+    fn encode_delimited(&self, out: &mut KeyBuffer);
+}
+
+impl<K, Q: AsKey<K> + ?Sized> AsKey<K> for &Q {
+    #[inline]
+    fn encode(&self, out: &mut KeyBuffer) {
+        (**self).encode(out);
+    }
+
+    #[inline]
+    fn encode_delimited(&self, out: &mut KeyBuffer) {
+        (**self).encode_delimited(out);
+    }
+}
+
+/// Keys of one width, whose two forms are one: how to make the bytes and how to read them.
+macro_rules! fixed_width {
+    ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
+        impl<$($($generic)*)?> $crate::codec::AsKey<$type> for $type {
+            #[inline]
+            fn encode(&self, out: &mut $crate::codec::KeyBuffer) {
+                let $value = self;
+                out.push_array($encode);
+            }
+
+            #[inline]
+            fn encode_delimited(&self, out: &mut $crate::codec::KeyBuffer) {
+                $crate::codec::AsKey::<$type>::encode(self, out);
+            }
+        }
+
+        impl<$($($generic)*)?> $crate::codec::Key for $type {
+            #[inline]
+            fn decode(bytes: &[u8]) -> Result<Self, $crate::codec::CodecError> {
+                let $bytes = $crate::codec::exactly(bytes)?;
+                $decode
+            }
+
+            #[inline]
+            fn decode_delimited(bytes: &mut &[u8]) -> Result<Self, $crate::codec::CodecError> {
+                let $bytes = $crate::codec::take(bytes)?;
+                $decode
+            }
+
+            fn type_name() -> String {
+                $name.to_string()
+            }
+        }
+    };
+}
+use fixed_width;
+
+/// Integers: `MIN` is the sign bit of a signed type and zero for an unsigned one, which is the flip that each needs.
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        fixed_width!(
+            $type,
+            stringify!($type),
+            |value| (value ^ <$type>::MIN).to_be_bytes(),
+            |bytes| Ok(<$type>::from_be_bytes(bytes) ^ <$type>::MIN)
+        );
+    )*};
+}
+
+integers!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128);
+
+fixed_width!(bool, "bool", |value| [u8::from(*value)], |bytes| match u8::from_be_bytes(bytes) {
+    0 => Ok(false),
+    1 => Ok(true),
+    other => Err(CodecError::new(format!("{other} where a bool is due"))),
+});
+
+fixed_width!(char, "char", |value| u32::from(*value).to_be_bytes(), |bytes| {
+    let number = u32::from_be_bytes(bytes);
+    char::from_u32(number).ok_or_else(|| CodecError::new(format!("{number:#x} is no character")))
+});
+
+fixed_width!(where [const N: usize] [u8; N], format!("[u8;{N}]"), |value| *value, |bytes| Ok(bytes));
+
+fixed_width!((), "()", |_value| [], |bytes| {
+    let []: [u8; 0] = bytes;
+    Ok(())
+});
+
+/// Forms in which text is passed, from each of which `as_ref` takes its bytes.
+macro_rules! text {
+    ($key:ty: $(where [$($generic:tt)*])? $form:ty) => {
+        impl<$($($generic)*)?> AsKey<$key> for $form {
+            #[inline]
+            fn encode(&self, out: &mut KeyBuffer) {
+                out.push(self.as_ref());
+            }
+
+            #[inline]
+            fn encode_delimited(&self, out: &mut KeyBuffer) {
+                push_escaped(self.as_ref(), out);
+                out.push_array([0x00, TEXT_END]);
+            }
+        }
+    };
+}
+
+text!(String: String);
+text!(String: str);
+text!(Vec<u8>: Vec<u8>);
+text!(Vec<u8>: [u8]);
+text!(Vec<u8>: where [const N: usize] [u8; N]);
+
+impl Key for Vec<u8> {
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        Ok(bytes.to_vec())
+    }
+
+    fn decode_delimited(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        take_escaped(bytes)
+    }
+
+    fn type_name() -> String {
+        "bytes".to_string()
+    }
+}
+
+impl Key for String {
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        checked_text(bytes.to_vec())
+    }
+
+    fn decode_delimited(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        checked_text(take_escaped(bytes)?)
+    }
+
+    fn type_name() -> String {
+        "string".to_string()
+    }
+}
+
+/// `bytes` as text, if they are UTF-8.
+pub(super) fn checked_text(bytes: Vec<u8>) -> Result<String, CodecError> {
+    String::from_utf8(bytes)
+        .map_err(|error| CodecError::new(format!("text that is not UTF-8: {}", error.utf8_error())))
+}
+
+/// Appends `text` with its NULs escaped, and no end. What it appends is the beginning of the delimited form of
+/// `text` and of every longer text that begins with it.
+pub(super) fn push_escaped(text: &[u8], out: &mut KeyBuffer) {
+    let mut rest = text;
+    while let Some(nul) = rest.iter().position(|&byte| byte == 0x00) {
+        out.push(&rest[..nul]);
+        out.push_array([0x00, NUL_ESCAPED]);
+        rest = &rest[nul + 1..];
+    }
+    out.push(rest);
+}
+
+/// Reads escaped text up to and including its end.
+fn take_escaped(bytes: &mut &[u8]) -> Result<Vec<u8>, CodecError> {
+    let mut text = Vec::new();
+    loop {
+        let nul = bytes
+            .iter()
+            .position(|&byte| byte == 0x00)
+            .ok_or_else(|| CodecError::new("text without its end"))?;
+        text.extend_from_slice(&bytes[..nul]);
+        let mark = bytes.get(nul + 1).copied();
+        *bytes = bytes.get(nul + 2..).unwrap_or_default();
+        match mark {
+            Some(TEXT_END) => return Ok(text),
+            Some(NUL_ESCAPED) => text.push(0x00),
+            _ => return Err(CodecError::new("a NUL in text that is neither its end nor escaped")),
+        }
+    }
+}

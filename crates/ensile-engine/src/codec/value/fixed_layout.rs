@@ -1,0 +1,68 @@
+//! Rows of fixed layout: their memory is their encoding.
+//!
+//! The layout is checked when the program is compiled: zerocopy's traits refuse types with padding, pointers or
+//! invalid bit patterns. Numbers are stored in the order of the machine, so such a database moves between machines of
+//! one byte order; zerocopy's `U32<LE>` and the like move everywhere.
+//!
+//! Neighbours: [`super::value`](super) has the trait; benchmarks' rows are of this kind.
+
+/// Makes a `repr(C)` struct of fixed width a value: encoding is one copy, and reading in place is none.
+///
+/// The struct derives zerocopy's `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`. The name is kept in the
+/// catalogue together with the width: choose a new one when the meaning of a field changes.
+///
+/// ```
+/// use ensile_engine::codec::Value;
+/// use ensile_engine::codec::zerocopy::{self, FromBytes, Immutable, IntoBytes, KnownLayout};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// #[repr(C)]
+/// struct Account {
+///     balance: i64,
+///     opened: u32,
+///     owner: u32,
+/// }
+/// ensile_engine::fixed_layout!(Account, "Account v1");
+///
+/// let account = Account { balance: 100, opened: 20_000, owner: 7 };
+/// let mut bytes = Vec::new();
+/// account.encode(&mut bytes);
+/// assert_eq!(Account::decode(&bytes), Ok(account));
+/// assert_eq!(Account::decode(&bytes[1..]).unwrap_err().to_string(), "15 bytes where 16 are due");
+/// ```
+#[macro_export]
+macro_rules! fixed_layout {
+    ($type:ty, $name:expr) => {
+        impl $crate::codec::Value for $type {
+            #[inline]
+            fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+                out.extend_from_slice($crate::codec::zerocopy::IntoBytes::as_bytes(self));
+            }
+
+            #[inline]
+            fn decode(bytes: &[u8]) -> ::std::result::Result<Self, $crate::codec::CodecError> {
+                <Self as $crate::codec::zerocopy::FromBytes>::read_from_bytes(bytes).map_err(|_| {
+                    $crate::codec::CodecError::length(bytes.len(), ::std::mem::size_of::<Self>())
+                })
+            }
+
+            fn type_name() -> ::std::string::String {
+                ::std::format!("{}[{}]", $name, ::std::mem::size_of::<Self>())
+            }
+
+            #[inline]
+            fn view<R>(
+                bytes: &[u8],
+                read: impl ::std::ops::FnOnce(&Self) -> R,
+            ) -> ::std::result::Result<R, $crate::codec::CodecError> {
+                // Bytes that lie askew cannot be borrowed as the struct; then a copy serves.
+                match <Self as $crate::codec::zerocopy::FromBytes>::ref_from_bytes(bytes) {
+                    ::std::result::Result::Ok(value) => ::std::result::Result::Ok(read(value)),
+                    ::std::result::Result::Err(_) => {
+                        <Self as $crate::codec::Value>::decode(bytes).map(|value| read(&value))
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,104 @@
+//! Values that serde takes, in postcard's format.
+//!
+//! The format is that of postcard 1: compact, not self-describing, so a change of the type is a new encoding.
+//!
+//! Neighbours: [`super::value`](super) has the trait.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{CodecError, Value};
+
+/// A value that serde takes, for types of other crates and generic ones.
+///
+/// The catalogue keeps only that it is postcard: it cannot tell one such type from another. For types of your own
+/// prefer [`serde_value!`](crate::serde_value), which gives them a name.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use ensile_engine::codec::{Serde, Value};
+///
+/// let tags = Serde(BTreeMap::from([("colour".to_string(), 3u8)]));
+/// let mut bytes = Vec::new();
+/// tags.encode(&mut bytes);
+/// assert_eq!(Serde::decode(&bytes), Ok(tags));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Serde<T>(
+    /// The value.
+    pub T,
+);
+
+impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        encode_postcard(&self.0, out);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        decode_postcard(bytes).map(Self)
+    }
+
+    fn type_name() -> String {
+        "postcard".to_string()
+    }
+}
+
+/// Appends `value` in postcard's format: what [`serde_value!`](crate::serde_value) encodes with.
+///
+/// # Panics
+/// The type's `Serialize` fails or asks for what the format has not, a sequence of unknown length: a mistake in the
+/// type, which would fail for its every value.
+pub fn encode_postcard<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    let start = std::mem::take(out);
+    *out = postcard::to_extend(value, start).expect("the type serializes to postcard");
+}
+
+/// The value that all of `bytes` encode in postcard's format: what [`serde_value!`](crate::serde_value) decodes with.
+///
+/// # Errors
+/// `bytes` are not the encoding of any value, or go on behind it.
+pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(CodecError::new(format!("{} bytes behind the value", rest.len()))),
+        Err(error) => Err(CodecError::new(error.to_string())),
+    }
+}
+
+/// Makes a type that serde takes a value, in postcard's format, under a name that the catalogue keeps.
+///
+/// Choose a new name when the type changes: the format does not describe itself.
+///
+/// ```
+/// use ensile_engine::codec::Value;
+///
+/// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// struct Customer {
+///     name: String,
+///     tags: Vec<String>,
+/// }
+/// ensile_engine::serde_value!(Customer, "Customer v1");
+///
+/// let customer = Customer { name: "Ada".into(), tags: vec!["first".into()] };
+/// let mut bytes = Vec::new();
+/// customer.encode(&mut bytes);
+/// assert_eq!(Customer::decode(&bytes), Ok(customer));
+/// ```
+#[macro_export]
+macro_rules! serde_value {
+    ($type:ty, $name:expr) => {
+        impl $crate::codec::Value for $type {
+            fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+                $crate::codec::value::encode_postcard(self, out);
+            }
+
+            fn decode(bytes: &[u8]) -> ::std::result::Result<Self, $crate::codec::CodecError> {
+                $crate::codec::value::decode_postcard(bytes)
+            }
+
+            fn type_name() -> ::std::string::String {
+                ::std::string::ToString::to_string($name)
+            }
+        }
+    };
+}

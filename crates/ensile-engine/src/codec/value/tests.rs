@@ -1,0 +1,129 @@
+//! Round trip, hostile bytes and the documented bytes.
+
+use std::fmt::Debug;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{AsValue, Value};
+
+fn bytes_of(value: &impl Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes);
+    bytes
+}
+
+fn round_trip<V: Value + PartialEq + Debug>(value: &V) {
+    let bytes = bytes_of(value);
+    assert_eq!(V::decode(&bytes).as_ref(), Ok(value));
+    assert_eq!(V::view(&bytes, |seen| seen == value), Ok(true));
+}
+
+fn hostile<V: Value>(bytes: &[u8]) {
+    if let Ok(value) = V::decode(bytes) {
+        assert_eq!(bytes_of(&value), bytes, "no value has two encodings");
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Row {
+    balance: i64,
+    count: u32,
+    tag: [u8; 4],
+}
+crate::fixed_layout!(Row, "Row v1");
+
+proptest! {
+    #[test]
+    fn values_come_back(
+        number: u64, wide: i128, flag: bool, letter: char, text: String, blob: Vec<u8>, array: [u8; 7],
+        option: Option<Option<String>>,
+    ) {
+        round_trip(&number);
+        round_trip(&wide);
+        round_trip(&(number as i16));
+        round_trip(&flag);
+        round_trip(&letter);
+        round_trip(&text);
+        round_trip(&blob);
+        round_trip(&array);
+        round_trip(&option);
+        round_trip(&());
+        round_trip(&Row { balance: wide as i64, count: number as u32, tag: *b"abcd" });
+    }
+
+    #[test]
+    fn decoding_never_panics(bytes in vec(any::<u8>(), 0..20)) {
+        hostile::<u8>(&bytes);
+        hostile::<i64>(&bytes);
+        hostile::<bool>(&bytes);
+        hostile::<char>(&bytes);
+        hostile::<()>(&bytes);
+        hostile::<String>(&bytes);
+        hostile::<Vec<u8>>(&bytes);
+        hostile::<[u8; 4]>(&bytes);
+        hostile::<Option<Option<u8>>>(&bytes);
+        hostile::<Row>(&bytes);
+    }
+}
+
+/// The stored format: these bytes are in databases and must never change.
+#[test]
+fn documented_bytes() {
+    assert_eq!(bytes_of(&0x0102_0304u32), [4, 3, 2, 1]);
+    assert_eq!(bytes_of(&-2i16), [0xFE, 0xFF]);
+    assert_eq!(bytes_of(&1.0f32), [0, 0, 0x80, 0x3F]);
+    assert_eq!(bytes_of(&true), [1]);
+    assert_eq!(bytes_of(&'a'), [b'a', 0, 0, 0]);
+    assert_eq!(bytes_of(&"text".to_string()), *b"text");
+    assert_eq!(bytes_of(&b"blob".to_vec()), *b"blob");
+    assert_eq!(bytes_of(&Some(5u8)), [1, 5]);
+    assert_eq!(bytes_of(&None::<u8>), [0]);
+}
+
+#[test]
+fn documented_names() {
+    assert_eq!(Row::type_name(), "Row v1[16]");
+    assert_eq!(<Option<Vec<u8>>>::type_name(), "option<bytes>");
+    assert_eq!((String::type_name(), f64::type_name()), ("string".to_string(), "f64".to_string()));
+}
+
+#[test]
+fn a_row_is_read_from_bytes_that_lie_askew() {
+    let row = Row { balance: -1, count: 2, tag: *b"wxyz" };
+    for shift in 0..8 {
+        let mut bytes = vec![0; shift];
+        bytes.extend(bytes_of(&row));
+        assert_eq!(Row::view(&bytes[shift..], |seen| *seen), Ok(row), "shifted by {shift}");
+    }
+    assert!(Row::view(&[0; 17], |_| ()).is_err(), "longer than a row");
+}
+
+#[test]
+fn a_borrowed_form_has_the_encoding_of_the_value() {
+    fn same<V: Value>(value: &V, form: &(impl AsValue<V> + ?Sized)) {
+        let mut bytes = Vec::new();
+        form.encode_value(&mut bytes);
+        assert_eq!(bytes, bytes_of(value));
+    }
+    same(&"abc".to_string(), "abc");
+    same(&b"abc".to_vec(), b"abc");
+    same(&b"abc".to_vec(), &b"abc"[..]);
+    same(&7u32, &7);
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn serde_values_come_back_and_refuse_what_is_too_long() {
+    use super::Serde;
+
+    let value = Serde(vec![(1u8, "one".to_string()), (2, "two".to_string())]);
+    round_trip(&value);
+    let mut bytes = bytes_of(&value);
+    bytes.push(0);
+    assert!(<Serde<Vec<(u8, String)>>>::decode(&bytes).is_err());
+    assert!(<Serde<Vec<(u8, String)>>>::decode(&bytes[..4]).is_err());
+    assert_eq!(<Serde<u8>>::type_name(), "postcard");
+}

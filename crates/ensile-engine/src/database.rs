@@ -1,0 +1,321 @@
+//! The database: what all its transactions share, and the handle that applications hold.
+//!
+//! Neighbours: `builder` opens it, `threads` drives it, `run` and `snapshot` work on it, `catalog` knows its tables.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use ensile_durability::{Log, RecoveryReport};
+use ensile_epoch::{Advance, Epochs};
+use ensile_memory::Memory;
+
+use crate::builder::Builder;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::receipt::Durability;
+use crate::session::Pool;
+use crate::snapshot::Snapshot;
+use crate::table::{Directory, TableCore, TableSpec};
+use crate::threads::{Signal, Threads};
+use crate::transaction::Transaction;
+use crate::worker::Counters;
+
+/// What all transactions of one database share.
+pub(crate) struct Core {
+    /// Tells databases of one process apart.
+    pub(crate) id: u64,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) tables: Directory,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) clock: Clock,
+    pub(crate) durability: Durability,
+    pub(crate) snapshots: bool,
+    pub(crate) garbage_bytes_max: u64,
+    pub(crate) epoch_interval: Duration,
+    pub(crate) signal: Signal,
+    pub(crate) report: Option<RecoveryReport>,
+    /// Transactions ended because too much garbage waited for them.
+    pub(crate) expired: AtomicU64,
+    counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
+    closed: AtomicBool,
+}
+
+/// What `Builder::open` puts a core together from.
+pub(crate) struct CoreParts {
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) catalog: Catalog,
+    pub(crate) clock: Clock,
+    pub(crate) report: Option<RecoveryReport>,
+}
+
+static NEXT_ID: std::sync::OnceLock<AtomicU64> = std::sync::OnceLock::new();
+
+impl Core {
+    pub(crate) fn new(builder: &Builder, parts: CoreParts) -> Self {
+        // Relaxed: only uniqueness matters.
+        let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
+        Self {
+            id,
+            epochs: parts.epochs,
+            log: parts.log,
+            memory: parts.memory,
+            tables: Directory::new(),
+            pool: Arc::new(Pool::default()),
+            catalog: Mutex::new(parts.catalog),
+            clock: parts.clock,
+            durability: builder.durability,
+            snapshots: builder.snapshots,
+            garbage_bytes_max: builder.garbage_bytes_max,
+            epoch_interval: builder.epoch_interval,
+            signal: Signal::default(),
+            report: parts.report,
+            expired: AtomicU64::new(0),
+            counters: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The table of a write-set entry.
+    #[inline]
+    pub(crate) fn table(&self, id: u32) -> &TableCore {
+        let Some(table) = self.tables.get(id) else { unreachable!("entries name tables that were checked") };
+        table
+    }
+
+    /// Refuses a table of another database.
+    #[inline]
+    pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
+        if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
+    }
+
+    /// Refuses work after `close`.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        // Acquire: partner is the Release in `mark_closed`.
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Marks the database closed. True the first time.
+    pub(crate) fn mark_closed(&self) -> bool {
+        // AcqRel: one caller closes; partner: `check_open`.
+        !self.closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
+    #[inline]
+    pub(crate) fn snapshot_boundary(&self, epoch: Epoch) -> Epoch {
+        if self.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }
+    }
+
+    /// The durable epoch D; without a log nothing is ever lost but with the process, so nothing waits for it.
+    #[inline]
+    pub(crate) fn durable_epoch(&self) -> Epoch {
+        self.log.as_ref().map_or(Epoch::MAX, |log| log.durable_epoch())
+    }
+
+    pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
+        match &self.log {
+            Some(log) => Ok(log.wait_durable(epoch)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn register_counters(&self, counters: &Arc<CachePadded<Counters>>) {
+        self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(counters));
+    }
+
+    /// Sums one counter over all workers there ever were.
+    pub(crate) fn sum(&self, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        let counters = self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Relaxed: figures, each a little old.
+        counters.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cold]
+fn foreign_table(table: &TableCore) -> Error {
+    Error::Misuse(format!("table {} belongs to another database: open it in this one", table.name()))
+}
+
+/// A core and its threads; the last handle that goes closes it.
+pub(crate) struct Inner {
+    pub(crate) core: Arc<Core>,
+    pub(crate) threads: Threads,
+}
+
+impl Inner {
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.core.mark_closed() {
+            return Ok(());
+        }
+        let closed = self.core.log.as_ref().map_or(Ok(()), |log| log.close());
+        self.core.signal.stop();
+        self.threads.join();
+        Ok(closed?)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
+        let _ = self.close();
+        self.core.pool.close();
+    }
+}
+
+/// A core that is lent, or held.
+pub(crate) enum CoreRef<'db> {
+    Lent(&'db Core),
+    Held(std::sync::Arc<Inner>),
+}
+
+impl std::ops::Deref for CoreRef<'_> {
+    type Target = Core;
+
+    #[inline]
+    fn deref(&self) -> &Core {
+        match self {
+            Self::Lent(core) => core,
+            Self::Held(inner) => &inner.core,
+        }
+    }
+}
+
+/// An open database. Clones are handles to the same one; the last one that is dropped closes it.
+///
+/// ```
+/// use ensile_engine::{Database, Readable};
+/// # fn main() -> ensile_engine::Result<()> {
+/// let db = Database::in_memory()?;
+/// let accounts = db.table::<u64, u64>("accounts")?;
+/// db.run(|tx| tx.put(&accounts, &1, &100))?;
+/// assert_eq!(db.run(|tx| tx.get(&accounts, &1))?, Some(100));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    pub(crate) inner: std::sync::Arc<Inner>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("epoch", &self.core().epochs.now()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A database in the folder `path`, which is made if it is not there.
+    pub fn builder(path: impl AsRef<std::path::Path>) -> Builder {
+        Builder::at(path.as_ref())
+    }
+
+    /// Settings of a database without a folder: [`Database::in_memory`] with more to choose.
+    #[must_use]
+    pub fn builder_in_memory() -> Builder {
+        Builder::in_memory()
+    }
+
+    /// A database without a log: it lives as long as its handles.
+    ///
+    /// # Errors
+    /// None today; opening is fallible for all databases alike.
+    pub fn in_memory() -> Result<Self> {
+        Builder::in_memory().open()
+    }
+
+    /// Opens the database in the folder `path` with default settings, recovering what its log holds.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Core {
+        &self.inner.core
+    }
+
+    /// Begins a transaction that stays open until it is committed, rolled back or dropped. See [`Transaction`].
+    #[must_use]
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::begin(CoreRef::Lent(self.core()), self.core().durability)
+    }
+
+    /// As [`Database::begin`], and the transaction keeps the database open.
+    #[must_use]
+    pub fn begin_owned(&self) -> Transaction<'static> {
+        let core = CoreRef::Held(std::sync::Arc::clone(&self.inner));
+        Transaction::begin(core, self.core().durability)
+    }
+
+    /// A snapshot transaction: read-only, as of the newest boundary, at most about one snapshot interval old, never
+    /// in conflict (Silo §4.9).
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if snapshots were switched off, [`Error::Closed`].
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        self.core().check_open()?;
+        if !self.core().snapshots {
+            return Err(Error::Misuse("snapshots are switched off: see Builder::snapshots".to_owned()));
+        }
+        Ok(Snapshot::open(CoreRef::Lent(self.core())))
+    }
+
+    /// A snapshot transaction that shows everything committed before this call: makes a boundary now and waits until
+    /// it is served, two epochs later at most, closed early.
+    ///
+    /// # Errors
+    /// As for [`Database::snapshot`].
+    pub fn snapshot_latest(&self) -> Result<Snapshot<'_>> {
+        self.core().check_open()?;
+        let core = self.core();
+        let seen = core.epochs.now();
+        while core.snapshots && core.epochs.served_snapshot() <= seen {
+            if !matches!(core.epochs.try_advance_to_boundary(core.clock.nanos()), Advance::Advanced(_)) {
+                std::thread::sleep(Duration::from_micros(ensile_base::limits::EPOCH_MICROS_MIN / 2));
+            }
+        }
+        self.snapshot()
+    }
+
+    pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {
+        self.core().check_open()?;
+        crate::catalog::open_table(self, spec)
+    }
+
+    /// The durable epoch D: every transaction of an epoch up to it survives a crash.
+    #[must_use]
+    pub fn durable_epoch(&self) -> Epoch {
+        self.core().durable_epoch()
+    }
+
+    /// The global epoch E.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.core().epochs.now()
+    }
+
+    /// What recovery found when this database was opened; `None` without a log.
+    #[must_use]
+    pub fn recovery_report(&self) -> Option<&RecoveryReport> {
+        self.core().report.as_ref()
+    }
+
+    /// Makes everything committed durable, stops the threads and gives the folder free. Every handle's later calls
+    /// return [`Error::Closed`]. A second call does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Durability`] if the log was stopped by a failure, or is now.
+    pub fn close(&self) -> Result<()> {
+        self.inner.close()
+    }
+}

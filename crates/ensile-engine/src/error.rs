@@ -1,0 +1,87 @@
+//! What can go wrong, told by what the caller does next.
+//!
+//! Few kinds; detail is text. [`Error::is_retryable`] is the one question that most callers ask.
+//!
+//! Neighbours: every public function of the engine; disk, durability and epoch errors end here.
+
+use ensile_durability::DurabilityError;
+
+/// The engine's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction changed what this one read. Nothing was written. Run it again.
+    #[error("conflict with another transaction: run it again")]
+    Conflict,
+    /// The transaction was open and idle while too much garbage waited for it. Nothing was written. Run it again.
+    #[error("the transaction stayed open too long and was ended to free memory: run it again")]
+    Expired,
+    /// `insert` found the key taken. Nothing was written; the transaction goes on.
+    #[error("table {table}: the key exists already: use put to overwrite it")]
+    KeyExists {
+        /// The table.
+        table: String,
+    },
+    /// Two rows have the same key in a unique index. Nothing was written; the transaction goes on.
+    #[error("unique index {index} of table {table}: the key belongs to another row")]
+    NotUnique {
+        /// The table.
+        table: String,
+        /// The index.
+        index: String,
+    },
+    /// A key, value, name or write-set is over its stated limit. Nothing was written.
+    #[error("{what} is {bytes} bytes long, the limit is {bytes_max}: make it smaller")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// A call that cannot be right: wrong type for an existing table, a table of another database, an unknown index.
+    #[error("{0}")]
+    Misuse(String),
+    /// Stored bytes do not decode as the type that the table is used with.
+    #[error("table {table}: stored bytes do not decode as {type_name}: {detail}")]
+    Decode {
+        /// The table.
+        table: String,
+        /// The type asked for.
+        type_name: String,
+        /// What the codec said.
+        detail: String,
+    },
+    /// The application ended the transaction. Nothing was written.
+    #[error("the transaction was rolled back by its caller")]
+    RolledBack,
+    /// The database was closed.
+    #[error("the database is closed: open it again")]
+    Closed,
+    /// The log or the disk under it: see [`DurabilityError`] for what to do.
+    #[error(transparent)]
+    Durability(#[from] DurabilityError),
+}
+
+impl Error {
+    /// Whether running the same transaction again can succeed.
+    ///
+    /// ```
+    /// assert!(ensile_engine::Error::Conflict.is_retryable());
+    /// assert!(!ensile_engine::Error::RolledBack.is_retryable());
+    /// ```
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict | Self::Expired)
+    }
+}
+
+impl From<ensile_epoch::Doomed> for Error {
+    fn from(_: ensile_epoch::Doomed) -> Self {
+        Self::Expired
+    }
+}

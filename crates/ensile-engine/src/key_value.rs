@@ -1,0 +1,207 @@
+//! Index and records without transactions: Silo's Key-Value (§5.2), the yardstick for what transactions cost.
+//!
+//! Single-key reads and writes are atomic by the record's lock and optimistic read; there are no sets, no epochs
+//! beyond the pin, no log and no versions. For measuring in a database of its own, not for sharing tables with
+//! transactions: writes through here are not seen by snapshots as they should be, and not recovered.
+//!
+//! Neighbours: `ensile bench` is its user; `reading` and `record` do the work.
+
+use ensile_base::sync::{Ordering, fence};
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::PinHandle;
+use ensile_index::{Insert, Lookup};
+
+use std::marker::PhantomData;
+
+use crate::codec::{CodecError, Key, KeyBuffer, Value};
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::record::word::Word;
+use crate::record::{Handle, Scratch, Seen};
+use crate::session;
+use crate::table::TableCore;
+use crate::typed::Table;
+
+/// Single-key access to the bytes of one table by one thread.
+struct RawKeyValue<'db> {
+    database: &'db Database,
+    table: std::sync::Arc<TableCore>,
+    pin: PinHandle,
+    scratch: Scratch,
+    value: Vec<u8>,
+}
+
+impl<'db> RawKeyValue<'db> {
+    fn new(database: &'db Database, table: std::sync::Arc<TableCore>) -> Self {
+        let pin = database.core().epochs.register_pin();
+        Self { database, table, pin, scratch: Scratch::default(), value: Vec::new() }
+    }
+
+    /// Reads a key's value.
+    #[inline]
+    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let call = self.pin.begin(self.database.core().epochs.now());
+        let found = loop {
+            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
+            match Handle::from_value(value).at(call.pinned()).read(&mut self.scratch) {
+                Seen::Present(_) => break true,
+                Seen::Absent(_) => break false,
+                Seen::Superseded => {}
+            }
+        };
+        drop(call);
+        self.pin.end();
+        found.then(|| read(self.scratch.bytes()))
+    }
+
+    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing.
+    #[inline]
+    fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool> {
+        let call = self.pin.begin(self.database.core().epochs.now());
+        let result = (|| {
+            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
+            let record = Handle::from_value(value).at(call.pinned());
+            if record.read(&mut self.scratch) == Seen::Superseded {
+                return Ok(false);
+            }
+            let before = record.lock();
+            // SeqCst: as in commit, the lock comes before the data stores (C5).
+            fence(Ordering::SeqCst);
+            self.value.clear();
+            change(self.scratch.bytes(), &mut self.value);
+            let fits = record.fits(self.value.len());
+            if fits {
+                record.overwrite(&self.value);
+            }
+            record
+                .unlock_with(Word::written(before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST))));
+            if fits { Ok(true) } else { Err(too_long(self.value.len())) }
+        })();
+        drop(call);
+        self.pin.end();
+        result
+    }
+
+    /// Puts a value of the size that the key was first put with.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.modify(key, |_, out| out.extend_from_slice(value))? {
+            return Ok(());
+        }
+        let core = self.database.core();
+        let call = self.pin.begin(core.epochs.now());
+        let inserted = session::with_worker(core, |worker| {
+            let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
+            worker.changes.clear();
+            let (mut nodes, changes) = worker.nodes(core);
+            self.table.tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned())
+        });
+        drop(call);
+        self.pin.end();
+        match inserted {
+            Insert::Inserted => Ok(()),
+            Insert::Exists(_) => self.put(key, value),
+        }
+    }
+}
+
+/// Single-key access to a table by one thread, without transactions: see the module's warning.
+pub struct KeyValue<'db, K, V> {
+    raw: RawKeyValue<'db>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> std::fmt::Debug for KeyValue<'_, K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyValue").field("table", &self.raw.table.name()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Single-key access to `table` without transactions, for one thread: index and records alone, to measure what
+    /// transactions cost (Silo §5.2). Only for tables that no transaction writes: snapshots and recovery do not see
+    /// what is written through it.
+    ///
+    /// ```
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::in_memory()?;
+    /// let table = db.table::<u64, u64>("numbers")?;
+    /// let mut numbers = db.key_value(&table);
+    /// numbers.put(&1, &10)?;
+    /// assert!(numbers.modify(&1, |value| *value += 1)?);
+    /// assert_eq!(numbers.get(&1)?, Some(11));
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> KeyValue<'_, K, V> {
+        KeyValue { raw: RawKeyValue::new(self, table.shared()), types: PhantomData }
+    }
+}
+
+impl<K: Key, V: Value> KeyValue<'_, K, V> {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] if the stored bytes are not a `V`.
+    #[inline]
+    pub fn get(&mut self, key: &K) -> Result<Option<V>> {
+        let found = self.raw.get(encoded(key).as_ref(), V::decode);
+        found.transpose().map_err(|error| self.undecodable(&error))
+    }
+
+    /// What `read` makes of the value of `key`.
+    ///
+    /// # Errors
+    /// As for [`KeyValue::get`].
+    #[inline]
+    pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
+        Ok(self.get(key)?.map(|value| read(&value)))
+    }
+
+    /// Changes the value of `key` atomically. False if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record.
+    #[inline]
+    pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
+        let mut broken = None;
+        let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
+            Ok(mut value) => {
+                change(&mut value);
+                value.encode(out);
+            }
+            Err(error) => {
+                out.extend_from_slice(old);
+                broken = Some(error);
+            }
+        })?;
+        broken.map_or(Ok(found), |error| Err(self.undecodable(&error)))
+    }
+
+    /// Puts a value; one that replaces another must not be longer than the first was.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the value does not fit its record.
+    pub fn put(&mut self, key: &K, value: &V) -> Result<()> {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        self.raw.put(encoded(key).as_ref(), &bytes)
+    }
+
+    #[cold]
+    fn undecodable(&self, error: &CodecError) -> Error {
+        let table = self.raw.table.name().to_owned();
+        Error::Decode { table, type_name: V::type_name(), detail: error.to_string() }
+    }
+}
+
+#[inline]
+fn encoded<K: Key>(key: &K) -> KeyBuffer {
+    let mut buffer = KeyBuffer::new();
+    key.encode(&mut buffer);
+    buffer
+}
+
+#[cold]
+fn too_long(bytes: usize) -> Error {
+    Error::Misuse(format!("key-value records keep their size: {bytes} bytes do not fit"))
+}

@@ -1,0 +1,56 @@
+//! The engine: index, records and log meet in serializable transactions (Silo, SOSP'13).
+//!
+//! The life of a commit, by file:
+//! ```text
+//! run / transaction   a closure, or begin .. commit
+//!   reading           table -> index -> record (optimistic read)      what was seen    -> read-set, node-set
+//!   transaction       puts are kept private                           what will change -> write-set
+//!   transaction::commit   place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
+//!   receipt           durable once D reaches the commit's epoch
+//!   collect           what the commit left behind is freed when nobody can reach it
+//! builder -> replay   at open: the log becomes records again
+//! ```
+//! Applications use the crate `ensile`, which re-exports what is public here.
+//!
+//! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
+#![deny(unsafe_code)]
+
+mod batch;
+mod builder;
+mod catalog;
+pub mod codec;
+mod collect;
+mod database;
+mod error;
+mod key_value;
+mod reading;
+mod receipt;
+#[expect(
+    unsafe_code,
+    reason = "records are shared memory: the one place of the engine that follows raw addresses"
+)]
+mod record;
+mod replay;
+mod run;
+mod session;
+mod snapshot;
+mod stats;
+mod table;
+mod threads;
+mod transaction;
+mod typed;
+mod worker;
+
+pub use batch::Touch;
+pub use builder::Builder;
+pub use database::Database;
+pub use ensile_base::{Epoch, Tid};
+pub use ensile_durability::{DurabilityError, Health, LogStats, Progress, RecoveryReport, TornTail};
+pub use ensile_memory::MemoryStats;
+pub use error::{Error, Result};
+pub use key_value::KeyValue;
+pub use receipt::{Durability, Receipt};
+pub use snapshot::Snapshot;
+pub use stats::Stats;
+pub use transaction::Transaction;
+pub use typed::*;

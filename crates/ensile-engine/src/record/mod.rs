@@ -1,0 +1,359 @@
+//! Records: a TID word, the version before, the data inline (Silo §4.3), and the optimistic read (§4.5).
+//!
+//! ```text
+//! 0        8        16   20                      capacity = class - HEADER_BYTES
+//! +--------+--------+----+-----------------...
+//! |TID word|chain   |len |data                   all in 8-byte words; the third holds len and the first 4 data bytes
+//! +--------+--------+----+-----------------...
+//!           48 bits address of the version before, 8 bits size class
+//! ```
+//!
+//! Invariants:
+//! - C5: data is overwritten in place under the lock, as atomic words, behind the commit's fence; a reader clamps the
+//!   length to the capacity, which is fixed for the record's life, and trusts nothing before the TID word is read again.
+//! - K3: the version before is linked before the new TID is stored.
+//! - A [`Handle`] is made from a record that this module built, and is only followed under a pin that has stood
+//!   since the handle was taken from the index or from a chain (E3). That is what makes [`Handle::at`] sound.
+//!
+//! A checkpoint page can be found from a record's address: blocks of a class fill aligned spans (`ensile-memory`).
+//!
+//! Neighbours: `table` maps keys to handles; `transaction` reads, locks and installs; `collect` destroys.
+
+pub(crate) mod blocks;
+mod scratch;
+pub(crate) mod word;
+
+use std::ptr::NonNull;
+
+use ensile_base::Epoch;
+use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
+use ensile_epoch::Pinned;
+use ensile_memory::{SizeClass, prefetch};
+
+pub(crate) use scratch::Scratch;
+use word::Word;
+
+/// Bytes before a record's data. The paper has 32 (§4.3).
+pub(crate) const HEADER_BYTES: usize = 20;
+/// Data bytes that share the word of the length.
+const FIRST_BYTES: usize = 4;
+/// Words before the one that holds length and first data bytes.
+const DATA_WORD: usize = 2;
+
+const ADDRESS_BITS: u32 = 48;
+const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
+
+const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
+const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
+
+/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Handle(u64);
+
+impl Handle {
+    /// The handle that an index value stands for.
+    #[inline]
+    pub(crate) const fn from_value(value: u64) -> Self {
+        Self(value)
+    }
+
+    /// The index value for this handle.
+    #[inline]
+    pub(crate) const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// The record itself, under a pin (module header: the handle was taken under the same pin).
+    #[inline]
+    pub(crate) fn at(self, _pinned: Pinned<'_>) -> Record<'_> {
+        let Some(address) = NonNull::new(self.0 as *mut AtomicU64) else {
+            unreachable!("no record at address zero")
+        };
+        Record { words: address, _pin: std::marker::PhantomData }
+    }
+
+    /// Asks for the lines of a record of about `bytes` bytes.
+    #[inline]
+    pub(crate) fn prefetch(self, bytes: usize) {
+        prefetch::lines(self.0 as *const u8, bytes);
+    }
+}
+
+/// A record that cannot be freed for `'p`.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'p> {
+    words: NonNull<AtomicU64>,
+    _pin: std::marker::PhantomData<&'p AtomicU64>,
+}
+
+/// What an optimistic read saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The data is in the scratch buffer, of the version with this word.
+    Present(Word),
+    /// The key is absent, by the version with this word.
+    Absent(Word),
+    /// The record is no longer the key's latest: look the key up again.
+    Superseded,
+}
+
+impl<'p> Record<'p> {
+    #[inline]
+    fn at_word(self, index: usize) -> &'p AtomicU64 {
+        // SAFETY: every caller stays below the record's size: header words always exist, data words are bounded by
+        // the capacity. The record lives for 'p (module header), and all its words are only used as atomics.
+        unsafe { self.words.add(index).as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn handle(self) -> Handle {
+        Handle(self.words.as_ptr() as u64)
+    }
+
+    /// The TID word now.
+    #[inline]
+    pub(crate) fn word(self) -> Word {
+        // Acquire: what the word's writer installed before it is visible; partner: `unlock_with`.
+        Word::from_bits(self.at_word(0).load(Ordering::Acquire))
+    }
+
+    /// The TID word once nobody holds the lock.
+    #[inline]
+    fn unlocked_word(self) -> Word {
+        let word = self.word();
+        if !word.is_locked() { word } else { self.wait_unlocked() }
+    }
+
+    #[cold]
+    fn wait_unlocked(self) -> Word {
+        let mut backoff = Backoff::new();
+        loop {
+            backoff.wait();
+            let word = self.word();
+            if !word.is_locked() {
+                return word;
+            }
+        }
+    }
+
+    /// The chain word: the version before, and the size class.
+    #[inline]
+    fn chain(self) -> u64 {
+        // Acquire: a version is complete before it is linked; partner: `link`.
+        self.at_word(1).load(Ordering::Acquire)
+    }
+
+    /// The version before this one, if one was kept.
+    #[inline]
+    fn previous(self) -> Option<Self> {
+        let words = NonNull::new((self.chain() & ADDRESS_MASK) as *mut AtomicU64)?;
+        Some(Self { words, _pin: self._pin })
+    }
+
+    /// The record's size class: fixed for its life.
+    #[inline]
+    pub(crate) fn class(self) -> SizeClass {
+        SizeClass::from_index((self.chain() >> ADDRESS_BITS) as usize)
+    }
+
+    #[inline]
+    fn capacity(self) -> usize {
+        self.class().bytes() - HEADER_BYTES
+    }
+
+    /// Whether `bytes` data bytes can be overwritten in place.
+    #[inline]
+    pub(crate) fn fits(self, bytes: usize) -> bool {
+        bytes <= self.capacity()
+    }
+
+    /// Copies the data out as it is, word by word; whoever reads decides by the TID word whether it meant anything.
+    #[inline]
+    fn copy_out(self, scratch: &mut Scratch) {
+        // Relaxed: validated by the fence and the second look at the TID word in the caller (C5).
+        let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
+        // A torn length is clamped to what the allocation holds (C5).
+        let length = (first as u32 as usize).min(self.capacity());
+        let words = (FIRST_BYTES + length).div_ceil(8);
+        let out = scratch.fill(length, words.max(1));
+        out[0] = first.to_le();
+        for (index, slot) in out.iter_mut().enumerate().skip(1) {
+            // Relaxed: as above.
+            *slot = self.at_word(DATA_WORD + index).load(Ordering::Relaxed);
+        }
+    }
+
+    /// Reads the latest version without writing anything (§4.5, "to access record data").
+    #[inline]
+    pub(crate) fn read(self, scratch: &mut Scratch) -> Seen {
+        loop {
+            let word = self.unlocked_word();
+            if !word.is_latest() {
+                return Seen::Superseded;
+            }
+            if word.is_absent() {
+                return Seen::Absent(word);
+            }
+            self.copy_out(scratch);
+            if self.still(word) {
+                return Seen::Present(word);
+            }
+        }
+    }
+
+    /// Whether the word is the same after the data was read.
+    #[inline]
+    fn still(self, word: Word) -> bool {
+        // Acquire fence: the data loads come before the second look; if one of them saw a later commit's store, this
+        // fence pairs with that commit's fence after its locks, and the second look sees the lock (C5).
+        fence(Ordering::Acquire);
+        // Relaxed: ordered by the fence.
+        self.at_word(0).load(Ordering::Relaxed) == word.bits()
+    }
+
+    /// Reads the version that belongs to snapshot `boundary`: the newest with an epoch below it (S1). True if the key
+    /// was present. The caller is a registered reader of that snapshot.
+    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> bool {
+        let mut version = self;
+        let mut backoff = Backoff::new();
+        loop {
+            let word = version.word();
+            if word.epoch() >= boundary {
+                // Linked before this word's TID was stored (K3), so visible; no link: the key came later.
+                match version.previous() {
+                    Some(previous) => version = previous,
+                    None => return false,
+                }
+                continue;
+            }
+            if word.is_locked() {
+                backoff.wait();
+                continue;
+            }
+            if word.is_absent() {
+                return false;
+            }
+            version.copy_out(scratch);
+            if version.still(word) {
+                return true;
+            }
+        }
+    }
+
+    /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
+    #[inline]
+    pub(crate) fn lock(self) -> Word {
+        let mut backoff = Backoff::new();
+        loop {
+            // Relaxed: only a guess for the exchange.
+            let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).unlocked();
+            // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. The stores that follow
+            // are ordered after the lock by the commit's fence(SeqCst) (C1, C5).
+            let locked = self.at_word(0).compare_exchange(
+                seen.bits(),
+                seen.locked().bits(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if locked.is_ok() {
+                return seen;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Ends the lock with this word; its bits tell the new version or the old one.
+    #[inline]
+    pub(crate) fn unlock_with(self, word: Word) {
+        debug_assert!(!word.is_locked());
+        // Release: data, link and index change come before; partner: Acquire in `word` and `lock`.
+        self.at_word(0).store(word.bits(), Ordering::Release);
+    }
+
+    /// Overwrites the data in place, under the lock (C5).
+    #[inline]
+    pub(crate) fn overwrite(self, value: &[u8]) {
+        debug_assert!(self.fits(value.len()));
+        debug_assert!(self.word().is_locked());
+        self.store_data(value);
+    }
+
+    #[inline]
+    fn store_data(self, value: &[u8]) {
+        let (head, rest) = value.split_at(value.len().min(FIRST_BYTES));
+        let mut first = [0u8; 8];
+        first[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
+        first[4..4 + head.len()].copy_from_slice(head);
+        let first = combine(first);
+        // Relaxed, all data stores: behind the lock's fence, before the unlocking Release (C5).
+        self.at_word(DATA_WORD).store(first, Ordering::Relaxed);
+        let mut chunks = rest.chunks_exact(8);
+        let mut index = DATA_WORD + 1;
+        for chunk in chunks.by_ref() {
+            let mut word = [0u8; 8];
+            word.copy_from_slice(chunk);
+            // Relaxed: as above.
+            self.at_word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+            index += 1;
+        }
+        let tail = chunks.remainder();
+        if !tail.is_empty() {
+            let mut word = [0u8; 8];
+            word[..tail.len()].copy_from_slice(tail);
+            // Relaxed: as above.
+            self.at_word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+        }
+    }
+
+    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3).
+    #[inline]
+    pub(crate) fn link(self, previous: Option<Handle>) {
+        // Relaxed: the class bits never change, and links change under the lock only.
+        let class = self.at_word(1).load(Ordering::Relaxed) & !ADDRESS_MASK;
+        // Release: the version behind the link is complete; partner: Acquire in `chain`.
+        self.at_word(1).store(class | previous.map_or(0, Handle::value), Ordering::Release);
+    }
+
+    /// The version before, as a handle to pass on.
+    #[inline]
+    pub(crate) fn previous_handle(self) -> Option<Handle> {
+        self.previous().map(Record::handle)
+    }
+
+    /// Length of the data, in bytes, under the lock or of an immutable version.
+    #[inline]
+    pub(crate) fn length(self) -> usize {
+        // Relaxed: the caller holds the lock, or nobody writes.
+        (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
+    }
+
+    /// Copies the version that `self` holds (its word was `word`) into `aside`, which becomes the version before,
+    /// under the lock (§4.9: the tree's pointer is not rewritten).
+    #[inline]
+    pub(crate) fn preserve(self, word: Word, aside: Self) {
+        let words = (FIRST_BYTES + self.length()).div_ceil(8).max(1);
+        for index in DATA_WORD..DATA_WORD + words {
+            // Relaxed, both: our lock holds the source still; the copy is published by `link`'s Release.
+            let data = self.at_word(index).load(Ordering::Relaxed);
+            aside.at_word(index).store(data, Ordering::Relaxed);
+        }
+        aside.link(self.previous_handle());
+        // Relaxed: as above.
+        aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
+        self.link(Some(aside.handle()));
+    }
+}
+
+/// Length in the low half, first data bytes above it, whatever the machine's byte order.
+#[inline]
+fn combine(bytes: [u8; 8]) -> u64 {
+    let (length, data) = bytes.split_at(4);
+    let mut low = [0; 4];
+    low.copy_from_slice(length);
+    let mut high = [0; 4];
+    high.copy_from_slice(data);
+    u64::from(u32::from_ne_bytes(low)) | u64::from(u32::from_le_bytes(high)) << 32
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! Where an optimistic read puts its copy: a word-aligned buffer that is reused, so that reads allocate nothing.
+//!
+//! Neighbours: filled by `record`, handed on as bytes by `transaction` and `snapshot`.
+
+use zerocopy::IntoBytes;
+
+use super::FIRST_BYTES;
+
+/// A copy of one record's data.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    words: Vec<u64>,
+    length: usize,
+}
+
+impl Scratch {
+    /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
+    #[inline]
+    pub(super) fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
+        self.length = length;
+        if self.words.len() < words {
+            self.words.resize(words.next_power_of_two(), 0);
+        }
+        &mut self.words[..words]
+    }
+
+    /// The data.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[FIRST_BYTES..FIRST_BYTES + self.length]
+    }
+}

@@ -1,0 +1,126 @@
+//! Records: layout, optimistic reads, versions.
+//!
+//! Nothing here frees a record, so handles stay good without pins.
+
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::Pinned;
+use ensile_memory::{Memory, MemoryConfig};
+
+use super::blocks::Blocks;
+use super::word::Word;
+use super::{HEADER_BYTES, Record, Scratch, Seen};
+
+fn blocks() -> Blocks {
+    Blocks::new(Memory::new(&MemoryConfig::default()).cache())
+}
+
+fn tid(epoch: u64) -> Tid {
+    Tid::first_of(Epoch::new(epoch))
+}
+
+fn at(handle: super::Handle) -> Record<'static> {
+    // SAFETY: the tests below never free a record that they still read.
+    handle.at(unsafe { Pinned::assume() })
+}
+
+fn write(record: Record<'_>, value: &[u8], epoch: u64) {
+    record.lock();
+    record.overwrite(value);
+    record.unlock_with(Word::written(tid(epoch)));
+}
+
+#[test]
+fn every_length_comes_back_as_it_was_written() {
+    let mut blocks = blocks();
+    let mut scratch = Scratch::default();
+    for length in (0..200).chain([1000, 4096, 100_000]) {
+        let value: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
+        let record = at(blocks.filled(&value, Word::written(tid(3))));
+        assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(3))));
+        assert_eq!(scratch.bytes(), value);
+        assert_eq!(record.length(), length);
+    }
+}
+
+#[test]
+fn a_hundred_byte_record_takes_120_bytes() {
+    let mut blocks = blocks();
+    let record = at(blocks.filled(&[1; 100], Word::written(tid(1))));
+    assert_eq!(record.class().bytes(), 120);
+    assert_eq!(HEADER_BYTES, 20);
+    assert!(record.fits(100) && !record.fits(101));
+}
+
+#[test]
+fn a_placeholder_reads_as_absent_until_it_is_written() {
+    let mut blocks = blocks();
+    let mut scratch = Scratch::default();
+    let record = at(blocks.placeholder(10));
+    assert_eq!(record.read(&mut scratch), Seen::Absent(Word::PLACEHOLDER));
+    write(record, b"hello", 2);
+    assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(2))));
+    assert_eq!(scratch.bytes(), b"hello");
+}
+
+#[test]
+fn a_superseded_record_sends_its_reader_back_to_the_index() {
+    let mut blocks = blocks();
+    let record = at(blocks.filled(b"x", Word::written(tid(2))));
+    let word = record.lock();
+    record.unlock_with(word.superseded());
+    assert_eq!(record.read(&mut Scratch::default()), Seen::Superseded);
+}
+
+#[test]
+fn every_snapshot_finds_its_version() {
+    let mut blocks = blocks();
+    let mut scratch = Scratch::default();
+    let record = at(blocks.filled(b"two", Word::written(tid(2))));
+    for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
+        let word = record.lock();
+        let aside = at(blocks.version(record.length()));
+        record.preserve(word, aside);
+        record.overwrite(value);
+        record.unlock_with(Word::written(tid(epoch)));
+    }
+    let word = record.lock();
+    let aside = at(blocks.version(record.length()));
+    record.preserve(word, aside);
+    record.unlock_with(Word::deleted(tid(9)));
+    for (boundary, expected) in [
+        (2, None),
+        (3, Some("two")),
+        (4, Some("two")),
+        (5, Some("four")),
+        (8, Some("last")),
+        (9, Some("last")),
+        (10, None),
+    ] {
+        let present = record.read_version(Epoch::new(boundary), &mut scratch);
+        let found = present.then(|| std::str::from_utf8(scratch.bytes()).expect("as written"));
+        assert_eq!(found, expected, "snapshot {boundary}");
+    }
+}
+
+#[test]
+fn readers_never_see_a_torn_value() {
+    let mut blocks = blocks();
+    let handle = blocks.filled(&[0; 64], Word::written(tid(1)));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for round in 2..20_000u64 {
+                let length = 8 + (round % 8) as usize * 8;
+                let word = at(handle).lock();
+                ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
+                at(handle).overwrite(&vec![round as u8; length][..length.min(64)]);
+                at(handle).unlock_with(Word::written(word.tid().successor().expect("few rounds")));
+            }
+        });
+        let mut scratch = Scratch::default();
+        while !writer.is_finished() {
+            assert!(matches!(at(handle).read(&mut scratch), Seen::Present(_)));
+            let bytes = scratch.bytes();
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn: {bytes:?}");
+        }
+    });
+}

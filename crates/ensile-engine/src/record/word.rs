@@ -1,0 +1,137 @@
+//! The TID word: a TID above three status bits (Silo §4.2).
+//!
+//! | bit | name | while set |
+//! |---|---|---|
+//! | 0 | lock | only the locking commit (or cleanup) writes the record |
+//! | 1 | latest | the index maps the key to this record; cleared for good when it is superseded or unhooked |
+//! | 2 | absent | the record stands for a missing key: a placeholder (TID 0) or a delete |
+//!
+//! Every transition is a method here; who holds the lock is the only one to call those of a locked word.
+//!
+//! Neighbours: the record module stores it; commit decides on it.
+
+use ensile_base::{Epoch, Tid};
+
+const LOCK: u64 = 1;
+const LATEST: u64 = 2;
+const ABSENT: u64 = 4;
+
+/// A TID word as it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word(u64);
+
+impl Word {
+    /// A key that no transaction has committed: TID 0, absent, latest.
+    pub(crate) const PLACEHOLDER: Self = Self(LATEST | ABSENT);
+
+    #[inline]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The word of a record that `tid` has written.
+    #[inline]
+    pub(crate) const fn written(tid: Tid) -> Self {
+        Self(tid.bits() | LATEST)
+    }
+
+    /// The word of a record that `tid` has deleted.
+    #[inline]
+    pub(crate) const fn deleted(tid: Tid) -> Self {
+        Self(tid.bits() | LATEST | ABSENT)
+    }
+
+    #[inline]
+    pub(crate) const fn locked(self) -> Self {
+        Self(self.0 | LOCK)
+    }
+
+    #[inline]
+    pub(crate) const fn unlocked(self) -> Self {
+        Self(self.0 & !LOCK)
+    }
+
+    /// The word of the same version once it is no longer the key's latest record.
+    #[inline]
+    pub(crate) const fn superseded(self) -> Self {
+        Self(self.0 & !(LATEST | LOCK))
+    }
+
+    #[inline]
+    pub(crate) const fn is_locked(self) -> bool {
+        self.0 & LOCK != 0
+    }
+
+    #[inline]
+    pub(crate) const fn is_latest(self) -> bool {
+        self.0 & LATEST != 0
+    }
+
+    #[inline]
+    pub(crate) const fn is_absent(self) -> bool {
+        self.0 & ABSENT != 0
+    }
+
+    /// Whether no transaction has ever committed into this record.
+    #[inline]
+    pub(crate) const fn is_placeholder(self) -> bool {
+        self.is_absent() && self.tid().bits() == 0
+    }
+
+    /// Its TID, status masked off (E5).
+    #[inline]
+    pub(crate) const fn tid(self) -> Tid {
+        Tid::from_word(self.0)
+    }
+
+    #[inline]
+    pub(crate) const fn epoch(self) -> Epoch {
+        self.tid().epoch()
+    }
+}
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let flag = |on: bool, name| if on { name } else { "" };
+        write!(
+            f,
+            "{}{}{}{}",
+            self.tid(),
+            flag(self.is_latest(), " latest"),
+            flag(self.is_absent(), " absent"),
+            flag(self.is_locked(), " locked")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile_base::{Epoch, Tid};
+
+    use super::Word;
+
+    #[test]
+    fn status_never_reaches_the_tid() {
+        let tid = Tid::first_of(Epoch::new(77)).successor().expect("not full");
+        for word in [
+            Word::written(tid),
+            Word::deleted(tid),
+            Word::written(tid).locked(),
+            Word::deleted(tid).superseded(),
+        ] {
+            assert_eq!(word.tid(), tid, "{word:?}");
+        }
+    }
+
+    #[test]
+    fn a_superseded_word_is_neither_latest_nor_locked_and_keeps_absence() {
+        let word = Word::deleted(Tid::first_of(Epoch::new(3))).locked().superseded();
+        assert!(!word.is_latest() && !word.is_locked() && word.is_absent());
+        assert!(Word::PLACEHOLDER.is_placeholder() && !word.is_placeholder());
+    }
+}

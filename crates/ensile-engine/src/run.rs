@@ -1,0 +1,234 @@
+//! Running closures as transactions: retries with back-off, one at a time or in batches.
+//!
+//! A closure may run several times and must have no effect outside the database; what it returns is handed on only
+//! once it is known to rest on one consistent state: a value after commit, an error after its reads were validated.
+//!
+//! Neighbours: `database` is whose calls these are; `transaction` is what a closure gets; `batch` overlaps descents.
+
+use std::time::Duration;
+
+use ensile_base::random::Random;
+use ensile_base::sync::{Arc, Backoff as Spin};
+
+use crate::batch::Touch;
+use crate::database::{CoreRef, Database};
+use crate::error::{Error, Result};
+use crate::receipt::{Durability, Receipt};
+use crate::transaction::Transaction;
+use crate::transaction::commit::Committed;
+
+/// Capped, randomised waits between the attempts of one transaction.
+#[derive(Default)]
+struct RetryBackoff {
+    attempts: u32,
+    random: Option<Random>,
+}
+
+impl RetryBackoff {
+    /// Doublings of the longest wait.
+    const DOUBLINGS_MAX: u32 = 12;
+    const UNIT: Duration = Duration::from_nanos(250);
+    /// Waits from here on leave the processor to others.
+    const SLEEP_FROM: Duration = Duration::from_micros(100);
+
+    #[cold]
+    fn wait(&mut self) {
+        let random = self.random.get_or_insert_with(Random::unpredictable);
+        let longest = 1u64 << self.attempts.min(Self::DOUBLINGS_MAX);
+        self.attempts += 1;
+        let wait = Self::UNIT * random.between(1, longest) as u32;
+        if wait >= Self::SLEEP_FROM {
+            std::thread::sleep(wait);
+        } else {
+            let mut spin = Spin::new();
+            for _ in 0..wait.as_nanos() / Self::UNIT.as_nanos() {
+                spin.wait();
+            }
+        }
+    }
+}
+
+impl Database {
+    /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
+    /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times.
+    ///
+    /// ```
+    /// use ensile_engine::Readable;
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::in_memory()?;
+    /// let counters = db.table::<String, u64>("counters")?;
+    /// let count = db.run(|tx| {
+    ///     let count = tx.get(&counters, "visits")?.unwrap_or(0) + 1;
+    ///     tx.put(&counters, "visits", &count)?;
+    ///     Ok(count)
+    /// })?;
+    /// assert_eq!(count, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`].
+    #[inline]
+    pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
+        self.try_run(f)
+    }
+
+    /// As [`Database::run`], for closures with an error type of their own.
+    ///
+    /// # Errors
+    /// As for [`Database::run`].
+    #[inline]
+    pub fn try_run<R, E: From<Error>>(
+        &self,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.run_with(self.core().durability, f)
+    }
+
+    /// As [`Database::run`], released as `durability` says, whatever the database's default.
+    ///
+    /// # Errors
+    /// As for [`Database::run`].
+    #[inline]
+    pub fn run_with<R, E: From<Error>>(
+        &self,
+        durability: Durability,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let mut tx = Transaction::begin(CoreRef::Lent(self.core()), durability);
+        let (outcome, committed) = self.attempts(&mut tx, f);
+        drop(tx);
+        if let (Durability::Strict, Some(committed)) = (durability, committed) {
+            self.core().wait_durable(committed.epoch)?;
+        }
+        outcome
+    }
+
+    /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
+    /// anyone before its receipt is durable, unless losing it in a crash is accepted.
+    ///
+    /// # Errors
+    /// As for [`Database::run`].
+    #[inline]
+    pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt)> {
+        let mut tx = Transaction::begin(CoreRef::Lent(self.core()), Durability::Relaxed);
+        let (outcome, committed) = self.attempts(&mut tx, f);
+        Self::with_receipt(&mut tx, outcome, committed)
+    }
+
+    #[inline]
+    fn with_receipt<R>(
+        tx: &mut Transaction<'_>,
+        outcome: Result<R>,
+        committed: Option<Committed>,
+    ) -> Result<(R, Receipt)> {
+        let value = outcome?;
+        let Some(committed) = committed else { return Err(Error::Conflict) };
+        Ok((value, Receipt::new(committed, Arc::clone(&tx.context().hub))))
+    }
+
+    /// Runs `f` until it commits, or fails for a reason of its own. The epoch that the outcome rests on comes with it,
+    /// unless the failure rests on nothing.
+    #[inline]
+    fn attempts<R, E: From<Error>>(
+        &self,
+        tx: &mut Transaction<'_>,
+        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> (std::result::Result<R, E>, Option<Committed>) {
+        let mut backoff = RetryBackoff::default();
+        loop {
+            let outcome = f(tx);
+            let settled = if outcome.is_ok() { tx.finish() } else { tx.validate_reads() };
+            match settled {
+                Ok(committed) => return (outcome, Some(committed)),
+                Err(error) if error.is_retryable() => {}
+                // A failed validation of a failed closure: its own error says more.
+                Err(error) => return (outcome.and_then(|_| Err(error.into())), None),
+            }
+            backoff.wait();
+            tx.renew(self.core());
+        }
+    }
+
+    /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and
+    /// its own receipt, in order. `touch` says which keys a request will look up first: it costs nothing to be wrong,
+    /// and what it says is fetched from memory while other requests' keys are (sixteen at a time).
+    ///
+    /// ```
+    /// use ensile_engine::Readable;
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| (0..100).try_for_each(|id| tx.put(&accounts, &id, &id)))?;
+    /// let requests = [7u64, 42, 99];
+    /// let results = db.run_batch(
+    ///     &requests,
+    ///     |id, touch| touch.key(&accounts, id),
+    ///     |tx, id| tx.get(&accounts, id),
+    /// );
+    /// for (id, result) in requests.iter().zip(results) {
+    ///     let (value, receipt) = result?;
+    ///     receipt.durable()?;
+    ///     assert_eq!(value, Some(*id));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn run_batch<Q, R>(
+        &self,
+        requests: &[Q],
+        touch: impl Fn(&Q, &mut Touch<'_>),
+        body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
+    ) -> Vec<Result<(R, Receipt)>> {
+        let mut results = Vec::with_capacity(requests.len());
+        self.run_batch_with(requests, touch, body, |result| results.push(result));
+        results
+    }
+
+    /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended.
+    pub fn run_batch_with<Q, R>(
+        &self,
+        requests: &[Q],
+        touch: impl Fn(&Q, &mut Touch<'_>),
+        mut body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
+        mut done: impl FnMut(Result<(R, Receipt)>),
+    ) {
+        /// Requests whose records wait in the caches at a time.
+        const TOGETHER: usize = 32;
+        for requests in requests.chunks(TOGETHER) {
+            let mut tx = Transaction::begin(CoreRef::Lent(self.core()), Durability::Relaxed);
+            let mut bounds = [0; TOGETHER + 1];
+            self.descend_together(&mut tx, requests, &touch, &mut bounds);
+            for (at, request) in requests.iter().enumerate() {
+                tx.context().hints.activate(bounds[at], bounds[at + 1]);
+                let (outcome, committed) = self.attempts(&mut tx, |tx| body(tx, request));
+                done(Self::with_receipt(&mut tx, outcome, committed));
+                tx.restart();
+            }
+            tx.context().hints.clear();
+        }
+    }
+
+    /// The common descent of a batch. If the transaction was doomed already there are no hints, and each request
+    /// finds that out by itself.
+    fn descend_together<Q>(
+        &self,
+        tx: &mut Transaction<'_>,
+        requests: &[Q],
+        touch: &impl Fn(&Q, &mut Touch<'_>),
+        bounds: &mut [usize],
+    ) {
+        let core = self.core();
+        let context = tx.context();
+        context.hints.clear();
+        for (request, end) in requests.iter().zip(&mut bounds[1..]) {
+            touch(request, &mut Touch { database: core.id, hints: &mut context.hints });
+            *end = context.hints.touched_len();
+        }
+        if let Ok(call) = context.pin.enter() {
+            context.hints.descend_touched(|id| core.table(id), call.pinned());
+        } else {
+            context.hints.clear();
+            bounds.fill(0);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
+//!
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
+//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit.
+//!
+//! Neighbours: opened by `database`; reads through `reading`.
+
+use std::ops::{Bound, ControlFlow};
+
+use ensile_base::Epoch;
+use ensile_index::{Direction, Range, Witness};
+
+use crate::database::CoreRef;
+use crate::error::Result;
+use crate::reading::{self, Held, Reader, Scan};
+use crate::record::{Record, Scratch};
+use crate::table::{IndexCore, TableCore};
+use crate::transaction::context::Context;
+use crate::transaction::write_set::WriteSet;
+
+/// Entries that a scan visits under one pin.
+const ENTRIES_PER_PIN: usize = 1024;
+
+/// A consistent view of the database as of a recent boundary: about a second old at most, at the default interval.
+///
+/// It never conflicts. A snapshot that is kept open while more garbage waits for it than
+/// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
+pub struct Snapshot<'db> {
+    core: CoreRef<'db>,
+    context: Option<Box<Context>>,
+    boundary: Epoch,
+}
+
+impl std::fmt::Debug for Snapshot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("boundary", &self.boundary).finish_non_exhaustive()
+    }
+}
+
+/// Reads versions of one boundary, and remembers nothing.
+struct VersionReader {
+    boundary: Epoch,
+}
+
+impl Reader for VersionReader {
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
+        if record.read_version(self.boundary, scratch) { Held::Present } else { Held::Absent }
+    }
+
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn own(&self) -> Option<&WriteSet> {
+        None
+    }
+}
+
+impl<'db> Snapshot<'db> {
+    pub(crate) fn open(core: CoreRef<'db>) -> Self {
+        let context = crate::session::take_context(&core);
+        let call = context.pin.begin(core.epochs.now());
+        let boundary = core.epochs.open_snapshot(&context.pin);
+        drop(call);
+        Self { core, context: Some(context), boundary }
+    }
+
+    /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one. Its results
+    /// are durable once the epoch before it is.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.boundary
+    }
+
+    /// Waits until everything that this snapshot shows is durable (R1).
+    ///
+    /// # Errors
+    /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
+    pub fn durable(&self) -> Result<()> {
+        self.core.wait_durable(self.boundary.previous())
+    }
+
+    fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader) {
+        let Some(context) = self.context.as_deref_mut() else { unreachable!("taken by drop only") };
+        (&self.core, context, VersionReader { boundary: self.boundary })
+    }
+
+    pub(crate) fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (core, context, mut reader) = self.parts();
+        core.check_table(table)?;
+        let call = context.pin.enter()?;
+        let present = reading::lookup(&mut reader, table, key, None, &mut context.scratch, call.pinned());
+        Ok(present.then(|| read(context.scratch.bytes())))
+    }
+
+    pub(crate) fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: &[impl AsRef<[u8]>],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let (core, context, mut reader) = self.parts();
+        core.check_table(table)?;
+        let call = context.pin.enter()?;
+        context.hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
+        for (at, key) in keys.iter().enumerate() {
+            let hint = context.hints.take(at);
+            let scratch = &mut context.scratch;
+            let present = reading::lookup(&mut reader, table, key.as_ref(), hint, scratch, call.pinned());
+            found(at, present.then(|| scratch.bytes()));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.in_batches(table, range, direction, |context, reader, scan, pinned, entry| {
+            reading::scan(reader, scan, &mut context.scratch, pinned, &mut |_, key, value| {
+                visit(key, value)?;
+                entry(key)
+            });
+        })
+    }
+
+    pub(crate) fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.core.check_table(table)?;
+        self.in_batches(&index.entries, range, direction, |context, reader, scan, pinned, entry| {
+            let scratches = (&mut context.scratch, &mut context.row_scratch);
+            reading::scan_index(
+                reader,
+                (table, index),
+                scan,
+                scratches,
+                pinned,
+                &mut |entry_key, key, row| {
+                    visit(entry_key, key, row)?;
+                    entry(entry_key)
+                },
+            );
+        })
+    }
+
+    /// Runs `step` over the range, in batches with a pin each. `step` calls its last argument after each entry that
+    /// the visitor wanted more after; a step that ends without being asked to pause was the last.
+    fn in_batches(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        mut step: impl FnMut(
+            &mut Context,
+            &mut VersionReader,
+            &Scan<'_>,
+            ensile_epoch::Pinned<'_>,
+            &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        ),
+    ) -> Result<()> {
+        let (core, context, mut reader) = self.parts();
+        core.check_table(table)?;
+        let mut last_key: Option<Vec<u8>> = None;
+        loop {
+            // The context lends its pin and its buffers apart.
+            let pin = context.pin.slot();
+            let call = pin.enter()?;
+            pin.repin(core.epochs.now());
+            let from = last_key.take();
+            let mut left = ENTRIES_PER_PIN;
+            let mut after = |key: &[u8]| {
+                left -= 1;
+                if left > 0 {
+                    return ControlFlow::Continue(());
+                }
+                last_key = Some(key.to_vec());
+                ControlFlow::Break(())
+            };
+            let mut range = range;
+            if let Some(from) = &from {
+                match direction {
+                    Direction::Forward => range.lower = Bound::Excluded(from),
+                    Direction::Reverse => range.upper = Bound::Excluded(from),
+                }
+            }
+            let scan = Scan { table, range, direction, overlay: &[] };
+            step(context, &mut reader, &scan, call.pinned(), &mut after);
+            if last_key.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        if let Some(context) = self.context.take() {
+            context.pin.end();
+            crate::session::give_context(&self.core, context);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Figures of a database, gathered when somebody asks.
+//!
+//! Neighbours: workers' counters, the durability crate's and the memory's figures.
+
+use ensile_base::Epoch;
+use ensile_base::sync::Ordering;
+use ensile_durability::{Health, LogStats};
+use ensile_memory::MemoryStats;
+
+use crate::database::Database;
+
+/// Figures of a database since it was opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Transactions committed, read-only ones included; snapshots are not counted.
+    pub commits: u64,
+    /// Commits that failed: conflicts, retried or not.
+    pub aborts: u64,
+    /// Transactions ended because too much garbage waited for them.
+    pub expired: u64,
+    /// The global epoch.
+    pub epoch: Epoch,
+    /// The durable epoch; `None` without a log.
+    pub durable_epoch: Option<Epoch>,
+    /// The newest snapshot that can be read.
+    pub snapshot_epoch: Epoch,
+    /// Bytes of replaced records and index nodes that open transactions may still reach.
+    pub garbage_pinned_bytes: u64,
+    /// Bytes of old versions kept for snapshots.
+    pub garbage_version_bytes: u64,
+    /// Things that wait to be freed or unhooked.
+    pub garbage_things: u64,
+    /// Memory taken for records and index nodes.
+    pub memory: MemoryStats,
+    /// What the log has done; `None` without one.
+    pub log: Option<LogStats>,
+    /// Whether the log works; `None` without one.
+    pub log_health: Option<Health>,
+}
+
+impl Database {
+    /// Figures of this database. Cheap enough to ask every second; not meant for every request.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let core = self.core();
+        Stats {
+            commits: core.sum(|worker| &worker.commits),
+            aborts: core.sum(|worker| &worker.aborts),
+            // Relaxed: a figure.
+            expired: core.expired.load(Ordering::Relaxed),
+            epoch: core.epochs.now(),
+            durable_epoch: core.log.as_ref().map(|log| log.durable_epoch()),
+            snapshot_epoch: core.epochs.served_snapshot(),
+            garbage_pinned_bytes: core.sum(|worker| &worker.garbage_pinned_bytes),
+            garbage_version_bytes: core.sum(|worker| &worker.garbage_version_bytes),
+            garbage_things: core.sum(|worker| &worker.garbage_things),
+            memory: core.memory.stats(),
+            log: core.log.as_ref().map(|log| log.stats()),
+            log_health: core.log.as_ref().map(|log| log.health()),
+        }
+    }
+}

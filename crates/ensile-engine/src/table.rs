@@ -1,0 +1,183 @@
+//! Tables: where index and record meet (Silo §3).
+//!
+//! A table is a tree from encoded keys to record handles; a secondary index is a table of its own whose rows hold
+//! primary keys (§4.7). Tables are never dropped while their database lives and ids are never reused (X1).
+//!
+//! Neighbours: `catalog` makes them, `transaction`, `snapshot` and `replay` read and write through them.
+
+use ensile_base::sync::Arc;
+use std::sync::OnceLock;
+
+use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use ensile_index::Masstree;
+
+use crate::error::{Error, Result};
+
+/// Most tables of a database, and most secondary indexes of all its tables together.
+pub(crate) const TABLES_MAX: usize = 4096;
+/// Set in the id of a table that is not logged: the entries of a secondary index.
+pub(crate) const VOLATILE: u32 = 1 << 31;
+/// The catalogue's own id.
+pub(crate) const CATALOG_ID: u32 = 0;
+
+/// Computes a row's secondary key from its primary key and value; false leaves the row out of the index.
+pub(crate) type IndexKeyFn = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<bool, String> + Send + Sync>;
+
+/// A table as somebody asks for it.
+pub(crate) struct TableSpec {
+    pub(crate) name: String,
+    pub(crate) key_type: String,
+    pub(crate) value_type: String,
+    pub(crate) indexes: Vec<IndexSpec>,
+}
+
+/// A secondary index as somebody asks for it.
+pub(crate) struct IndexSpec {
+    pub(crate) name: String,
+    /// Raised by the application whenever the key function changes (X1).
+    pub(crate) version: u32,
+    pub(crate) unique: bool,
+    pub(crate) key_type: String,
+    /// The secondary keys that it makes must be prefix-free.
+    pub(crate) key: IndexKeyFn,
+}
+
+/// A table.
+pub(crate) struct TableCore {
+    pub(crate) database: u64,
+    pub(crate) id: u32,
+    pub(crate) tree: Arc<Masstree>,
+    pub(crate) indexes: Box<[Arc<IndexCore>]>,
+    name: String,
+    key_type: String,
+    value_type: String,
+}
+
+/// A secondary index of a table.
+pub(crate) struct IndexCore {
+    pub(crate) name: String,
+    pub(crate) version: u32,
+    pub(crate) unique: bool,
+    pub(crate) key_type: String,
+    pub(crate) key: IndexKeyFn,
+    /// Entry key: the secondary key, and behind it the primary key unless the index is unique. Row: the primary key.
+    pub(crate) entries: Arc<TableCore>,
+}
+
+impl TableCore {
+    pub(crate) fn new(
+        database: u64,
+        id: u32,
+        tree: Arc<Masstree>,
+        spec: &TableSpec,
+        indexes: Vec<Arc<IndexCore>>,
+    ) -> Self {
+        Self {
+            database,
+            id,
+            tree,
+            indexes: indexes.into_boxed_slice(),
+            name: spec.name.clone(),
+            key_type: spec.key_type.clone(),
+            value_type: spec.value_type.clone(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn key_type(&self) -> &str {
+        &self.key_type
+    }
+
+    pub(crate) fn value_type(&self) -> &str {
+        &self.value_type
+    }
+
+    pub(crate) fn index(&self, name: &str) -> Option<&Arc<IndexCore>> {
+        self.indexes.iter().find(|index| index.name == name)
+    }
+
+    /// Whether writes to it go into the log.
+    #[inline]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.id & VOLATILE == 0
+    }
+
+    /// Refuses keys over the limit.
+    #[inline]
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
+        let bytes_max = if self.is_logged() { KEY_BYTES_MAX } else { INDEX_KEY_BYTES_MAX };
+        if key.len() <= bytes_max { Ok(()) } else { Err(too_large("the key", key.len(), bytes_max)) }
+    }
+
+    /// Refuses values over the limit.
+    #[inline]
+    pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
+        if value.len() <= VALUE_BYTES_MAX {
+            Ok(())
+        } else {
+            Err(too_large("the value", value.len(), VALUE_BYTES_MAX))
+        }
+    }
+}
+
+#[cold]
+fn too_large(what: &'static str, bytes: usize, bytes_max: usize) -> Error {
+    Error::TooLarge { what, bytes, bytes_max }
+}
+
+impl IndexCore {
+    /// The key under which the row (`key`, `value`) stands in this index, or `None` if it stands nowhere.
+    pub(crate) fn entry_key(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<bool> {
+        out.clear();
+        let indexed = (self.key)(key, value, out).map_err(|detail| Error::Decode {
+            table: self.entries.name.clone(),
+            type_name: self.key_type.clone(),
+            detail,
+        })?;
+        if indexed && !self.unique {
+            out.extend_from_slice(key);
+        }
+        Ok(indexed)
+    }
+}
+
+/// All tables of a database by id: append-only, so that a commit looks one up without a lock.
+pub(crate) struct Directory {
+    logged: Box<[OnceLock<Arc<TableCore>>]>,
+    volatile: Box<[OnceLock<Arc<TableCore>>]>,
+}
+
+impl Directory {
+    pub(crate) fn new() -> Self {
+        let slots = || (0..TABLES_MAX).map(|_| OnceLock::new()).collect();
+        Self { logged: slots(), volatile: slots() }
+    }
+
+    fn slot(&self, id: u32) -> Option<&OnceLock<Arc<TableCore>>> {
+        let half = if id & VOLATILE == 0 { &self.logged } else { &self.volatile };
+        half.get((id & !VOLATILE) as usize)
+    }
+
+    /// The table with this id.
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<TableCore>> {
+        self.slot(id)?.get()
+    }
+
+    /// Enters a table under its id, which must be free.
+    pub(crate) fn add(&self, table: Arc<TableCore>) -> Result<()> {
+        let Some(slot) = self.slot(table.id) else {
+            return Err(too_large(
+                "the number of tables and indexes",
+                table.id as usize & !(VOLATILE as usize),
+                TABLES_MAX,
+            ));
+        };
+        let added = slot.set(table);
+        assert!(added.is_ok(), "table ids are never reused");
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! The threads of a database: a heartbeat, one per logger, and recovery's for as long as it lasts.
+//!
+//! They only call steps that lower floors offer, so that whoever opens a database `without_threads` can drive the
+//! same steps from one seed.
+//!
+//! Neighbours: started by `builder`; steps of `ensile-epoch` and `ensile-durability`.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use ensile_durability::{Progress, Recoverable, Recovery, Step};
+
+use crate::database::{Core, Database};
+use crate::error::Result;
+
+/// Tells the heartbeat to stop, without waiting for its interval to pass.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    stopped: std::sync::Mutex<bool>,
+    changed: std::sync::Condvar,
+}
+
+impl Signal {
+    pub(crate) fn stop(&self) {
+        *self.stopped.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits; true once stopped.
+    fn wait(&self, timeout: Duration) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(stopped, timeout, |stopped| !*stopped);
+        *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+}
+
+/// The threads of one database.
+pub(crate) struct Threads {
+    handles: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Threads {
+    pub(crate) fn none() -> Self {
+        Self { handles: Mutex::new(Vec::new()) }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the database is where threads are spawned")]
+    pub(crate) fn start(core: &Arc<Core>) -> Self {
+        let heart = Arc::clone(core);
+        let mut handles = vec![std::thread::spawn(move || heartbeat(&heart))];
+        if let Some(log) = &core.log {
+            for logger in 0..log.loggers() {
+                let (log, interval) = (Arc::clone(log), core.epoch_interval);
+                handles.push(std::thread::spawn(move || {
+                    while log.logger_step(logger) != Step::Stopped {
+                        log.logger_wait(logger, interval);
+                    }
+                }));
+            }
+        }
+        Self { handles: Mutex::new(handles) }
+    }
+
+    /// Waits for all of them; whoever calls has told them to stop.
+    pub(crate) fn join(&self) {
+        let handles =
+            std::mem::take(&mut *self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        for handle in handles {
+            // A database dropped on one of its own threads (a future's waker) does not wait for itself.
+            if handle.thread().id() != std::thread::current().id() {
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+fn heartbeat(core: &Core) {
+    while !core.signal.wait(core.epoch_interval) {
+        step(core);
+    }
+}
+
+/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, dooms (E4).
+fn step(core: &Core) {
+    let _ = core.epochs.try_advance(core.clock.nanos());
+    let limits = core.epochs.scan();
+    let pin = core.epochs.register_pin();
+    let call = pin.begin(core.epochs.now());
+    for worker in core.pool.idle().iter_mut() {
+        worker.collect(core, call.pinned(), true);
+    }
+    drop(call);
+    let held_bytes =
+        core.sum(|worker| &worker.garbage_pinned_bytes) + core.sum(|worker| &worker.garbage_version_bytes);
+    if held_bytes > core.garbage_bytes_max {
+        // Whoever is two epochs old holds something back; younger ones will be gone before a doom reaches them.
+        let old = core.epochs.now().previous().previous();
+        if limits.pins.min(limits.snapshots) < old && core.epochs.doom_oldest(old).is_some() {
+            // Relaxed: a figure.
+            core.expired.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Database {
+    /// One beat of the heartbeat: for a database opened `without_threads`.
+    pub fn heartbeat_step(&self) {
+        step(self.core());
+    }
+
+    /// One step of a logger: for a database opened `without_threads`. True if it wrote something.
+    pub fn logger_step(&self, logger: usize) -> bool {
+        let log = self.core().log.as_ref();
+        log.is_some_and(|log| matches!(log.logger_step(logger), Step::Wrote | Step::Synced))
+    }
+}
+
+/// Pulls replay's work items with several threads.
+pub(crate) fn replay_in_parallel(
+    recovery: &Recovery,
+    target: &dyn Recoverable,
+    threads: usize,
+    progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
+) -> Result<()> {
+    let failed = AtomicBool::new(false);
+    let work = |tell: bool| {
+        // Relaxed: another thread's failure only saves work.
+        while !failed.load(Ordering::Relaxed) {
+            let more = recovery.replay_step(target);
+            if let (Some(progress), true) = (progress, tell) {
+                progress(recovery.progress());
+            }
+            match more {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    // Relaxed: as above.
+                    failed.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    };
+    let results = std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(false))).collect();
+        let mut results = vec![work(true)];
+        results.extend(helpers.into_iter().map(|helper| match helper.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }));
+        results
+    });
+    results.into_iter().collect::<std::result::Result<(), _>>()?;
+    Ok(())
+}

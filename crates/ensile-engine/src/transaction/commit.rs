@@ -1,0 +1,408 @@
+//! The commit protocol (Silo §4.4, figure 2), as a table of contents.
+//!
+//! Invariants, each from `docs/protocols/commit.md`:
+//! - E1: between bind and unbind nothing waits (but for record locks), fails for lack of something, or runs user code:
+//!   placeholders, memory and log space are obtained before, garbage is registered after.
+//! - C1: lock all, fence(SeqCst), read E, fence(SeqCst), validate; a read-only commit fences once before validating.
+//! - C2: every write-set record is the latest of its key once locked.
+//! - C3: placeholders are in the index before binding.
+//! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
+//!
+//! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
+
+use ensile_base::sync::{Ordering, fence};
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::Pinned;
+use ensile_index::{Insert, Lookup};
+
+use super::context::{Read, Sets};
+use super::log_entry;
+use super::write_set::{Arena, Expect, Kind, Outcome, Write};
+use crate::collect::Unhook;
+use crate::database::Core;
+use crate::error::{Error, Result};
+use crate::record::Handle;
+use crate::record::word::Word;
+use crate::worker::{Counters, Worker};
+
+/// What a commit was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) tid: Tid,
+    /// The result may be shown once this epoch is durable (R1).
+    pub(crate) epoch: Epoch,
+}
+
+/// Commits the transaction's sets, or leaves nothing of it but placeholders that cleanup takes away.
+pub(crate) fn commit(
+    core: &Core,
+    worker: &mut Worker,
+    sets: &mut Sets,
+    pinned: Pinned<'_>,
+) -> Result<Committed> {
+    let result = if sets.writes.is_empty() {
+        commit_read_only(sets, pinned)
+    } else {
+        commit_writes(core, worker, sets, pinned)
+    };
+    match &result {
+        Ok(_) => Counters::add(&worker.counters.commits, 1),
+        Err(_) => Counters::add(&worker.counters.aborts, 1),
+    }
+    result
+}
+
+/// A read-only transaction: validated where it stands, no lock, no TID of its own (R1).
+#[inline]
+pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
+    // point, and there is nothing to validate it against.
+    if sets.reads.len() + sets.nodes.len() > 1 {
+        // SeqCst: the reads come before the validation (C1); partner: the fences of writers' commits.
+        fence(Ordering::SeqCst);
+        let unchanged = sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
+        if !unchanged || !sets.nodes.holds(pinned) {
+            return Err(Error::Conflict);
+        }
+    }
+    let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
+    Ok(Committed { tid, epoch: tid.epoch() })
+}
+
+fn commit_writes(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    let committed = place(core, worker, sets, pinned)
+        .and_then(|()| reserve(core, worker, sets, pinned))
+        .and_then(|()| bound(core, worker, sets, pinned));
+    if let Some(appender) = &mut worker.appender {
+        appender.release();
+    }
+    match &committed {
+        Ok(committed) => register_garbage(core, worker, sets, *committed, pinned),
+        Err(_) => abandon(core, worker, sets),
+    }
+    committed
+}
+
+/// The critical section: from binding to unbinding (E1).
+fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    worker.commit.bind(core.epochs.now());
+    let committed = lock(worker, sets, pinned).and_then(|()| {
+        // SeqCst, both: the locks come before E is read, and E before the validation (C1): the serialization point.
+        fence(Ordering::SeqCst);
+        let epoch = core.epochs.now();
+        // SeqCst: as above.
+        fence(Ordering::SeqCst);
+        let boundary = core.snapshot_boundary(epoch);
+        let chosen = validate(worker, sets, pinned)
+            .and_then(|()| check_room(worker, sets, boundary, pinned))
+            .and_then(|()| choose_tid(worker, sets, epoch));
+        match chosen {
+            Ok(tid) => {
+                install(core, worker, sets, tid, boundary, pinned);
+                append(core, worker, sets, tid);
+                Ok(Committed { tid, epoch })
+            }
+            Err(error) => {
+                unlock_all(worker, sets, worker.order.len(), pinned);
+                Err(error)
+            }
+        }
+    });
+    worker.commit.unbind();
+    committed
+}
+
+/// Gives every write-set entry its record: a placeholder goes into the index where the key is missing (C3, §4.5).
+fn place(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
+    let (entries, arena) = sets.writes.parts();
+    for write in entries.iter_mut().filter(|write| write.record.is_none()) {
+        let table = core.table(write.table);
+        let key = arena.key(write);
+        if write.kind == Kind::Delete {
+            match table.tree.get(key, pinned) {
+                Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
+                Lookup::Missing(witness) => sets.nodes.push(witness),
+            }
+            continue;
+        }
+        let placeholder = worker.blocks.placeholder(arena.value(write).len());
+        worker.changes.clear();
+        let (mut nodes, changes) = worker.nodes(core);
+        match table.tree.insert_if_absent(key, placeholder.value(), &mut nodes, changes, pinned) {
+            Insert::Inserted => {
+                write.record = Some(placeholder);
+                write.placed = true;
+                sets.nodes.bless(&worker.changes)?;
+            }
+            Insert::Exists(value) => {
+                worker.blocks.destroy(placeholder);
+                let record = Handle::from_value(value);
+                record.prefetch(crate::record::HEADER_BYTES);
+                write.record = Some(record);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Obtains memory and log space for the whole write-set, before anything is bound or locked (E1).
+fn reserve(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
+    // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+    let boundary = core.snapshot_boundary(core.epochs.now());
+    let (entries, arena) = sets.writes.parts();
+    worker.order.clear();
+    let mut log_bytes = 0;
+    for (at, write) in entries.iter_mut().enumerate() {
+        let Some(record) = write.record else { continue };
+        worker.order.push(at as u32);
+        let (record, value) = (record.at(pinned), arena.value(write));
+        let word = record.word();
+        if core.log.is_some() && core.table(write.table).is_logged() {
+            log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
+        }
+        if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
+            write.replacement = Some(worker.blocks.filled(value, word));
+        } else if !word.is_absent() && word.epoch() < boundary {
+            write.aside = Some(worker.blocks.version(record.class().bytes() - crate::record::HEADER_BYTES));
+        }
+    }
+    // Any global order avoids deadlock; addresses are one (§4.4).
+    worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+    match &mut worker.appender {
+        Some(appender) if log_bytes > 0 => Ok(appender.reserve(log_bytes)?),
+        _ => Ok(()),
+    }
+}
+
+/// Phase 1: locks the write-set in order, and checks what must hold of it (C2).
+#[inline]
+fn lock(worker: &Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
+    for (locked, at) in worker.order.iter().enumerate() {
+        let write = &mut sets.writes.entries[*at as usize];
+        let record = write.record_at(pinned);
+        let before = record.lock();
+        write.before = before;
+        let expected = write.expect == Expect::Anything || before.is_absent();
+        if !(before.is_latest() && expected) {
+            unlock_all(worker, sets, locked + 1, pinned);
+            return Err(Error::Conflict);
+        }
+    }
+    Ok(())
+}
+
+/// Puts back the words of the first `locked` records in lock order.
+fn unlock_all(worker: &Worker, sets: &Sets, locked: usize, pinned: Pinned<'_>) {
+    for at in &worker.order[..locked] {
+        let write = &sets.writes.entries[*at as usize];
+        write.record_at(pinned).unlock_with(write.before);
+    }
+}
+
+/// Phase 2: the read-set and the node-set are as they were seen, and nobody else is changing them.
+#[inline]
+fn validate(worker: &Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
+    let own = |record: Handle| {
+        let entries = &sets.writes.entries;
+        worker.order.binary_search_by_key(&Some(record), |at| entries[*at as usize].record).is_ok()
+    };
+    for Read { record, word } in &sets.reads {
+        let now = record.at(pinned).word();
+        if now != *word && !(now.unlocked() == *word && own(*record)) {
+            return Err(Error::Conflict);
+        }
+    }
+    if sets.nodes.holds(pinned) { Ok(()) } else { Err(Error::Conflict) }
+}
+
+/// Whether what `reserve` obtained suffices for what the locks found. If not, the caller runs again.
+#[inline]
+fn check_room(worker: &Worker, sets: &Sets, boundary: Epoch, pinned: Pinned<'_>) -> Result<()> {
+    for at in &worker.order {
+        let write = &sets.writes.entries[*at as usize];
+        if write.replacement.is_some() || write.before.is_absent() && write.kind == Kind::Delete {
+            continue;
+        }
+        let bytes = sets.writes.value(write).len();
+        let in_place = write.kind == Kind::Delete
+            || write.may_overwrite(write.before) && write.record_at(pinned).fits(bytes);
+        if !in_place || (write.aside.is_none() && write.must_preserve(boundary)) {
+            return Err(Error::Conflict);
+        }
+    }
+    Ok(())
+}
+
+/// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
+#[inline]
+fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
+    let mut largest = worker.last_tid;
+    for read in &sets.reads {
+        largest = largest.max(read.word.tid());
+    }
+    for write in &sets.writes.entries {
+        largest = largest.max(write.before.tid());
+    }
+    debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
+    let tid = if largest.epoch() < epoch {
+        Tid::first_of(epoch)
+    } else {
+        largest.successor().ok_or(Error::Conflict)?
+    };
+    worker.last_tid = tid;
+    Ok(tid)
+}
+
+/// Phase 3: installs every write and releases its lock.
+#[inline]
+fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Epoch, pinned: Pinned<'_>) {
+    let (entries, arena) = sets.writes.parts();
+    for at in &worker.order {
+        let write = &mut entries[*at as usize];
+        write.outcome = match write.kind {
+            Kind::Put if write.replacement.is_some() => {
+                replace(core, worker, write, arena, tid, boundary, pinned)
+            }
+            Kind::Put => {
+                let preserved = preserve(write, boundary, pinned);
+                let record = write.record_at(pinned);
+                record.overwrite(arena.value(write));
+                record.unlock_with(Word::written(tid));
+                Outcome::InPlace { preserved }
+            }
+            Kind::Delete if write.before.is_absent() => {
+                write.record_at(pinned).unlock_with(write.before);
+                Outcome::Untouched
+            }
+            Kind::Delete => {
+                let preserved = preserve(write, boundary, pinned);
+                write.record_at(pinned).unlock_with(Word::deleted(tid));
+                Outcome::Deleted { preserved }
+            }
+        };
+    }
+}
+
+/// Copies the present version aside if a snapshot needs it (§4.9, K3).
+#[inline]
+fn preserve(write: &Write, boundary: Epoch, pinned: Pinned<'_>) -> bool {
+    if !write.must_preserve(boundary) {
+        return false;
+    }
+    let Some(aside) = write.aside else { unreachable!("check_room saw to it") };
+    write.record_at(pinned).preserve(write.before, aside.at(pinned));
+    true
+}
+
+/// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
+fn replace(
+    core: &Core,
+    worker: &Worker,
+    write: &Write,
+    arena: Arena<'_>,
+    tid: Tid,
+    boundary: Epoch,
+    pinned: Pinned<'_>,
+) -> Outcome {
+    let Some(new) = write.replacement else { unreachable!("asked by the caller") };
+    let old = write.record_at(pinned);
+    let kept = write.must_preserve(boundary);
+    let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
+    worker.blocks.finish(new, Word::written(tid), previous);
+    let tree = &core.table(write.table).tree;
+    let replaced = tree.replace(arena.key(write), old.handle().value(), new.value(), pinned);
+    assert!(replaced, "the index maps a key to its latest record");
+    old.unlock_with(write.before.superseded());
+    Outcome::Replaced { kept }
+}
+
+/// The log entry, built from the write-set and never re-read from records (E1).
+#[inline]
+fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
+    let Some(appender) = &mut worker.appender else { return };
+    let (entries, arena) = sets.writes.parts();
+    let logged = |write: &&Write| write.outcome != Outcome::Untouched && core.table(write.table).is_logged();
+    if !entries.iter().any(|write| logged(&write)) {
+        return;
+    }
+    appender.append(tid, |out| {
+        for write in entries.iter().filter(logged) {
+            let value = (write.kind == Kind::Put).then(|| arena.value(write));
+            log_entry::encode(out, write.table, arena.key(write), value);
+        }
+    });
+}
+
+/// After unbinding: what the commit left behind, and what it reserved and did not use (§4.8).
+fn register_garbage(core: &Core, worker: &mut Worker, sets: &mut Sets, done: Committed, pinned: Pinned<'_>) {
+    let (entries, arena) = sets.writes.parts();
+    for write in entries.iter() {
+        let preserved = matches!(
+            write.outcome,
+            Outcome::InPlace { preserved: true } | Outcome::Deleted { preserved: true }
+        );
+        match write.aside {
+            Some(aside) if preserved => {
+                worker.garbage.version(done.epoch, aside, aside.at(pinned).class().bytes());
+            }
+            Some(unused) => {
+                worker.blocks.destroy(unused);
+            }
+            None => {}
+        }
+        match write.outcome {
+            Outcome::InPlace { .. } => continue,
+            Outcome::Replaced { kept } => retire_replaced(core, worker, write, kept, done.epoch, pinned),
+            Outcome::Deleted { .. } => {
+                let (key, record) = (arena.key(write).into(), write.record_at(pinned).handle());
+                let unhook = Unhook { table: write.table, key, record, word: Word::deleted(done.tid) };
+                worker.garbage.unhook(done.epoch, unhook);
+            }
+            Outcome::Untouched => {
+                if let Some(unused) = write.replacement {
+                    worker.blocks.destroy(unused);
+                }
+            }
+        }
+    }
+}
+
+/// An absent record is left to whoever registered it for cleanup; so its address stays good until then (U1).
+#[cold]
+fn retire_replaced(
+    core: &Core,
+    worker: &mut Worker,
+    write: &Write,
+    kept: bool,
+    epoch: Epoch,
+    pinned: Pinned<'_>,
+) {
+    if write.before.is_absent() {
+        return;
+    }
+    let record = write.record_at(pinned);
+    let bytes = record.class().bytes();
+    if kept {
+        worker.garbage.replaced(epoch, record.handle(), bytes);
+    } else {
+        // SeqCst: the unlink comes before the tag's epoch is read (E3).
+        fence(Ordering::SeqCst);
+        worker.garbage.record(core.epochs.now(), record.handle(), bytes);
+    }
+}
+
+/// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
+#[cold]
+fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets) {
+    let (entries, arena) = sets.writes.parts();
+    for write in entries.iter_mut() {
+        for unused in [write.replacement.take(), write.aside.take()].into_iter().flatten() {
+            worker.blocks.destroy(unused);
+        }
+        if let (true, Some(record)) = (write.placed, write.record) {
+            let key = arena.key(write).into();
+            let unhook = Unhook { table: write.table, key, record, word: Word::PLACEHOLDER };
+            worker.garbage.unhook(core.epochs.now(), unhook);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What an open transaction carries: its pin, its sets, its buffers. Reused from transaction to transaction.
+//!
+//! Neighbours: `session` keeps idle ones; `transaction` fills one; commit uses it up.
+
+use ensile_base::sync::Arc;
+use ensile_epoch::PinHandle;
+
+use super::node_set::NodeSet;
+use super::write_set::WriteSet;
+use crate::batch::Hints;
+use crate::database::Core;
+use crate::receipt::Hub;
+use crate::record::word::Word;
+use crate::record::{Handle, Scratch};
+
+/// A record in the read-set, with the word that it had (§4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) record: Handle,
+    pub(crate) word: Word,
+}
+
+/// Read-set, node-set, write-set.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) nodes: NodeSet,
+    pub(crate) writes: WriteSet,
+}
+
+impl Sets {
+    fn clear(&mut self) {
+        self.reads.clear();
+        self.nodes.clear();
+        self.writes.clear();
+    }
+}
+
+/// The record that was read last: a put that follows a get of the same key needs no second descent.
+#[derive(Debug, Default)]
+pub(crate) struct LastRead {
+    found: Option<(u32, Handle)>,
+    key: [u8; LastRead::KEY_BYTES_MAX],
+    length: u8,
+}
+
+impl LastRead {
+    /// Longer keys are looked up again.
+    const KEY_BYTES_MAX: usize = 32;
+
+    #[inline]
+    pub(crate) fn remember(&mut self, table: u32, key: &[u8], record: Handle) {
+        if key.len() <= Self::KEY_BYTES_MAX {
+            self.key[..key.len()].copy_from_slice(key);
+            self.length = key.len() as u8;
+            self.found = Some((table, record));
+        } else {
+            self.found = None;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
+        let (last_table, record) = self.found?;
+        (last_table == table && &self.key[..usize::from(self.length)] == key).then_some(record)
+    }
+
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.found = None;
+    }
+}
+
+/// An open transaction's state, and an idle one's allocations.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) pin: PinHandle,
+    pub(crate) sets: Sets,
+    pub(crate) scratch: Scratch,
+    /// The second record of a lookup through a secondary index.
+    pub(crate) row_scratch: Scratch,
+    pub(crate) last_read: LastRead,
+    /// What a batch's common descent found.
+    pub(crate) hints: Hints,
+    /// A value being encoded.
+    pub(crate) value: Vec<u8>,
+    /// A secondary key being computed: of the old row, of the new one.
+    pub(crate) entry_keys: (Vec<u8>, Vec<u8>),
+    /// Own writes of the scanned table, in key order.
+    pub(crate) overlay: Vec<u32>,
+    pub(crate) hub: Arc<Hub>,
+}
+
+impl Context {
+    pub(crate) fn new(core: &Core) -> Self {
+        Self {
+            pin: core.epochs.register_pin(),
+            sets: Sets::default(),
+            scratch: Scratch::default(),
+            row_scratch: Scratch::default(),
+            last_read: LastRead::default(),
+            hints: Hints::default(),
+            value: Vec::new(),
+            entry_keys: (Vec::new(), Vec::new()),
+            overlay: Vec::new(),
+            hub: Arc::new(Hub { log: core.log.clone() }),
+        }
+    }
+
+    /// Empties the sets for the next transaction.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.sets.clear();
+        self.last_read.forget();
+    }
+}

@@ -1,0 +1,583 @@
+//! Transactions: reads that remember, writes kept private, until commit (Silo §4.4 to §4.7).
+//!
+//! ```text
+//! get/scan -> reading -> record: what was seen     -> read-set, node-set
+//! put      -> kept private: what will change       -> write-set
+//! commit   -> place, reserve, bind, lock, validate, stamp, install, append, unbind   (`commit.rs`)
+//! ```
+//! A transaction belongs to no thread and holds nothing that another one waits for: open as long as its client
+//! likes, it delays the reclamation of memory, within a stated limit (E4), and nothing else.
+//!
+//! Neighbours: up, `typed` gives these byte-string calls their types, `database` runs closures; down, `reading`,
+//! `table`, `commit`.
+
+pub(crate) mod commit;
+pub(crate) mod context;
+pub(crate) mod log_entry;
+mod node_set;
+pub(crate) mod write_set;
+
+use std::ops::ControlFlow;
+
+use ensile_epoch::{Call, Pinned};
+use ensile_index::{Direction, Lookup, Range, Witness};
+
+use crate::database::CoreRef;
+use crate::error::{Error, Result};
+use crate::reading::{self, Held, Own, Reader, Scan};
+use crate::receipt::{Durability, Receipt};
+use crate::record::{Handle, Record, Scratch, Seen};
+use crate::session;
+use crate::table::{IndexCore, TableCore};
+use commit::Committed;
+use context::{Context, LastRead, Read, Sets};
+use node_set::NodeSet;
+use write_set::{Expect, Kind, WriteSet};
+
+/// A serializable transaction. Dropping it aborts it.
+///
+/// It sees its own writes, and takes effect as if at one moment, at commit. It may stay open for as long as its
+/// client likes and move between threads. Reads may see states that never stood together if another transaction
+/// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
+pub struct Transaction<'db> {
+    core: CoreRef<'db>,
+    context: Option<Box<Context>>,
+    durability: Durability,
+    /// An error after which nothing can be committed.
+    failed: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    Conflict,
+    Expired,
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction").field("failed", &self.failed).finish_non_exhaustive()
+    }
+}
+
+/// Reads the latest versions and remembers what it saw.
+struct LatestReader<'t> {
+    reads: &'t mut Vec<Read>,
+    nodes: &'t mut NodeSet,
+    writes: &'t WriteSet,
+    last_read: &'t mut LastRead,
+}
+
+impl Reader for LatestReader<'_> {
+    #[inline]
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
+        let (word, held) = match record.read(scratch) {
+            Seen::Present(word) => (word, Held::Present),
+            Seen::Absent(word) => (word, Held::Absent),
+            Seen::Superseded => return Held::Superseded,
+        };
+        self.reads.push(Read { record: record.handle(), word });
+        held
+    }
+
+    #[inline]
+    fn witness(&mut self, witness: Witness) {
+        self.nodes.push(witness);
+    }
+
+    #[inline]
+    fn own(&self) -> Option<&WriteSet> {
+        Some(self.writes)
+    }
+
+    #[inline]
+    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
+        self.last_read.remember(table.id, key, record);
+    }
+}
+
+impl Sets {
+    fn reader<'t>(&'t mut self, last_read: &'t mut LastRead) -> LatestReader<'t> {
+        LatestReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes, last_read }
+    }
+
+    /// Enters a write into the write-set, over an earlier one of the same key.
+    fn write(
+        &mut self,
+        write: (u32, &[u8], &[u8]),
+        kind: Kind,
+        expect: Expect,
+        record: Option<Handle>,
+    ) -> Result<()> {
+        match self.writes.find(write.0, write.1) {
+            Some(at) => self.writes.change(at, kind, write.2),
+            None => self.writes.add(write, kind, expect, record),
+        }
+    }
+}
+
+impl<'db> Transaction<'db> {
+    #[inline]
+    pub(crate) fn begin(core: CoreRef<'db>, durability: Durability) -> Self {
+        let context = session::take_context(&core);
+        drop(context.pin.begin(core.epochs.now()));
+        Self { core, context: Some(context), durability, failed: None }
+    }
+
+    #[inline]
+    pub(crate) fn context(&mut self) -> &mut Context {
+        let Some(context) = self.context.as_deref_mut() else {
+            unreachable!("taken when the transaction ends")
+        };
+        context
+    }
+
+    /// The database and the context, once the table is known to be the database's and the transaction to be alive.
+    #[inline]
+    fn enter(&mut self, table: &TableCore) -> Result<(&CoreRef<'db>, &mut Context)> {
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
+        }
+        self.core.check_table(table)?;
+        let Some(context) = self.context.as_deref_mut() else {
+            unreachable!("taken when the transaction ends")
+        };
+        Ok((&self.core, context))
+    }
+
+    /// Notes an error after which the transaction cannot commit.
+    fn note<R>(&mut self, result: Result<R>) -> Result<R> {
+        match result {
+            Err(Error::Conflict) => self.failed = Some(Failure::Conflict),
+            Err(Error::Expired) => self.failed = Some(Failure::Expired),
+            _ => {}
+        }
+        result
+    }
+
+    #[inline]
+    pub(crate) fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, last_read, hints, .. } = context;
+        match reading::own_write(Some(&sets.writes), table.id, key) {
+            Own::Put(value) => return Ok(Some(read(value))),
+            Own::Deleted => return Ok(None),
+            Own::Unwritten => {}
+        }
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let hint = hints.find(table.id, key);
+        let mut reader = sets.reader(last_read);
+        let present = reading::lookup(&mut reader, table, key, hint, scratch, call.pinned());
+        Ok(present.then(|| read(scratch.bytes())))
+    }
+
+    pub(crate) fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: &[impl AsRef<[u8]>],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, last_read, hints, .. } = context;
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
+        for (at, key) in keys.iter().enumerate() {
+            match reading::own_write(Some(&sets.writes), table.id, key.as_ref()) {
+                Own::Put(value) => found(at, Some(value)),
+                Own::Deleted => found(at, None),
+                Own::Unwritten => {
+                    let hint = hints.take(at);
+                    let mut reader = sets.reader(last_read);
+                    let present =
+                        reading::lookup(&mut reader, table, key.as_ref(), hint, scratch, call.pinned());
+                    found(at, present.then(|| scratch.bytes()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, last_read, overlay, .. } = context;
+        sets.writes.sorted_of_table(table.id, overlay);
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let scan = Scan { table, range, direction, overlay };
+        let mut reader = sets.reader(last_read);
+        reading::scan(&mut reader, &scan, scratch, call.pinned(), &mut |_, key, value| visit(key, value));
+        Ok(())
+    }
+
+    pub(crate) fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, row_scratch, last_read, overlay, .. } = context;
+        sets.writes.sorted_of_table(index.entries.id, overlay);
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let scan = Scan { table: &index.entries, range, direction, overlay };
+        let mut reader = sets.reader(last_read);
+        reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn raw_put(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        table.check_key(key)?;
+        table.check_value(value)?;
+        if !table.indexes.is_empty() {
+            return self.put_indexed(table, key, value);
+        }
+        let (_, context) = self.enter(table)?;
+        let record = context.last_read.find(table.id, key).or_else(|| context.hints.find(table.id, key));
+        context.sets.write((table.id, key, value), Kind::Put, Expect::Anything, record)
+    }
+
+    /// A put into a table with indexes needs the old row, and so depends on it (X1).
+    fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        let old = self.raw_get(table, key, <[u8]>::to_vec)?;
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let mut maintenance =
+            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned: call.pinned() };
+        maintenance.run(table, key, old.as_deref(), Some(value))?;
+        let record = last_read.find(table.id, key);
+        sets.write((table.id, key, value), Kind::Put, Expect::Anything, record)
+    }
+
+    pub(crate) fn raw_insert(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        table.check_key(key)?;
+        table.check_value(value)?;
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let taken = match reading::own_write(Some(&sets.writes), table.id, key) {
+            Own::Put(_) => true,
+            Own::Deleted => false,
+            Own::Unwritten => probe_insert(table, key, sets, last_read, scratch, &call),
+        };
+        if taken {
+            return Err(Error::KeyExists { table: table.name().to_owned() });
+        }
+        if !table.indexes.is_empty() {
+            let pinned = call.pinned();
+            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
+                table,
+                key,
+                None,
+                Some(value),
+            )?;
+        }
+        let record = last_read.find(table.id, key);
+        sets.write((table.id, key, value), Kind::Put, Expect::Absent, record)
+    }
+
+    pub(crate) fn raw_delete(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
+        table.check_key(key)?;
+        let indexed = !table.indexes.is_empty();
+        let old = self.raw_get(table, key, |value| if indexed { value.to_vec() } else { Vec::new() })?;
+        let Some(old) = old else { return Ok(false) };
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
+        if indexed {
+            let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+            let pinned = call.pinned();
+            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
+                table,
+                key,
+                Some(&old),
+                None,
+            )?;
+        }
+        let record = last_read.find(table.id, key);
+        sets.write((table.id, key, &[]), Kind::Delete, Expect::Anything, record)?;
+        Ok(true)
+    }
+
+    /// Reads a row, lets `change` make its new value, and puts that: one descent.
+    #[inline]
+    pub(crate) fn raw_update(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
+    ) -> Result<bool> {
+        let (_, context) = self.enter(table)?;
+        let mut new = std::mem::take(&mut context.value);
+        new.clear();
+        let result = self.update_with(table, key, &mut new, change);
+        self.context().value = new;
+        result
+    }
+
+    #[inline]
+    fn update_with(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
+    ) -> Result<bool> {
+        match self.raw_get(table, key, |old| change(old, new))? {
+            None => return Ok(false),
+            Some(changed) => changed?,
+        }
+        table.check_value(new)?;
+        if !table.indexes.is_empty() {
+            self.put_indexed_after_read(table, key, new)?;
+            return Ok(true);
+        }
+        let (_, context) = self.enter(table)?;
+        let record = context.last_read.find(table.id, key);
+        context.sets.write((table.id, key, new), Kind::Put, Expect::Anything, record)?;
+        Ok(true)
+    }
+
+    /// As `put_indexed`, for a row that `raw_get` has just read: its old value is still in the scratch buffer, unless
+    /// it was an own write.
+    fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        let (_, context) = self.enter(table)?;
+        if context.sets.writes.find(table.id, key).is_some() {
+            return self.put_indexed(table, key, value);
+        }
+        let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let record = last_read.find(table.id, key);
+        let pinned = call.pinned();
+        Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
+            table,
+            key,
+            Some(scratch.bytes()),
+            Some(value),
+        )?;
+        sets.write((table.id, key, value), Kind::Put, Expect::Anything, record)
+    }
+
+    /// A buffer to encode a value into; give it back with [`Transaction::give_value_buffer`].
+    #[inline]
+    pub(crate) fn raw_value_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.context().value);
+        buffer.clear();
+        buffer
+    }
+
+    #[inline]
+    pub(crate) fn give_value_buffer(&mut self, buffer: Vec<u8>) {
+        self.context().value = buffer;
+    }
+
+    /// Commits without waiting: the result must not be shown to anyone before the receipt is durable, unless losing
+    /// it in a crash is accepted.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
+    /// [`Error::Durability`]: the log takes no more writes.
+    pub fn submit(mut self) -> Result<Receipt> {
+        let committed = self.finish()?;
+        let hub = std::sync::Arc::clone(&self.context().hub);
+        Ok(Receipt::new(committed, hub))
+    }
+
+    /// Commits, and with [`Durability::Strict`] waits until the result is durable.
+    ///
+    /// # Errors
+    /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops while this
+    /// waits.
+    pub fn commit(self) -> Result<Receipt> {
+        let durability = self.durability;
+        let receipt = self.submit()?;
+        if durability == Durability::Strict {
+            receipt.durable()?;
+        }
+        Ok(receipt)
+    }
+
+    /// Ends the transaction without a trace; the same as dropping it.
+    pub fn rollback(self) {}
+
+    /// Commits the sets; the context stays with the transaction.
+    #[inline]
+    pub(crate) fn finish(&mut self) -> Result<Committed> {
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
+        }
+        self.core.check_open()?;
+        let Some(context) = self.context.as_deref_mut() else {
+            unreachable!("taken when the transaction ends")
+        };
+        let Context { pin, sets, .. } = context;
+        let call = pin.enter()?;
+        let core = &self.core;
+        session::with_worker(core, |worker| {
+            let committed = commit::commit(core, worker, sets, call.pinned());
+            worker.collect(core, call.pinned(), false);
+            committed
+        })
+    }
+
+    /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
+    pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
+        }
+        let context = self.context();
+        let call = context.pin.enter()?;
+        commit::commit_read_only(&context.sets, call.pinned())
+    }
+
+    /// Starts over with an empty transaction under the same pin: for the next of a batch.
+    #[inline]
+    pub(crate) fn restart(&mut self) {
+        self.context().clear();
+        self.failed = None;
+    }
+
+    /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
+    /// pin, so they go with it.
+    #[cold]
+    pub(crate) fn renew(&mut self, core: &crate::database::Core) {
+        self.restart();
+        let context = self.context();
+        context.hints.activate(0, 0);
+        context.pin.end();
+        drop(context.pin.begin(core.epochs.now()));
+    }
+}
+
+/// Whether an insert finds its key taken. A miss needs no witness, nor an absent record a place in the read-set: the
+/// lock of the key's record at commit says whether it is still absent.
+fn probe_insert(
+    table: &TableCore,
+    key: &[u8],
+    sets: &mut Sets,
+    last_read: &mut LastRead,
+    scratch: &mut Scratch,
+    call: &Call<'_>,
+) -> bool {
+    last_read.forget();
+    loop {
+        let Lookup::Found(value) = table.tree.get(key, call.pinned()) else { return false };
+        let record = Handle::from_value(value);
+        match record.at(call.pinned()).read(scratch) {
+            Seen::Present(word) => {
+                sets.reads.push(Read { record, word });
+                return true;
+            }
+            Seen::Absent(_) => {
+                last_read.remember(table.id, key, record);
+                return false;
+            }
+            Seen::Superseded => ensile_base::sync::spin_loop(),
+        }
+    }
+}
+
+/// Keeps a row's secondary index entries in step with the row (§4.7).
+struct Maintenance<'m> {
+    sets: &'m mut Sets,
+    last_read: &'m mut LastRead,
+    entry_keys: &'m mut (Vec<u8>, Vec<u8>),
+    scratch: &'m mut Scratch,
+    pinned: Pinned<'m>,
+}
+
+impl Maintenance<'_> {
+    /// Moves the entries of `key` from its `old` row to its `new` one. All or nothing: every unique index is asked
+    /// before anything is written.
+    fn run(&mut self, table: &TableCore, key: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
+        for index in table.indexes.iter().filter(|index| index.unique) {
+            if let Some((_, true)) = self.entry_keys(index, key, old, new)? {
+                self.check_unique(table, index)?;
+            }
+        }
+        for index in &table.indexes {
+            let Some((leaves, enters)) = self.entry_keys(index, key, old, new)? else { continue };
+            let entries = index.entries.id;
+            if leaves {
+                let write = (entries, self.entry_keys.0.as_slice(), &[][..]);
+                self.sets.write(write, Kind::Delete, Expect::Anything, None)?;
+            }
+            if enters {
+                let write = (entries, self.entry_keys.1.as_slice(), key);
+                self.sets.write(write, Kind::Put, Expect::Anything, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Computes both entry keys; says whether the old one goes and the new one comes, or `None` if nothing changes.
+    fn entry_keys(
+        &mut self,
+        index: &IndexCore,
+        key: &[u8],
+        old: Option<&[u8]>,
+        new: Option<&[u8]>,
+    ) -> Result<Option<(bool, bool)>> {
+        let (old_key, new_key) = &mut *self.entry_keys;
+        let leaves = old.map_or(Ok(false), |old| index.entry_key(key, old, old_key))?;
+        let enters = new.map_or(Ok(false), |new| index.entry_key(key, new, new_key))?;
+        if enters {
+            index.entries.check_key(new_key)?;
+        }
+        let unchanged = leaves == enters && (!leaves || old_key == new_key);
+        Ok((!unchanged).then_some((leaves, enters)))
+    }
+
+    /// Whether the new entry key is free, now and, by what the lookup leaves in the sets, at commit.
+    fn check_unique(&mut self, table: &TableCore, index: &IndexCore) -> Result<()> {
+        let entry_key = &self.entry_keys.1;
+        let taken = match reading::own_write(Some(&self.sets.writes), index.entries.id, entry_key) {
+            Own::Put(_) => true,
+            Own::Deleted => false,
+            Own::Unwritten => {
+                let mut reader = self.sets.reader(self.last_read);
+                let taken =
+                    reading::lookup(&mut reader, &index.entries, entry_key, None, self.scratch, self.pinned);
+                self.last_read.forget();
+                taken
+            }
+        };
+        if taken {
+            return Err(Error::NotUnique { table: table.name().to_owned(), index: index.name.clone() });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(context) = self.context.take() {
+            context.pin.end();
+            session::give_context(&self.core, context);
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Conflict => Self::Conflict,
+            Failure::Expired => Self::Expired,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

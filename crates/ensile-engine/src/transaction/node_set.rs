@@ -1,0 +1,121 @@
+//! The node-set: leaves that the transaction's scans and misses depend on (Silo §4.6).
+//!
+//! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and leaves
+//! that its inserts split off stand in the set beside the leaf they came from; so only others' changes fail it.
+//!
+//! Neighbours: filled by reads and scans, re-blessed by commit's placeholders (C3), validated by commit.
+
+use ensile_epoch::Pinned;
+use ensile_index::{NodeChange, NodeChanges, NodeId, Witness};
+
+use crate::error::{Error, Result};
+
+/// Above this many entries an own insert finds its leaf by bisection rather than by looking through all.
+const LINEAR_MAX: usize = 32;
+
+/// Witnessed leaves.
+#[derive(Debug, Default)]
+pub(crate) struct NodeSet {
+    entries: Vec<Witness>,
+    sorted: bool,
+}
+
+impl NodeSet {
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.sorted = false;
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds a witness; the same one twice in a row (scans that continue) is kept once.
+    #[inline]
+    pub(crate) fn push(&mut self, witness: Witness) {
+        if self.entries.last() != Some(&witness) {
+            self.entries.push(witness);
+            self.sorted = false;
+        }
+    }
+
+    /// Follows the transaction's own insert: `(node, old)` becomes `(node, new)`, split-off leaves join.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: somebody else changed it.
+    pub(crate) fn bless(&mut self, changes: &NodeChanges) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        if self.entries.len() > LINEAR_MAX && !self.sorted {
+            self.entries.sort_unstable();
+            self.sorted = true;
+        }
+        for change in changes.as_slice() {
+            match *change {
+                NodeChange::Changed { node, old, new } => {
+                    for entry in self.of_node(node) {
+                        if entry.version() != old {
+                            return Err(Error::Conflict);
+                        }
+                        *entry = Witness::new(node, new);
+                    }
+                }
+                NodeChange::Created { node, from, version } => {
+                    if !self.of_node(from).is_empty() {
+                        self.add(Witness::new(node, version));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries of one leaf, or in a short set all entries up to it.
+    fn of_node(&mut self, node: NodeId) -> Entries<'_> {
+        if self.sorted {
+            let start = self.entries.partition_point(|entry| entry.node() < node);
+            let end = start + self.entries[start..].partition_point(|entry| entry.node() == node);
+            return Entries { entries: self.entries[start..end].iter_mut(), node };
+        }
+        Entries { entries: self.entries.iter_mut(), node }
+    }
+
+    fn add(&mut self, witness: Witness) {
+        let at = if self.sorted {
+            self.entries.partition_point(|entry| *entry < witness)
+        } else {
+            self.entries.len()
+        };
+        self.entries.insert(at, witness);
+    }
+
+    /// Phase 2: whether every leaf is as it was seen, with nobody else writing in it (C4).
+    #[inline]
+    pub(crate) fn holds(&self, pinned: Pinned<'_>) -> bool {
+        self.entries.iter().all(|witness| witness.holds(pinned))
+    }
+}
+
+/// Entries of one leaf.
+struct Entries<'s> {
+    entries: std::slice::IterMut<'s, Witness>,
+    node: NodeId,
+}
+
+impl Entries<'_> {
+    fn is_empty(mut self) -> bool {
+        self.next().is_none()
+    }
+}
+
+impl<'s> Iterator for Entries<'s> {
+    type Item = &'s mut Witness;
+
+    fn next(&mut self) -> Option<&'s mut Witness> {
+        let node = self.node;
+        self.entries.find(|entry| entry.node() == node)
+    }
+}

@@ -1,0 +1,400 @@
+//! Transactions over the public calls: what a user may rely on, one behaviour a test.
+//!
+//! Databases here are driven by hand (`without_threads`), so that epochs, snapshots and garbage move when a test says.
+
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+
+use crate::{Database, Error, Readable, Result, Table};
+
+struct Driven {
+    db: Database,
+    clock: Clock,
+}
+
+impl Driven {
+    fn new() -> Self {
+        let clock = Clock::manual();
+        let db = Database::builder_in_memory()
+            .manual_clock(clock.clone())
+            .without_threads()
+            .open()
+            .expect("opens");
+        Self { db, clock }
+    }
+
+    /// So many beats of 40 ms.
+    fn beat(&self, beats: u32) {
+        for _ in 0..beats {
+            self.clock.advance(Duration::from_millis(40));
+            self.db.heartbeat_step();
+        }
+    }
+
+    /// Lets all garbage go that can: limits move with beats, workers free after their commits.
+    fn settle(&self) {
+        let table = self.db.table::<u64, u64>("settle").expect("opens");
+        for _ in 0..5 {
+            self.beat(60);
+            for _ in 0..50 {
+                self.db.run(|tx| tx.put(&table, &0, &0)).expect("commits");
+            }
+        }
+    }
+
+    fn table(&self) -> Table<u64, u64> {
+        self.db.table("numbers").expect("opens")
+    }
+}
+
+fn all(reader: &mut impl Readable, table: &Table<u64, u64>) -> Vec<(u64, u64)> {
+    reader.range(table, ..).map(|row| row.expect("reads")).collect()
+}
+
+#[test]
+fn a_transaction_sees_its_own_writes_in_gets_and_scans() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..5).try_for_each(|key| tx.put(&table, &(key * 10), &key)))?;
+    let mut tx = driven.db.begin();
+    tx.put(&table, &5, &500)?;
+    tx.put(&table, &10, &1000)?;
+    assert!(tx.delete(&table, &20)?);
+    tx.insert(&table, &100, &9)?;
+    assert_eq!(tx.get(&table, &10)?, Some(1000));
+    assert_eq!(tx.get(&table, &20)?, None);
+    let rows = vec![(0, 0), (5, 500), (10, 1000), (30, 3), (40, 4), (100, 9)];
+    assert_eq!(all(&mut tx, &table), rows);
+    let reversed: Vec<_> = tx.range_reverse(&table, ..).map(|row| row.expect("reads")).collect();
+    assert_eq!(reversed, rows.iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!(all(&mut driven.db.begin(), &table).len(), 5, "nobody else sees them yet");
+    let _ = tx.commit()?;
+    assert_eq!(all(&mut driven.db.begin(), &table), rows);
+    Ok(())
+}
+
+#[test]
+fn dropping_a_transaction_leaves_no_trace() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    let mut tx = driven.db.begin();
+    tx.put(&table, &1, &1)?;
+    drop(tx);
+    let mut tx = driven.db.begin();
+    tx.put(&table, &2, &2)?;
+    tx.rollback();
+    assert_eq!(all(&mut driven.db.begin(), &table), []);
+    Ok(())
+}
+
+#[test]
+fn a_lost_update_is_a_conflict() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| tx.put(&table, &1, &10))?;
+    let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
+    for tx in [&mut a, &mut b] {
+        let value = tx.get(&table, &1)?.expect("there");
+        tx.put(&table, &1, &(value + 1))?;
+    }
+    let _ = a.commit()?;
+    assert!(matches!(b.commit(), Err(Error::Conflict)));
+    Ok(())
+}
+
+#[test]
+fn write_skew_is_a_conflict() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (1..=2).try_for_each(|key| tx.put(&table, &key, &1)))?;
+    let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
+    for (tx, mine) in [(&mut a, 1), (&mut b, 2)] {
+        let on_call = tx.get(&table, &1)?.expect("there") + tx.get(&table, &2)?.expect("there");
+        assert_eq!(on_call, 2);
+        tx.put(&table, &mine, &0)?;
+    }
+    let _ = a.commit()?;
+    assert!(matches!(b.commit(), Err(Error::Conflict)));
+    Ok(())
+}
+
+#[test]
+fn phantoms_are_conflicts_whether_inserted_or_deleted() -> Result<()> {
+    for delete in [false, true] {
+        let driven = Driven::new();
+        let table = driven.table();
+        driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &(key * 2), &1)))?;
+        let mut reader = driven.db.begin();
+        let sum: u64 = all(&mut reader, &table).iter().map(|(_, value)| value).sum();
+        reader.put(&table, &1000, &sum)?;
+        driven
+            .db
+            .run(|tx| if delete { tx.delete(&table, &20).map(drop) } else { tx.insert(&table, &21, &1) })?;
+        assert!(matches!(reader.commit(), Err(Error::Conflict)), "delete: {delete}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_missed_key_that_appears_is_a_conflict() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    let mut tx = driven.db.begin();
+    assert_eq!(tx.get(&table, &1)?, None);
+    assert!(!tx.delete(&table, &2)?);
+    tx.put(&table, &3, &3)?;
+    driven.db.run(|tx| tx.put(&table, &2, &2))?;
+    assert!(matches!(tx.commit(), Err(Error::Conflict)));
+    Ok(())
+}
+
+#[test]
+fn own_inserts_into_scanned_leaves_do_not_abort_their_transaction() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..30).try_for_each(|key| tx.put(&table, &(key * 100), &key)))?;
+    let mut tx = driven.db.begin();
+    assert_eq!(all(&mut tx, &table).len(), 30);
+    for key in 0..2000 {
+        tx.put(&table, &(key * 7 + 3), &key)?;
+    }
+    let _ = tx.commit()?;
+    Ok(())
+}
+
+#[test]
+fn two_inserts_of_one_key_cannot_both_succeed() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    let (mut a, mut b) = (driven.db.begin(), driven.db.begin());
+    a.insert(&table, &1, &1)?;
+    b.insert(&table, &1, &2)?;
+    let _ = a.commit()?;
+    assert!(matches!(b.commit(), Err(Error::Conflict)));
+    let again = driven.db.run(|tx| tx.insert(&table, &1, &2));
+    assert!(matches!(again, Err(Error::KeyExists { .. })));
+    Ok(())
+}
+
+#[test]
+fn a_key_deleted_and_put_again_goes_through_every_form() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.db.table::<u64, Vec<u8>>("bytes")?;
+    for round in 0..200u64 {
+        let length = (round * 37 % 500) as usize;
+        driven.db.run(|tx| tx.put(&table, &1, &vec![round as u8; length]))?;
+        if round % 3 == 0 {
+            driven.beat((round % 40) as u32);
+        }
+        assert_eq!(driven.db.run(|tx| tx.get(&table, &1))?, Some(vec![round as u8; length]));
+        if round % 2 == 0 {
+            assert!(driven.db.run(|tx| tx.delete(&table, &1))?);
+            assert_eq!(driven.db.run(|tx| tx.get(&table, &1))?, None);
+        }
+    }
+    driven.settle();
+    let stats = driven.db.stats();
+    assert!(stats.garbage_things <= 1, "the last put's own version at most: {stats:?}");
+    Ok(())
+}
+
+#[test]
+fn an_aborted_inserts_placeholder_is_taken_out_or_committed_into() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| tx.put(&table, &1, &1))?;
+    let mut loser = driven.db.begin();
+    loser.get(&table, &1)?;
+    loser.put(&table, &50, &50)?;
+    loser.put(&table, &60, &60)?;
+    driven.db.run(|tx| tx.put(&table, &1, &2))?;
+    assert!(matches!(loser.commit(), Err(Error::Conflict)));
+    driven.db.run(|tx| tx.put(&table, &60, &61))?;
+    for _ in 0..4 {
+        driven.beat(60);
+        driven.db.run(|tx| tx.put(&table, &1, &3))?;
+    }
+    assert_eq!(all(&mut driven.db.begin(), &table), [(1, 3), (60, 61)]);
+    driven.beat(60);
+    driven.db.run(|tx| tx.put(&table, &1, &4))?;
+    driven.db.run(|tx| tx.put(&table, &60, &62))?;
+    assert_eq!(all(&mut driven.db.begin(), &table), [(1, 4), (60, 62)]);
+    Ok(())
+}
+
+#[test]
+fn a_snapshot_stands_still_while_everything_changes() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &0)))?;
+    driven.beat(60);
+    let mut snapshot = driven.db.snapshot()?;
+    let before = all(&mut snapshot, &table);
+    assert_eq!(before.len(), 100);
+    for round in 1..20 {
+        driven.db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &round)))?;
+        driven.db.run(|tx| tx.delete(&table, &(round * 3)).map(drop))?;
+        driven.db.run(|tx| tx.put(&table, &(1000 + round), &round))?;
+        driven.beat(30);
+        assert_eq!(all(&mut snapshot, &table), before, "round {round}");
+    }
+    assert_eq!(snapshot.get(&table, &3)?, Some(0));
+    assert_eq!(snapshot.get(&table, &1001)?, None);
+    drop(snapshot);
+    driven.settle();
+    let stats = driven.db.stats();
+    assert!(stats.garbage_things <= 1, "the last put's own version at most: {stats:?}");
+    Ok(())
+}
+
+#[test]
+fn a_latest_snapshot_shows_what_was_just_committed() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    db.run(|tx| tx.put(&table, &1, &1))?;
+    assert_eq!(db.snapshot_latest()?.get(&table, &1)?, Some(1));
+    Ok(())
+}
+
+#[test]
+fn an_open_transaction_holds_nobody_up_and_is_ended_at_the_garbage_limit() -> Result<()> {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+    let db = builder.garbage_bytes_max(1 << 20).open()?;
+    let driven = Driven { db, clock };
+    let table = driven.db.table::<u64, Vec<u8>>("bytes")?;
+    let mut idle = driven.db.begin();
+    assert_eq!(idle.get(&table, &0)?, None);
+    let mut most = 0;
+    for round in 0..3000usize {
+        // A value that grows replaces its record: garbage that waits for pins.
+        driven.db.run(|tx| tx.put(&table, &(1 + round as u64), &vec![0; 900]))?;
+        driven.db.run(|tx| tx.put(&table, &(1 + round as u64), &vec![0; 1900]))?;
+        if round % 10 == 0 {
+            driven.beat(1);
+        }
+        most = most.max(driven.db.stats().garbage_pinned_bytes);
+    }
+    assert!(most < 2 << 20, "{most}");
+    assert_eq!(driven.db.stats().expired, 1);
+    let error = idle.get(&table, &1).expect_err("ended");
+    assert!(error.is_retryable() && matches!(error, Error::Expired), "{error}");
+    assert!(matches!(idle.commit(), Err(Error::Expired)));
+    Ok(())
+}
+
+#[test]
+fn any_number_of_transactions_may_be_open_and_move_between_threads() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    let mut open = Vec::new();
+    for key in 0..500 {
+        let mut tx = db.begin_owned();
+        tx.put(&table, &key, &key)?;
+        open.push(tx);
+    }
+    std::thread::scope(|scope| {
+        for chunk in open.into_iter().collect::<Vec<_>>().chunks_mut(1) {
+            let mut tx = db.begin_owned();
+            std::mem::swap(&mut tx, &mut chunk[0]);
+            scope.spawn(move || tx.commit().map(drop).expect("commits"));
+        }
+    });
+    assert_eq!(all(&mut db.begin(), &table).len(), 500);
+    Ok(())
+}
+
+#[test]
+fn a_failed_closure_is_run_again_if_its_reads_did_not_stand_together() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (1..=2).try_for_each(|key| tx.put(&table, &key, &0)))?;
+    let mut runs = 0;
+    let result = driven.db.run(|tx| {
+        runs += 1;
+        let first = tx.get(&table, &1)?;
+        if runs == 1 {
+            driven.db.run(|other| (1..=2).try_for_each(|key| other.put(&table, &key, &1)))?;
+        }
+        if tx.get(&table, &2)? == first { Ok(()) } else { Err(Error::RolledBack) }
+    });
+    result?;
+    assert_eq!(runs, 2);
+    Ok(())
+}
+
+#[test]
+fn batches_commit_each_request_by_itself() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..1000).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    let requests: Vec<u64> = (0..100).map(|i| i * 13 % 1200).collect();
+    let results = driven.db.run_batch(
+        &requests,
+        |key, touch| touch.key(&table, key),
+        |tx, key| {
+            let old = tx.get(&table, key)?;
+            tx.put(&table, key, &(old.unwrap_or(0) + 1))?;
+            if key % 5 == 0 { Err(Error::RolledBack) } else { Ok(old) }
+        },
+    );
+    for (key, result) in requests.iter().zip(results) {
+        let expected = (*key < 1000).then_some(*key);
+        if key % 5 == 0 {
+            assert!(matches!(result, Err(Error::RolledBack)));
+            assert_eq!(driven.db.run(|tx| tx.get(&table, key))?, expected);
+        } else {
+            assert_eq!(result?.0, expected);
+            assert_eq!(driven.db.run(|tx| tx.get(&table, key))?, Some(expected.unwrap_or(0) + 1));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn tables_of_another_database_are_refused() -> Result<()> {
+    let (a, b) = (Driven::new(), Driven::new());
+    let table = a.table();
+    assert!(matches!(b.db.run(|tx| tx.get(&table, &1)), Err(Error::Misuse(_))));
+    Ok(())
+}
+
+#[test]
+fn money_is_neither_made_nor_lost_by_threads_that_move_it() -> Result<()> {
+    const ACCOUNTS: u64 = 20;
+    let db = Database::builder_in_memory().snapshot_interval(Duration::from_millis(5)).open()?;
+    let table = db.table::<u64, u64>("accounts")?;
+    db.run(|tx| (0..ACCOUNTS).try_for_each(|key| tx.put(&table, &key, &100)))?;
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let (db, table) = (&db, &table);
+            scope.spawn(move || {
+                let mut random = ensile_base::random::Random::seeded(thread);
+                for round in 0..3000 {
+                    let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                    db.run(|tx| {
+                        let amount = tx.get(table, &from)?.unwrap_or(0).min(7);
+                        tx.update(table, &from, |value| *value -= amount)?;
+                        if round % 50 == 0 && tx.get(table, &from)? == Some(0) {
+                            tx.delete(table, &from)?;
+                        }
+                        let there = tx.get(table, &to)?.unwrap_or(0);
+                        tx.put(table, &to, &(there + amount))
+                    })
+                    .expect("commits");
+                    if round % 20 == 0 {
+                        let total = |rows: Vec<(u64, u64)>| rows.iter().map(|(_, value)| value).sum::<u64>();
+                        let now =
+                            db.run(|tx| tx.range(table, ..).collect::<Result<Vec<_>>>()).expect("reads");
+                        assert_eq!(total(now), 100 * ACCOUNTS);
+                        let mut snapshot = db.snapshot().expect("opens");
+                        let then = all(&mut snapshot, table);
+                        assert!(then.is_empty() || total(then) == 100 * ACCOUNTS);
+                    }
+                }
+            });
+        }
+    });
+    Ok(())
+}

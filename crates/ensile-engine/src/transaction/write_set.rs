@@ -1,0 +1,368 @@
+//! The write-set: what the transaction will change, kept private until commit (Silo §4.4).
+//!
+//! Invariants:
+//! - One entry per table and key; a later write to the key changes the entry.
+//! - Keys and values are copied into one arena, so a write allocates nothing once the arena has grown.
+//!
+//! Neighbours: filled by puts, inserts and deletes; looked through by reads (read-own-writes); used up by commit.
+
+use std::ops::Range;
+
+use ensile_base::Epoch;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_epoch::Pinned;
+
+use crate::error::{Error, Result};
+use crate::record::word::Word;
+use crate::record::{Handle, Record};
+
+/// Up to this many entries a lookup compares all hashes; above, it asks a hash table.
+const LINEAR_MAX: usize = 48;
+
+/// What happens to the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It gets this value.
+    Put,
+    /// It becomes absent.
+    Delete,
+}
+
+/// What must hold of the key at the serialization point, beyond the read-set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    /// Nothing: a blind write.
+    Anything,
+    /// No such key: an insert.
+    Absent,
+}
+
+/// One entry.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) table: u32,
+    pub(crate) kind: Kind,
+    pub(crate) expect: Expect,
+    key: (u32, u32),
+    value: (u32, u32),
+    /// The record, once known; a lookup may have found it long before commit.
+    pub(crate) record: Option<Handle>,
+    /// Commit: the record is a placeholder that this transaction put into the index (C3).
+    pub(crate) placed: bool,
+    /// Commit: a filled, unpublished record that replaces the present one.
+    pub(crate) replacement: Option<Handle>,
+    /// Commit: room to preserve the present version for snapshots.
+    pub(crate) aside: Option<Handle>,
+    /// Commit: the TID word that the lock was taken over.
+    pub(crate) before: Word,
+    /// Commit: what became of it.
+    pub(crate) outcome: Outcome,
+}
+
+/// What installing an entry did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing (yet).
+    Untouched,
+    /// The record was overwritten where it stands; the old version was preserved, or not.
+    InPlace { preserved: bool },
+    /// The record became absent; the old version was preserved, or not.
+    Deleted { preserved: bool },
+    /// A new record took its place in the index; the old one serves as a version, or not.
+    Replaced { kept: bool },
+}
+
+impl Write {
+    /// The entry's record. Only entries with a record are in the lock order.
+    #[inline]
+    pub(crate) fn record_at<'p>(&self, pinned: Pinned<'p>) -> Record<'p> {
+        let Some(record) = self.record else { unreachable!("an entry in the lock order has a record") };
+        record.at(pinned)
+    }
+
+    /// Whether a record with this word may be overwritten where it stands: it is present, or it is the placeholder
+    /// that this transaction placed. Other absent records belong to whoever registered them for cleanup (U1).
+    #[inline]
+    pub(crate) fn may_overwrite(&self, word: Word) -> bool {
+        !word.is_absent() || (self.placed && word.is_placeholder())
+    }
+
+    /// Whether the version that was locked belongs to a snapshot (S1).
+    #[inline]
+    pub(crate) fn must_preserve(&self, boundary: Epoch) -> bool {
+        self.before.epoch() < boundary && !self.before.is_placeholder()
+    }
+}
+
+/// All entries of a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet {
+    pub(crate) entries: Vec<Write>,
+    hashes: Vec<u32>,
+    arena: Vec<u8>,
+    table: Table,
+}
+
+/// Hash of a table's key: two multiplications a word, no more than telling entries apart needs.
+#[inline]
+pub(crate) fn hash_key(table: u32, key: &[u8]) -> u32 {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = u64::from(table).wrapping_add(key.len() as u64).wrapping_mul(MULTIPLIER);
+    let mut chunks = key.chunks_exact(8);
+    for chunk in chunks.by_ref() {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER).rotate_left(29);
+    }
+    let tail = chunks.remainder();
+    if !tail.is_empty() {
+        let mut word = [0; 8];
+        word[..tail.len()].copy_from_slice(tail);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER).rotate_left(29);
+    }
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+impl WriteSet {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Forgets all entries and keeps the space, unless a huge transaction grew it.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        const KEEP_BYTES_MAX: usize = 1 << 20;
+        self.entries.clear();
+        self.hashes.clear();
+        self.table.clear();
+        if self.arena.capacity() > KEEP_BYTES_MAX {
+            *self = Self::default();
+        }
+        self.arena.clear();
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, write: &Write) -> &[u8] {
+        &self.arena[range(write.key)]
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, write: &Write) -> &[u8] {
+        &self.arena[range(write.value)]
+    }
+
+    /// The entry of this key, if the transaction has written it.
+    #[inline]
+    pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let hash = hash_key(table, key);
+        let is_it = |at: usize| {
+            let write = &self.entries[at];
+            write.table == table && self.key(write) == key
+        };
+        if self.entries.len() <= LINEAR_MAX {
+            return (0..self.hashes.len()).find(|at| self.hashes[*at] == hash && is_it(*at));
+        }
+        self.table.find(hash, is_it)
+    }
+
+    /// Adds an entry for a key that has none. `value` is empty for a delete.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
+    pub(crate) fn add(
+        &mut self,
+        (table, key, value): (u32, &[u8], &[u8]),
+        kind: Kind,
+        expect: Expect,
+        record: Option<Handle>,
+    ) -> Result<()> {
+        let key_at = self.store(key)?;
+        let value_at = self.store(value)?;
+        let hash = hash_key(table, key);
+        self.entries.push(Write {
+            table,
+            kind,
+            expect,
+            key: key_at,
+            value: value_at,
+            record,
+            placed: false,
+            replacement: None,
+            aside: None,
+            before: Word::PLACEHOLDER,
+            outcome: Outcome::Untouched,
+        });
+        self.hashes.push(hash);
+        if self.entries.len() > LINEAR_MAX {
+            self.table.insert_all(&self.hashes);
+        }
+        Ok(())
+    }
+
+    /// Changes what entry `at` does to its key.
+    ///
+    /// # Errors
+    /// As for [`WriteSet::add`].
+    pub(crate) fn change(&mut self, at: usize, kind: Kind, value: &[u8]) -> Result<()> {
+        let old = self.entries[at].value;
+        let stored = if value.len() <= old.1 as usize {
+            let start = old.0 as usize;
+            self.arena[start..start + value.len()].copy_from_slice(value);
+            (old.0, value.len() as u32)
+        } else {
+            self.store(value)?
+        };
+        let entry = &mut self.entries[at];
+        entry.value = stored;
+        entry.kind = kind;
+        Ok(())
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
+        let start = self.arena.len();
+        if start + bytes.len() > TRANSACTION_BYTES_MAX {
+            let bytes = start + bytes.len();
+            return Err(Error::TooLarge {
+                what: "the transaction's write-set",
+                bytes,
+                bytes_max: TRANSACTION_BYTES_MAX,
+            });
+        }
+        self.arena.extend_from_slice(bytes);
+        Ok((start as u32, bytes.len() as u32))
+    }
+
+    /// The entries of one table as positions, in key order: what a scan merges with (read-own-writes).
+    pub(crate) fn sorted_of_table(&self, table: u32, out: &mut Vec<u32>) {
+        out.clear();
+        out.extend((0..self.entries.len() as u32).filter(|at| self.entries[*at as usize].table == table));
+        out.sort_unstable_by(|a, b| {
+            self.key(&self.entries[*a as usize]).cmp(self.key(&self.entries[*b as usize]))
+        });
+    }
+
+    /// Arena and entries apart, for commit, which changes entries while it reads keys and values.
+    #[inline]
+    pub(crate) fn parts(&mut self) -> (&mut [Write], Arena<'_>) {
+        (&mut self.entries, Arena(&self.arena))
+    }
+}
+
+#[inline]
+fn range((start, length): (u32, u32)) -> Range<usize> {
+    start as usize..start as usize + length as usize
+}
+
+/// The bytes behind the entries.
+#[derive(Clone, Copy)]
+pub(crate) struct Arena<'a>(&'a [u8]);
+
+impl<'a> Arena<'a> {
+    #[inline]
+    pub(crate) fn key(self, write: &Write) -> &'a [u8] {
+        &self.0[range(write.key)]
+    }
+
+    #[inline]
+    pub(crate) fn value(self, write: &Write) -> &'a [u8] {
+        &self.0[range(write.value)]
+    }
+}
+
+/// Open addressing over entry positions, for large write-sets only.
+#[derive(Debug, Default)]
+struct Table {
+    slots: Vec<(u32, u32)>,
+    filled: usize,
+}
+
+const EMPTY: u32 = u32::MAX;
+
+impl Table {
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.filled = 0;
+    }
+
+    /// Takes in the hashes that it does not have yet.
+    fn insert_all(&mut self, hashes: &[u32]) {
+        if hashes.len() * 2 > self.slots.len() {
+            self.slots.clear();
+            self.slots.resize((hashes.len() * 4).next_power_of_two(), (0, EMPTY));
+            self.filled = 0;
+        }
+        for (at, hash) in hashes.iter().enumerate().skip(self.filled) {
+            let mut slot = *hash as usize & (self.slots.len() - 1);
+            while self.slots[slot].1 != EMPTY {
+                slot = (slot + 1) & (self.slots.len() - 1);
+            }
+            self.slots[slot] = (*hash, at as u32);
+        }
+        self.filled = hashes.len();
+    }
+
+    fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut slot = hash as usize & (self.slots.len() - 1);
+        loop {
+            let (slot_hash, at) = self.slots[slot];
+            if at == EMPTY {
+                return None;
+            }
+            if slot_hash == hash && is_it(at as usize) {
+                return Some(at as usize);
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expect, Kind, WriteSet};
+
+    #[test]
+    fn small_and_large_sets_find_every_key_and_no_other() {
+        let mut set = WriteSet::default();
+        for round in 0..2 {
+            for i in 0..1000u32 {
+                assert_eq!(set.find(i % 3, &i.to_be_bytes()), None, "round {round}");
+                set.add((i % 3, &i.to_be_bytes(), b"v"), Kind::Put, Expect::Anything, None).expect("small");
+                assert_eq!(set.find(i % 3, &i.to_be_bytes()), Some(i as usize));
+                assert_eq!(set.find(i % 3 + 1, &i.to_be_bytes()), None);
+            }
+            for i in 0..1000u32 {
+                assert_eq!(set.find(i % 3, &i.to_be_bytes()), Some(i as usize));
+            }
+            set.clear();
+            assert!(set.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_later_write_changes_the_entry() {
+        let mut set = WriteSet::default();
+        set.add((1, b"k", b"short"), Kind::Put, Expect::Anything, None).expect("small");
+        set.change(0, Kind::Put, b"a longer value").expect("small");
+        assert_eq!(set.value(&set.entries[0]), b"a longer value");
+        set.change(0, Kind::Delete, b"").expect("small");
+        assert_eq!(set.entries[0].kind, Kind::Delete);
+        assert_eq!(set.entries.len(), 1);
+    }
+
+    #[test]
+    fn entries_of_a_table_come_in_key_order() {
+        let mut set = WriteSet::default();
+        for key in ["m", "c", "z", "a"] {
+            set.add((1, key.as_bytes(), b""), Kind::Put, Expect::Anything, None).expect("small");
+            set.add((2, key.as_bytes(), b""), Kind::Put, Expect::Anything, None).expect("small");
+        }
+        let mut order = Vec::new();
+        set.sorted_of_table(2, &mut order);
+        let keys: Vec<&[u8]> = order.iter().map(|at| set.key(&set.entries[*at as usize])).collect();
+        assert_eq!(keys, [&b"a"[..], b"c", b"m", b"z"]);
+    }
+}

@@ -1,0 +1,26 @@
+//! The typed API: tables of `K` to `V` over the engine's tables of bytes.
+//!
+//! ```text
+//! table, index      handles: names and types, checked once when they are opened
+//! read              every read, for transactions and snapshots alike
+//! iterate           rows of a range as an iterator, fetched in batches
+//! transaction       writes
+//! batch             announcing the keys of a batch
+//! ```
+//!
+//! Invariant: a handle's types are those of the catalogue, so bytes that do not decode are damage or another
+//! program's work, and reported as [`Error::Decode`](crate::Error::Decode).
+//!
+//! Neighbours: applications above; below, the `raw_` functions of transactions and snapshots, which know bytes only.
+
+mod batch;
+mod index;
+mod iterate;
+mod read;
+mod table;
+mod transaction;
+
+pub use index::Index;
+pub use iterate::Rows;
+pub use read::Readable;
+pub use table::{Table, TableBuilder};

@@ -1,0 +1,427 @@
+//! Every typed read, once, for transactions and snapshots alike.
+//!
+//! Keys go down encoded, rows come up decoded. What a read means for the commit (read-set, node-set, own writes) is
+//! the business of the `raw_` functions underneath.
+//!
+//! Neighbours: [`Transaction`] and [`Snapshot`] are the two readers; `iterate` has the iterator that ranges return.
+
+use std::ops::ControlFlow;
+
+use ensile_index::{Direction, Range};
+
+use super::index::Index;
+use super::iterate::Rows;
+use super::table::Table;
+use crate::codec::bounds::{ByteRange, encoded};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix, Value};
+use crate::error::{Error, Result};
+use crate::snapshot::Snapshot;
+use crate::table::{IndexCore, TableCore};
+use crate::transaction::Transaction;
+
+/// What rows can be read through: a [`Transaction`] or a [`Snapshot`].
+///
+/// A transaction sees its own writes, and what it reads is checked when it commits, absent rows and the gaps in
+/// ranges included. A snapshot sees the state of its boundary and is never in conflict. A function that only reads
+/// takes either:
+///
+/// ```
+/// # fn main() -> ensile_engine::Result<()> {
+/// use ensile_engine::{Database, Readable, Result, Table};
+///
+/// fn total(reader: &mut impl Readable, accounts: &Table<u32, i64>) -> Result<i64> {
+///     reader.range(accounts, ..).map(|row| row.map(|(_id, balance)| balance)).sum()
+/// }
+///
+/// let db = Database::in_memory()?;
+/// let accounts = db.table("accounts")?;
+/// db.run(|tx| {
+///     tx.put(&accounts, &1, &100)?;
+///     tx.put(&accounts, &2, &50)
+/// })?;
+/// assert_eq!(db.run(|tx| total(tx, &accounts))?, 150);
+/// assert_eq!(total(&mut db.snapshot_latest()?, &accounts)?, 150);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// All functions: [`Error::Decode`] if stored bytes are not of the table's types, [`Error::Expired`] if the reader
+/// stayed open too long, [`Error::Misuse`] if the table belongs to another database. A transaction's scan that meets
+/// another's commit may end with [`Error::Conflict`] early.
+#[expect(
+    private_bounds,
+    reason = "sealed: what a read means to a commit is between the engine's two readers"
+)]
+pub trait Readable: RawRead + Sized {
+    /// The row with this key, if there is one.
+    #[inline]
+    fn get<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+    ) -> Result<Option<V>> {
+        decoded(&table.core, self.raw_get(&table.core, encoded(key).as_ref(), V::decode)?)
+    }
+
+    /// Shows the row with this key to `read`, if there is one: rows of fixed layout are read where they lie.
+    #[inline]
+    fn get_with<K: Key, V: Value, R>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+        read: impl FnOnce(&V) -> R,
+    ) -> Result<Option<R>> {
+        let seen = self.raw_get(&table.core, encoded(key).as_ref(), |row| V::view(row, read))?;
+        seen.transpose().map_err(|error| undecodable::<V>(&table.core, error))
+    }
+
+    /// Whether there is a row with this key.
+    #[inline]
+    fn contains<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &(impl AsKey<K> + ?Sized),
+    ) -> Result<bool> {
+        Ok(self.raw_get(&table.core, encoded(key).as_ref(), |_row| ())?.is_some())
+    }
+
+    /// The rows with these keys, in their order. Faster than one [`get`](Self::get) after the other: the ways down
+    /// the index are walked side by side, so that their cache misses overlap.
+    fn get_many<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: &[impl AsKey<K>],
+    ) -> Result<Vec<Option<V>>> {
+        let keys: Vec<KeyBuffer> = keys.iter().map(|key| encoded(key)).collect();
+        let mut rows = Vec::with_capacity(keys.len());
+        self.raw_get_many(&table.core, &keys, &mut |at, row| {
+            assert_eq!(at, rows.len(), "rows come in the order of their keys");
+            rows.push(row.map(V::decode));
+        })?;
+        rows.into_iter().map(|row| decoded(&table.core, row)).collect()
+    }
+
+    /// The row with the least key within `bounds`, if any.
+    fn first<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+    ) -> Result<Option<(K, V)>> {
+        first_row(self, &table.core, None, &bounds.encode(), Direction::Forward)
+    }
+
+    /// The row with the greatest key within `bounds`, if any.
+    fn last<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+    ) -> Result<Option<(K, V)>> {
+        first_row(self, &table.core, None, &bounds.encode(), Direction::Reverse)
+    }
+
+    /// Hands the rows within `bounds` to `visit`, least key first, until it breaks. Nothing is read beyond that row.
+    fn scan<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+        visit: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> Result<()> {
+        visit_rows(self, &table.core, None, &bounds.encode(), Direction::Forward, visit)
+    }
+
+    /// As [`scan`](Self::scan), greatest key first.
+    fn scan_reverse<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+        visit: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> Result<()> {
+        visit_rows(self, &table.core, None, &bounds.encode(), Direction::Reverse, visit)
+    }
+
+    /// The rows within `bounds`, least key first. They are fetched in batches, so a few more may be read than are
+    /// asked for; [`scan`](Self::scan) reads none too many.
+    fn range<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+    ) -> Rows<'_, Self, K, V> {
+        Rows::new(self, &table.core, None, bounds.encode(), Direction::Forward)
+    }
+
+    /// As [`range`](Self::range), greatest key first.
+    fn range_reverse<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        bounds: impl KeyBounds<K>,
+    ) -> Rows<'_, Self, K, V> {
+        Rows::new(self, &table.core, None, bounds.encode(), Direction::Reverse)
+    }
+
+    /// The rows whose keys begin with `prefix`, least key first: `range` over [`Prefix`], which every other function
+    /// takes as bounds too.
+    fn prefix<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        prefix: impl KeyPrefix<K>,
+    ) -> Rows<'_, Self, K, V> {
+        self.range(table, Prefix(prefix))
+    }
+
+    /// The row with this key in a unique index, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the index is not unique: [`find_by`](Self::find_by) finds all rows.
+    fn get_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        key: &(impl AsKey<S> + ?Sized),
+    ) -> Result<Option<(K, V)>> {
+        if !index.is_unique() {
+            let (table, name) = (index.table.name(), index.name());
+            return Err(Error::Misuse(format!(
+                "index {name} of table {table} is not unique: a key may have many rows, find_by finds them all"
+            )));
+        }
+        first_row(self, &index.table, Some(&index.core), &ByteRange::of_entry(key), Direction::Forward)
+    }
+
+    /// All rows with this key in an index, in the order of their primary keys.
+    fn find_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        key: &(impl AsKey<S> + ?Sized),
+    ) -> Rows<'_, Self, K, V> {
+        Rows::new(self, &index.table, Some(&index.core), ByteRange::of_entry(key), Direction::Forward)
+    }
+
+    /// The first row of an index within `bounds`, if any.
+    fn first_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+    ) -> Result<Option<(K, V)>> {
+        first_row(self, &index.table, Some(&index.core), &bounds.encode_delimited(), Direction::Forward)
+    }
+
+    /// The last row of an index within `bounds`, if any.
+    fn last_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+    ) -> Result<Option<(K, V)>> {
+        first_row(self, &index.table, Some(&index.core), &bounds.encode_delimited(), Direction::Reverse)
+    }
+
+    /// As [`scan`](Self::scan), in the order of an index, with bounds on its keys.
+    fn scan_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+        visit: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> Result<()> {
+        visit_rows(
+            self,
+            &index.table,
+            Some(&index.core),
+            &bounds.encode_delimited(),
+            Direction::Forward,
+            visit,
+        )
+    }
+
+    /// As [`scan_reverse`](Self::scan_reverse), in the order of an index, with bounds on its keys.
+    fn scan_reverse_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+        visit: impl FnMut(K, V) -> ControlFlow<()>,
+    ) -> Result<()> {
+        visit_rows(
+            self,
+            &index.table,
+            Some(&index.core),
+            &bounds.encode_delimited(),
+            Direction::Reverse,
+            visit,
+        )
+    }
+
+    /// As [`range`](Self::range), in the order of an index, with bounds on its keys.
+    fn range_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+    ) -> Rows<'_, Self, K, V> {
+        Rows::new(self, &index.table, Some(&index.core), bounds.encode_delimited(), Direction::Forward)
+    }
+
+    /// As [`range_reverse`](Self::range_reverse), in the order of an index, with bounds on its keys.
+    fn range_reverse_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+    ) -> Rows<'_, Self, K, V> {
+        Rows::new(self, &index.table, Some(&index.core), bounds.encode_delimited(), Direction::Reverse)
+    }
+}
+
+impl Readable for Transaction<'_> {}
+impl Readable for Snapshot<'_> {}
+
+/// Is shown the key and the row.
+type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// Is shown the place in the index, the primary key and the row.
+type VisitEntry<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// The reads of bytes underneath, which both readers have.
+pub(crate) trait RawRead {
+    fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>>;
+
+    fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: &[KeyBuffer],
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()>;
+
+    fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()>;
+
+    fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut VisitEntry<'_>,
+    ) -> Result<()>;
+}
+
+macro_rules! raw_read {
+    ($reader:ident) => {
+        impl RawRead for $reader<'_> {
+            #[inline]
+            fn raw_get<R>(
+                &mut self,
+                table: &TableCore,
+                key: &[u8],
+                read: impl FnOnce(&[u8]) -> R,
+            ) -> Result<Option<R>> {
+                $reader::raw_get(self, table, key, read)
+            }
+
+            fn raw_get_many(
+                &mut self,
+                table: &TableCore,
+                keys: &[KeyBuffer],
+                found: &mut dyn FnMut(usize, Option<&[u8]>),
+            ) -> Result<()> {
+                $reader::raw_get_many(self, table, keys, found)
+            }
+
+            fn raw_scan(
+                &mut self,
+                table: &TableCore,
+                range: Range<'_>,
+                direction: Direction,
+                visit: &mut Visit<'_>,
+            ) -> Result<()> {
+                $reader::raw_scan(self, table, range, direction, visit)
+            }
+
+            fn raw_scan_index(
+                &mut self,
+                table: &TableCore,
+                index: &IndexCore,
+                range: Range<'_>,
+                direction: Direction,
+                visit: &mut VisitEntry<'_>,
+            ) -> Result<()> {
+                $reader::raw_scan_index(self, table, index, range, direction, visit)
+            }
+        }
+    };
+}
+
+raw_read!(Transaction);
+raw_read!(Snapshot);
+
+/// The first row in scan order, if any: of the table, or of one of its indexes.
+fn first_row<K: Key, V: Value>(
+    reader: &mut impl RawRead,
+    table: &TableCore,
+    index: Option<&IndexCore>,
+    range: &ByteRange,
+    direction: Direction,
+) -> Result<Option<(K, V)>> {
+    let mut first = None;
+    visit_rows(reader, table, index, range, direction, |key, row| {
+        first = Some((key, row));
+        ControlFlow::Break(())
+    })?;
+    Ok(first)
+}
+
+/// Hands decoded rows to `visit` until it breaks or a row does not decode.
+fn visit_rows<K: Key, V: Value>(
+    reader: &mut impl RawRead,
+    table: &TableCore,
+    index: Option<&IndexCore>,
+    range: &ByteRange,
+    direction: Direction,
+    mut visit: impl FnMut(K, V) -> ControlFlow<()>,
+) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let mut failed = None;
+    let mut visit = |key: &[u8], row: &[u8]| match decode_row(table, key, row) {
+        Ok((key, row)) => visit(key, row),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    match index {
+        None => reader.raw_scan(table, range.as_range(), direction, &mut visit)?,
+        Some(index) => {
+            reader.raw_scan_index(table, index, range.as_range(), direction, &mut |_entry, key, row| {
+                visit(key, row)
+            })?;
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Result<(K, V)> {
+    let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
+    let row = V::decode(row).map_err(|error| undecodable::<V>(table, error))?;
+    Ok((key, row))
+}
+
+#[inline]
+fn decoded<V: Value>(table: &TableCore, row: Option<Result<V, CodecError>>) -> Result<Option<V>> {
+    row.transpose().map_err(|error| undecodable::<V>(table, error))
+}
+
+#[cold]
+pub(super) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Error {
+    not_of_type(table, V::type_name(), error)
+}
+
+#[cold]
+fn not_of_type(table: &TableCore, type_name: String, error: CodecError) -> Error {
+    Error::Decode { table: table.name().to_string(), type_name, detail: error.to_string() }
+}

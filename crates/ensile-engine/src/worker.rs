@@ -1,0 +1,111 @@
+//! What commits: one worker's commit binding, log buffer, memory and garbage.
+//!
+//! A worker belongs to one thread at a time and to no transaction: an open transaction borrows one at commit (E4).
+//! Nothing here is shared but the counters, which only the owner writes.
+//!
+//! Neighbours: `session` lends workers out; commit drives one; `collect` frees what it left behind.
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Tid;
+use ensile_base::sync::{Arc, AtomicU64, Ordering};
+use ensile_durability::Appender;
+use ensile_epoch::{CommitHandle, Pinned};
+use ensile_index::NodeChanges;
+
+use crate::collect::{Garbage, Horizon};
+use crate::database::Core;
+use crate::record::blocks::{Blocks, NodeBlocks};
+
+/// Things of each kind that a worker frees after one commit: more than a small transaction leaves behind, so that
+/// garbage shrinks, and few enough that no request waits for it (§4.8).
+const FREED_PER_COMMIT: usize = 12;
+/// The same for an idle worker's step.
+pub(crate) const FREED_PER_IDLE_STEP: usize = 4096;
+
+/// Figures of one worker, written by its owner alone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) aborts: AtomicU64,
+    pub(crate) garbage_pinned_bytes: AtomicU64,
+    pub(crate) garbage_version_bytes: AtomicU64,
+    pub(crate) garbage_things: AtomicU64,
+}
+
+impl Counters {
+    #[inline]
+    pub(crate) fn add(counter: &AtomicU64, by: u64) {
+        // Relaxed, both: one writer, and readers want a figure, not an order.
+        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn set(counter: &AtomicU64, value: usize) {
+        // Relaxed: as above.
+        counter.store(value as u64, Ordering::Relaxed);
+    }
+}
+
+/// One worker.
+pub(crate) struct Worker {
+    pub(crate) commit: CommitHandle,
+    pub(crate) appender: Option<Appender>,
+    pub(crate) blocks: Blocks,
+    pub(crate) garbage: Garbage,
+    /// The last TID that this worker chose (§4.2 b).
+    pub(crate) last_tid: Tid,
+    /// Positions of the write-set in lock order.
+    pub(crate) order: Vec<u32>,
+    pub(crate) changes: NodeChanges,
+    pub(crate) counters: Arc<CachePadded<Counters>>,
+}
+
+impl Worker {
+    pub(crate) fn new(core: &Core) -> Self {
+        let commit = core.epochs.register_worker();
+        let appender = core.log.as_ref().map(|log| log.attach(Arc::clone(commit.slot())));
+        let counters = Arc::new(CachePadded::new(Counters::default()));
+        core.register_counters(&counters);
+        Self {
+            commit,
+            appender,
+            blocks: Blocks::new(core.memory.cache()),
+            garbage: Garbage::default(),
+            last_tid: Tid::ZERO,
+            order: Vec::new(),
+            changes: NodeChanges::new(),
+            counters,
+        }
+    }
+
+    /// The index's view of this worker's memory, and where inserts report what they changed.
+    #[inline]
+    pub(crate) fn nodes<'w>(&'w mut self, core: &'w Core) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
+        let nodes = NodeBlocks {
+            blocks: &mut self.blocks,
+            limbo: &mut self.garbage.nodes,
+            epochs: &core.epochs,
+            retired_bytes: &mut self.garbage.pinned_bytes,
+        };
+        (nodes, &mut self.changes)
+    }
+
+    /// Frees a bounded amount of garbage: a step between requests.
+    #[inline]
+    pub(crate) fn collect(&mut self, core: &Core, pinned: Pinned<'_>, idle: bool) {
+        if self.garbage.is_empty() {
+            return;
+        }
+        let horizon = Horizon {
+            limits: core.epochs.limits(),
+            durable: core.durable_epoch(),
+            epochs: &core.epochs,
+            tables: &core.tables,
+        };
+        let most = if idle { FREED_PER_IDLE_STEP } else { FREED_PER_COMMIT };
+        self.garbage.collect(&mut self.blocks, &horizon, pinned, most);
+        Counters::set(&self.counters.garbage_pinned_bytes, self.garbage.pinned_bytes);
+        Counters::set(&self.counters.garbage_version_bytes, self.garbage.version_bytes);
+        Counters::set(&self.counters.garbage_things, self.garbage.len());
+    }
+}

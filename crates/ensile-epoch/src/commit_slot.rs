@@ -1,0 +1,92 @@
+//! The commit binding of one worker: `c_w` (E1).
+//!
+//! Invariants:
+//! - Only the owner binds and unbinds; the heartbeat and the loggers only read.
+//! - E1: bound before the first lock, unbound after the log entry is in the buffer.
+//!
+//! Neighbours: the engine's commit is the owner; [`crate::Epochs::try_advance`] and the loggers read.
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, AtomicU64, Ordering};
+
+use crate::registry::Registry;
+
+/// No commit is under way.
+const IDLE: u64 = u64::MAX;
+
+/// A worker's commit binding, on a cache line of its own.
+#[derive(Debug)]
+pub struct CommitSlot {
+    bound: CachePadded<AtomicU64>,
+}
+
+impl CommitSlot {
+    pub(crate) fn new() -> Self {
+        Self { bound: CachePadded::new(AtomicU64::new(IDLE)) }
+    }
+
+    /// Binds the owner to `epoch`, which it just read from the global epoch (it may be stale: that only delays the
+    /// next advance).
+    #[inline]
+    pub fn bind(&self, epoch: Epoch) {
+        // Release, then the commit's fence(SeqCst) after its locks: the Dekker partner is the fence between the
+        // epoch load and the scan in `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
+        self.bound.store(epoch.number(), Ordering::Release);
+    }
+
+    /// Ends the binding: everything the commit wrote, log entry included, is visible to who reads `idle` (E1).
+    #[inline]
+    pub fn unbind(&self) {
+        // Release: partner is the Acquire in `bound`.
+        self.bound.store(IDLE, Ordering::Release);
+    }
+
+    /// The epoch that the owner is bound to, if a commit is under way.
+    #[inline]
+    #[must_use]
+    pub fn bound(&self) -> Option<Epoch> {
+        // Acquire: who reads `idle` sees what the commit installed and appended (partner: `unbind`).
+        match self.bound.load(Ordering::Acquire) {
+            IDLE => None,
+            number => Some(Epoch::new(number)),
+        }
+    }
+}
+
+/// Ownership of a registered [`CommitSlot`]; dropping it takes the slot out of the registry.
+#[derive(Debug)]
+pub struct CommitHandle {
+    slot: Arc<CommitSlot>,
+    registry: Arc<Registry<CommitSlot>>,
+}
+
+impl CommitHandle {
+    pub(crate) fn register(registry: &Arc<Registry<CommitSlot>>) -> Self {
+        let slot = Arc::new(CommitSlot::new());
+        registry.add(&slot);
+        Self { slot, registry: Arc::clone(registry) }
+    }
+
+    /// The slot, to share with who must read the binding (the worker's logger).
+    #[must_use]
+    pub fn slot(&self) -> &Arc<CommitSlot> {
+        &self.slot
+    }
+}
+
+impl std::ops::Deref for CommitHandle {
+    type Target = CommitSlot;
+
+    #[inline]
+    fn deref(&self) -> &CommitSlot {
+        &self.slot
+    }
+}
+
+impl Drop for CommitHandle {
+    fn drop(&mut self) {
+        debug_assert!(self.slot.bound().is_none(), "a worker ends only between commits (E1)");
+        self.registry.remove(&self.slot);
+    }
+}

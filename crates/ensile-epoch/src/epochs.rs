@@ -1,0 +1,278 @@
+//! The global epoch E, snapshot boundaries, and what may be reclaimed.
+//!
+//! Invariants:
+//! - E2: E moves from n to n+1 only after a fence and a scan that finds every bound `c_w >= n`; so `E >= n+1` means
+//!   that all commits of epochs below n are installed and appended.
+//! - S1: a boundary S is published before E reaches it, boundaries are at least two epochs apart, and S is served
+//!   only once `E >= S+1`.
+//! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
+//!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
+//! - E5: no two epochs begin closer than `EPOCH_MICROS_MIN`.
+//!
+//! Neighbours: driven by the engine's heartbeat thread (and early, by loggers with strict commits waiting); read by
+//! every commit, by snapshot readers, by the loggers.
+
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::{Arc, AtomicU64, Mutex, Ordering, fence};
+
+use crate::asymmetric::Fences;
+use crate::commit_slot::{CommitHandle, CommitSlot};
+use crate::pin_slot::{PinHandle, PinSlot};
+use crate::registry::Registry;
+
+/// How epochs run.
+#[derive(Clone, Debug)]
+pub struct EpochConfig {
+    /// The first epoch in which transactions may commit: above every epoch that recovery saw (L4).
+    pub first: Epoch,
+    /// Time between snapshot boundaries (Silo §4.9: about a second).
+    pub snapshot_interval: Duration,
+}
+
+/// What came of an attempt to advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// E is now this.
+    Advanced(Epoch),
+    /// A worker is still committing in an earlier epoch.
+    Held(Epoch),
+    /// The last epoch began too short a time ago (E5).
+    TooSoon,
+}
+
+/// What may be reclaimed, as of the last scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Garbage whose tag is below this is out of every pin's reach.
+    pub pins: Epoch,
+    /// Versions superseded in an epoch below this are out of every snapshot's reach.
+    pub snapshots: Epoch,
+}
+
+#[derive(Debug)]
+struct Pace {
+    last_advance_nanos: u64,
+    last_boundary_nanos: u64,
+}
+
+/// The heart: one per database.
+#[derive(Debug)]
+pub struct Epochs {
+    global: CachePadded<AtomicU64>,
+    boundaries: CachePadded<Boundaries>,
+    limits: CachePadded<PublishedLimits>,
+    commits: Arc<Registry<CommitSlot>>,
+    pins: Arc<Registry<PinSlot>>,
+    fences: Fences,
+    pace: Mutex<Pace>,
+    snapshot_interval_nanos: u64,
+}
+
+/// The newest snapshot boundary and the one before it. A bound committer at epoch e can meet `newest = e+1`, never
+/// later ones, as the next boundary needs two more advances; so one of the two is the newest boundary `<= e`.
+#[derive(Debug)]
+struct Boundaries {
+    newest: AtomicU64,
+    before: AtomicU64,
+}
+
+#[derive(Debug)]
+struct PublishedLimits {
+    pins: AtomicU64,
+    snapshots: AtomicU64,
+}
+
+impl Epochs {
+    /// Epochs from `config.first` on. Everything older is taken as installed: the first snapshot boundary is
+    /// `config.first` and is served at once.
+    #[must_use]
+    pub fn new(config: &EpochConfig) -> Self {
+        let first = config.first.number();
+        let boundaries = Boundaries { newest: AtomicU64::new(first), before: AtomicU64::new(first) };
+        let limits = PublishedLimits { pins: AtomicU64::new(0), snapshots: AtomicU64::new(0) };
+        Self {
+            global: CachePadded::new(AtomicU64::new(first + 1)),
+            boundaries: CachePadded::new(boundaries),
+            limits: CachePadded::new(limits),
+            commits: Arc::new(Registry::new()),
+            pins: Arc::new(Registry::new()),
+            fences: Fences::best(),
+            pace: Mutex::new(Pace { last_advance_nanos: 0, last_boundary_nanos: 0 }),
+            snapshot_interval_nanos: u64::try_from(config.snapshot_interval.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The global epoch E.
+    #[inline]
+    #[must_use]
+    pub fn now(&self) -> Epoch {
+        // Acquire: who sees E = S sees the boundary S that was published before (partner: `try_advance`).
+        Epoch::new(self.global.load(Ordering::Acquire))
+    }
+
+    /// A commit binding for one worker.
+    #[must_use]
+    pub fn register_worker(&self) -> CommitHandle {
+        CommitHandle::register(&self.commits)
+    }
+
+    /// A pin for one transaction at a time.
+    #[must_use]
+    pub fn register_pin(&self) -> PinHandle {
+        PinHandle::register(&self.pins, self.fences)
+    }
+
+    /// Moves E forward by one if no bound worker is behind it (E2). `now_nanos` is the caller's clock.
+    pub fn try_advance(&self, now_nanos: u64) -> Advance {
+        self.advance(now_nanos, false)
+    }
+
+    /// As [`Epochs::try_advance`], and makes the new epoch a snapshot boundary whatever the interval says, if
+    /// boundaries stay two epochs apart.
+    pub fn try_advance_to_boundary(&self, now_nanos: u64) -> Advance {
+        self.advance(now_nanos, true)
+    }
+
+    fn advance(&self, now_nanos: u64, boundary_wanted: bool) -> Advance {
+        // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
+        let mut pace = self.pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Relaxed: E moves under this lock only.
+        let current = self.global.load(Ordering::Relaxed);
+        if now_nanos < pace.last_advance_nanos.saturating_add(EPOCH_MICROS_MIN * 1_000)
+            && pace.last_advance_nanos > 0
+        {
+            return Advance::TooSoon;
+        }
+        // SeqCst: the scanner's half of the Dekker pair with bind .. lock .. fence of a commit (C1, E2).
+        fence(Ordering::SeqCst);
+        let behind =
+            self.commits.lock().iter().filter_map(|slot| slot.bound()).find(|bound| bound.number() < current);
+        if let Some(bound) = behind {
+            return Advance::Held(bound);
+        }
+        let next = current + 1;
+        let due = now_nanos.saturating_sub(pace.last_boundary_nanos) >= self.snapshot_interval_nanos;
+        // Relaxed: boundaries are written under this lock only.
+        let newest = self.boundaries.newest.load(Ordering::Relaxed);
+        if (due || boundary_wanted) && next >= newest + 2 {
+            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner: `boundary_at`).
+            self.boundaries.before.store(newest, Ordering::Release);
+            // Release: published before E reaches it (S1); partner: Acquire in `boundary_at` and `now`.
+            self.boundaries.newest.store(next, Ordering::Release);
+            pace.last_boundary_nanos = now_nanos;
+        }
+        // AcqRel: what was scanned idle happened before; who reads the new E sees it, and the boundary. E2 asks for a
+        // compare-exchange; under the lock it cannot fail.
+        let moved = self.global.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed);
+        assert!(moved.is_ok(), "the global epoch moves under its lock only");
+        pace.last_advance_nanos = now_nanos.max(1);
+        Advance::Advanced(Epoch::new(next))
+    }
+
+    /// The newest snapshot boundary `<= epoch`, for a commit that is bound at `epoch`: it keeps an old version iff
+    /// that version's epoch is below this (S1).
+    #[inline]
+    #[must_use]
+    pub fn boundary_at(&self, epoch: Epoch) -> Epoch {
+        // Acquire: partner is the Release in `advance`; what `before` held when `newest` was published is visible.
+        let newest = self.boundaries.newest.load(Ordering::Acquire);
+        if newest <= epoch.number() {
+            return Epoch::new(newest);
+        }
+        // Acquire: as above.
+        Epoch::new(self.boundaries.before.load(Ordering::Acquire))
+    }
+
+    /// The newest boundary that may be read: `E >= S+1` (S1).
+    #[inline]
+    #[must_use]
+    pub fn served_snapshot(&self) -> Epoch {
+        // Acquire: the boundary first, then E: an old boundary is served whatever E has become.
+        let newest = self.boundaries.newest.load(Ordering::Acquire);
+        if self.now().number() > newest {
+            return Epoch::new(newest);
+        }
+        // Acquire: as in `boundary_at`.
+        Epoch::new(self.boundaries.before.load(Ordering::Acquire))
+    }
+
+    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun.
+    #[must_use]
+    pub fn open_snapshot(&self, pin: &PinSlot) -> Epoch {
+        loop {
+            let boundary = self.served_snapshot();
+            pin.register_snapshot(boundary);
+            // A scan that missed the registration read its served boundary before our fence: if that was a newer
+            // one, so do we now, and register again (S1).
+            if self.served_snapshot() == boundary {
+                return boundary;
+            }
+        }
+    }
+
+    /// Reads all pins and snapshot registrations and publishes what may be reclaimed (E3). A step of the heartbeat.
+    pub fn scan(&self) -> Limits {
+        let epoch = self.now();
+        let served = self.served_snapshot();
+        // The scanner's half of the Dekker pairs with `begin`, `repin` and `open_snapshot`.
+        self.fences.heavy();
+        let slots = self.pins.lock();
+        let (mut pins, mut snapshots) = (epoch, served);
+        for slot in slots.iter() {
+            if slot.doom_is_asked() && slot.try_doom() {
+                continue;
+            }
+            let held = slot.held();
+            pins = pins.min(held.pin.unwrap_or(pins));
+            snapshots = snapshots.min(held.snapshot.unwrap_or(snapshots));
+        }
+        drop(slots);
+        // Release: the freeing worker's writes to reused memory come after the loads that this scan saw finished
+        // (partner: Acquire in `limits`). Scans may race: a limit that goes back only frees later.
+        self.limits.pins.store(pins.number(), Ordering::Release);
+        // Release: as above.
+        self.limits.snapshots.store(snapshots.number(), Ordering::Release);
+        Limits { pins, snapshots }
+    }
+
+    /// Asks the oldest pin older than `before`, if any, to fail at its owner's next call (E4). The next scans carry
+    /// it out. Returns the doomed pin's epoch.
+    pub fn doom_oldest(&self, before: Epoch) -> Option<Epoch> {
+        let slots = self.pins.lock();
+        let oldest = slots
+            .iter()
+            .filter_map(|slot| {
+                let held = slot.held();
+                let oldest = held.pin.into_iter().chain(held.snapshot).min()?;
+                Some((oldest, slot))
+            })
+            .min_by_key(|(epoch, _)| *epoch);
+        let (epoch, slot) = oldest.filter(|(epoch, _)| *epoch < before)?;
+        slot.ask_doom();
+        Some(epoch)
+    }
+
+    /// What may be reclaimed, as of the last scan.
+    #[inline]
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        // Acquire, both: partner is the Release in `scan`.
+        let pins = self.limits.pins.load(Ordering::Acquire);
+        // Acquire: as above.
+        let snapshots = self.limits.snapshots.load(Ordering::Acquire);
+        Limits { pins: Epoch::new(pins), snapshots: Epoch::new(snapshots) }
+    }
+
+    /// How many workers and pins are registered.
+    #[must_use]
+    pub fn registered(&self) -> (usize, usize) {
+        (self.commits.lock().len(), self.pins.lock().len())
+    }
+}
+
+#[cfg(test)]
+mod tests;

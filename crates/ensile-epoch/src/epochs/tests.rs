@@ -1,0 +1,138 @@
+//! Epochs, boundaries, pins and dooms, one behaviour a test.
+//!
+//! The kernels that need weak memory are model checked in `crates/ensile-epoch/tests`.
+
+use std::time::Duration;
+
+use ensile_base::Epoch;
+
+use super::{Advance, EpochConfig, Epochs};
+use crate::Doomed;
+
+const MILLI: u64 = 1_000_000;
+
+fn epochs() -> Epochs {
+    Epochs::new(&EpochConfig { first: Epoch::new(10), snapshot_interval: Duration::from_secs(1) })
+}
+
+#[test]
+fn a_bound_worker_holds_the_epoch_back_by_at_most_one() {
+    let epochs = epochs();
+    let worker = epochs.register_worker();
+    worker.bind(epochs.now());
+    assert_eq!(epochs.try_advance(MILLI), Advance::Advanced(Epoch::new(12)));
+    assert_eq!(epochs.try_advance(2 * MILLI), Advance::Held(Epoch::new(11)));
+    worker.unbind();
+    assert_eq!(epochs.try_advance(3 * MILLI), Advance::Advanced(Epoch::new(13)));
+}
+
+#[test]
+fn a_pin_never_holds_the_epoch_back() {
+    let epochs = epochs();
+    let pin = epochs.register_pin();
+    drop(pin.begin(epochs.now()));
+    for step in 1..50 {
+        assert!(matches!(epochs.try_advance(step * MILLI), Advance::Advanced(_)));
+    }
+    assert_eq!(epochs.scan().pins, Epoch::new(11));
+    pin.end();
+    assert_eq!(epochs.scan().pins, epochs.now());
+}
+
+#[test]
+fn epochs_never_begin_closer_than_the_stated_limit() {
+    let epochs = epochs();
+    assert!(matches!(epochs.try_advance(MILLI), Advance::Advanced(_)));
+    assert_eq!(epochs.try_advance(MILLI + 1), Advance::TooSoon);
+}
+
+#[test]
+fn a_boundary_is_served_one_epoch_after_it_is_reached() {
+    let epochs = epochs();
+    assert_eq!(epochs.served_snapshot(), Epoch::new(10));
+    let Advance::Advanced(boundary) = epochs.try_advance(2_000 * MILLI) else { panic!("nothing is bound") };
+    assert_eq!(epochs.boundary_at(boundary), boundary);
+    assert_eq!(epochs.boundary_at(boundary.previous()), Epoch::new(10));
+    assert_eq!(epochs.served_snapshot(), Epoch::new(10), "E = S: commits below S may still be installing");
+    epochs.try_advance(2_001 * MILLI);
+    assert_eq!(epochs.served_snapshot(), boundary);
+}
+
+#[test]
+fn boundaries_follow_time_not_counts() {
+    let epochs = epochs();
+    epochs.try_advance(1_000 * MILLI);
+    let boundary = epochs.boundary_at(epochs.now());
+    for step in 1..100 {
+        epochs.try_advance(1_000 * MILLI + step * MILLI);
+    }
+    assert_eq!(epochs.boundary_at(epochs.now()), boundary);
+    epochs.try_advance(2_000 * MILLI);
+    assert_eq!(epochs.boundary_at(epochs.now()), epochs.now());
+}
+
+#[test]
+fn wanted_boundaries_stay_two_epochs_apart() {
+    let epochs = epochs();
+    epochs.try_advance_to_boundary(MILLI);
+    let first = epochs.boundary_at(epochs.now());
+    assert_eq!(first, epochs.now());
+    epochs.try_advance_to_boundary(2 * MILLI);
+    assert_eq!(epochs.boundary_at(epochs.now()), first);
+    epochs.try_advance_to_boundary(3 * MILLI);
+    assert_eq!(epochs.boundary_at(epochs.now()), epochs.now());
+}
+
+#[test]
+fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
+    let epochs = epochs();
+    let pin = epochs.register_pin();
+    drop(pin.begin(epochs.now()));
+    let snapshot = epochs.open_snapshot(&pin);
+    assert_eq!(snapshot, Epoch::new(10));
+    for step in 1..5 {
+        epochs.try_advance(step * 1_500 * MILLI);
+    }
+    pin.repin(epochs.now());
+    let limits = epochs.scan();
+    assert_eq!(limits.snapshots, snapshot);
+    assert_eq!(limits.pins, epochs.now());
+    pin.end();
+    assert_eq!(epochs.scan().snapshots, epochs.served_snapshot());
+}
+
+#[test]
+fn a_doomed_transaction_fails_its_next_call_and_stops_holding_memory() {
+    let epochs = epochs();
+    let pin = epochs.register_pin();
+    let call = pin.begin(epochs.now());
+    epochs.try_advance(MILLI);
+    assert_eq!(epochs.doom_oldest(epochs.now()), Some(Epoch::new(11)));
+    assert_eq!(epochs.scan().pins, Epoch::new(11), "still inside its first call: its pointers are honoured");
+    drop(call);
+    assert_eq!(epochs.scan().pins, Epoch::new(12), "between calls: ignored");
+    assert_eq!(pin.enter().err(), Some(Doomed));
+    pin.end();
+    drop(pin.begin(epochs.now()));
+    assert!(pin.enter().is_ok(), "the next transaction of the slot starts clean");
+}
+
+#[test]
+fn only_transactions_older_than_asked_are_doomed() {
+    let epochs = epochs();
+    let pin = epochs.register_pin();
+    let _call = pin.begin(epochs.now());
+    assert_eq!(epochs.doom_oldest(epochs.now()), None);
+}
+
+#[test]
+fn dropped_handles_leave_the_registry() {
+    let epochs = epochs();
+    let worker = epochs.register_worker();
+    let pin = epochs.register_pin();
+    assert_eq!(epochs.registered(), (1, 1));
+    drop(pin.begin(epochs.now()));
+    drop((worker, pin));
+    assert_eq!(epochs.registered(), (0, 0));
+    assert_eq!(epochs.scan().pins, epochs.now());
+}

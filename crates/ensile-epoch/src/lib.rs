@@ -1,0 +1,27 @@
+//! The heartbeat: global epoch, commit bindings, pins, snapshot boundaries, deferred frees (Silo §4.1, §4.8, §4.9).
+//!
+//! Three registrations with three lifetimes, which the paper folds into one `e_w`:
+//! - [`CommitSlot`]: a worker is *bound* to an epoch only inside the commit's short critical section (E1), so that
+//!   nothing that waits can hold epochs back.
+//! - [`PinSlot`]: an open transaction *pins* the memory that it may still point to (E3), and can be doomed (E4).
+//! - the same slot's snapshot registration, for readers of version chains (S1).
+//!
+//! [`Epochs`] owns the global epoch and offers steps (`try_advance`, `scan`) that somebody else's thread drives.
+//! Bytes go down, epochs come up: higher floors read numbers here, nothing here calls them.
+//!
+//! Neighbours: the engine's workers and transactions register; the durability crate reads bindings to find the
+//! durable epoch; the engine's collector asks [`Epochs::limits`] what may be freed.
+
+mod asymmetric;
+mod commit_slot;
+mod epochs;
+mod limbo;
+mod pin_slot;
+mod pinned;
+mod registry;
+
+pub use commit_slot::{CommitHandle, CommitSlot};
+pub use epochs::{Advance, EpochConfig, Epochs, Limits};
+pub use limbo::Limbo;
+pub use pin_slot::{Call, Doomed, PinHandle, PinSlot};
+pub use pinned::Pinned;

@@ -1,0 +1,140 @@
+//! Things on their way out: retired under a tag, to be freed once a limit has passed it (Silo §4.8, E3).
+//!
+//! A queue of chunks, each with one tag, so that a retired thing costs its own size and nothing more.
+//!
+//! Neighbours: one [`Limbo`] per worker and kind of garbage, filled and emptied by that worker between requests.
+
+use std::collections::VecDeque;
+
+use ensile_base::Epoch;
+
+/// Most things in one chunk: bounds both what an almost empty chunk wastes and how a chunk is recycled.
+const CHUNK: usize = 1024;
+
+#[derive(Debug)]
+struct Chunk<T> {
+    tag: Epoch,
+    things: Vec<T>,
+}
+
+/// A first-in, first-out list of retired things, by tag.
+#[derive(Debug)]
+pub struct Limbo<T> {
+    chunks: VecDeque<Chunk<T>>,
+    spare: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Default for Limbo<T> {
+    fn default() -> Self {
+        Self { chunks: VecDeque::new(), spare: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Limbo<T> {
+    /// Retires `thing` under `tag`.
+    #[inline]
+    pub fn push(&mut self, tag: Epoch, thing: T) {
+        self.len += 1;
+        match self.chunks.back_mut() {
+            // A smaller tag than the last one's waits a little longer under the larger: always safe.
+            Some(last) if last.tag >= tag && last.things.len() < CHUNK => last.things.push(thing),
+            _ => self.push_chunk(tag, thing),
+        }
+    }
+
+    #[cold]
+    fn push_chunk(&mut self, tag: Epoch, thing: T) {
+        let tag = self.chunks.back().map_or(tag, |last| last.tag.max(tag));
+        let mut things = self.spare.pop().unwrap_or_default();
+        things.push(thing);
+        self.chunks.push_back(Chunk { tag, things });
+    }
+
+    /// Takes out a thing whose tag is below `limit`, if there is one.
+    #[inline]
+    pub fn pop_below(&mut self, limit: Epoch) -> Option<T> {
+        let first = self.chunks.front_mut()?;
+        if first.tag >= limit {
+            return None;
+        }
+        let thing = first.things.pop();
+        if first.things.is_empty() {
+            self.recycle_first();
+        }
+        if thing.is_some() {
+            self.len -= 1;
+        }
+        thing
+    }
+
+    #[cold]
+    fn recycle_first(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front()
+            && self.spare.len() < 4
+        {
+            self.spare.push(chunk.things);
+        }
+    }
+
+    /// The tag of the oldest things.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Epoch> {
+        self.chunks.front().map(|chunk| chunk.tag)
+    }
+
+    /// How many things wait.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes out everything, whatever its tag: for the end of the structure that the things belong to.
+    pub fn drain_all(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.len = 0;
+        self.chunks.drain(..).flat_map(|chunk| chunk.things)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHUNK, Limbo};
+    use ensile_base::Epoch;
+
+    #[test]
+    fn nothing_comes_back_before_its_limit() {
+        let mut limbo = Limbo::default();
+        for tag in 1..=5u64 {
+            for thing in 0..CHUNK as u64 + 3 {
+                limbo.push(Epoch::new(tag), tag * 10_000 + thing);
+            }
+        }
+        assert_eq!(limbo.len(), 5 * (CHUNK + 3));
+        let mut freed = 0;
+        while let Some(thing) = limbo.pop_below(Epoch::new(3)) {
+            assert!(thing < 30_000, "tag 3 is not below 3");
+            freed += 1;
+        }
+        assert_eq!(freed, 2 * (CHUNK + 3));
+        assert_eq!(limbo.oldest(), Some(Epoch::new(3)));
+        assert_eq!(limbo.drain_all().count(), 3 * (CHUNK + 3));
+        assert!(limbo.is_empty());
+    }
+
+    #[test]
+    fn a_tag_that_goes_back_waits_for_the_larger_one() {
+        let mut limbo = Limbo::default();
+        limbo.push(Epoch::new(7), 'a');
+        limbo.push(Epoch::new(5), 'b');
+        assert_eq!(limbo.pop_below(Epoch::new(7)), None);
+        assert_eq!(limbo.len(), 2);
+    }
+}

@@ -1,0 +1,240 @@
+//! The pin of one open transaction: what it may still point to is not freed (E3), unless it is doomed (E4).
+//!
+//! A pin stands from begin to end of the transaction. Between the transaction's calls the heartbeat may *doom* it:
+//! its next call fails before it touches a pointer, and from then on the pin is ignored.
+//!
+//! The race between a call and a doom is a Dekker pair over two words, `in_call` (owner) and `doom` (heartbeat):
+//! - the owner's call first: `in_call` is stored, then the doom is looked at; the heartbeat, after its heavy fence,
+//!   sees the call and leaves the pin alone until a later scan finds the owner between calls;
+//! - the doom first: the owner, after its light fence, sees it and fails.
+//!
+//! `doom` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
+//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`.
+//!
+//! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads and dooms.
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use crate::asymmetric::Fences;
+use crate::pinned::Pinned;
+use crate::registry::Registry;
+
+/// Nothing is pinned, or no snapshot is registered.
+const IDLE: u64 = u64::MAX;
+
+const NONE: u8 = 0;
+const ASKED: u8 = 1;
+const IGNORED: u8 = 2;
+
+/// The transaction was doomed because it held back too much garbage while it was idle (E4). Retry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doomed;
+
+/// One transaction's registration, on a cache line of its own.
+#[derive(Debug)]
+pub struct PinSlot {
+    words: CachePadded<Words>,
+    fences: Fences,
+}
+
+#[derive(Debug)]
+struct Words {
+    pin: AtomicU64,
+    snapshot: AtomicU64,
+    in_call: AtomicBool,
+    doom: AtomicU8,
+}
+
+/// What a scan reads from a slot.
+pub(crate) struct Held {
+    pub(crate) pin: Option<Epoch>,
+    pub(crate) snapshot: Option<Epoch>,
+}
+
+impl PinSlot {
+    pub(crate) fn new(fences: Fences) -> Self {
+        let words = Words {
+            pin: AtomicU64::new(IDLE),
+            snapshot: AtomicU64::new(IDLE),
+            in_call: AtomicBool::new(false),
+            doom: AtomicU8::new(NONE),
+        };
+        Self { words: CachePadded::new(words), fences }
+    }
+
+    /// Pins `epoch` (just read from the global epoch; a stale one only holds more back) and enters the first call.
+    /// The caller may load shared pointers once this returns.
+    #[inline]
+    pub fn begin(&self, epoch: Epoch) -> Call<'_> {
+        // Relaxed: ordered before the light fence; a doom of this slot's previous transaction is forgotten here.
+        self.words.doom.store(NONE, Ordering::Relaxed);
+        // Relaxed: ordered before every later pointer load by the light fence; partner: heavy fence of `scan`.
+        self.words.pin.store(epoch.number(), Ordering::Relaxed);
+        // Relaxed: as the pin; partner: `try_doom`.
+        self.words.in_call.store(true, Ordering::Relaxed);
+        self.fences.light();
+        Call { slot: self }
+    }
+
+    /// Registers snapshot `boundary`; the caller must look again, after this, whether it is still the one served (S1).
+    #[inline]
+    pub(crate) fn register_snapshot(&self, boundary: Epoch) {
+        // Relaxed: ordered before the caller's second look by the light fence; partner: heavy fence of `scan`.
+        self.words.snapshot.store(boundary.number(), Ordering::Relaxed);
+        self.fences.light();
+    }
+
+    /// Moves the pin of a long reader forward between batches (E4). Pointers loaded before are void.
+    #[inline]
+    pub fn repin(&self, epoch: Epoch) {
+        // Release: loads through the old pin come before; then as in `begin`.
+        self.words.pin.store(epoch.number(), Ordering::Release);
+        self.fences.light();
+    }
+
+    /// Enters a call of an open transaction.
+    ///
+    /// # Errors
+    /// [`Doomed`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
+    #[inline]
+    pub fn enter(&self) -> Result<Call<'_>, Doomed> {
+        // Relaxed: ordered before the look at `doom` by the light fence; partner: `try_doom`.
+        self.words.in_call.store(true, Ordering::Relaxed);
+        self.fences.light();
+        // Acquire: partner is the store in `ask_doom`.
+        if self.words.doom.load(Ordering::Acquire) == NONE {
+            Ok(Call { slot: self })
+        } else {
+            self.leave();
+            Err(Doomed)
+        }
+    }
+
+    /// Ends a call: until the next `enter` the owner follows no shared pointer.
+    #[inline]
+    fn leave(&self) {
+        // Release: every load of the call comes before; partner: the Acquire in `try_doom`.
+        self.words.in_call.store(false, Ordering::Release);
+    }
+
+    /// Ends the transaction, between calls: nothing is pinned, no snapshot is read.
+    #[inline]
+    pub fn end(&self) {
+        // Relaxed: the owner reads its own store.
+        debug_assert!(!self.words.in_call.load(Ordering::Relaxed), "a transaction ends between its calls");
+        // Release, all three: the transaction's loads come before what it pinned may be freed; partner: `held`.
+        self.words.snapshot.store(IDLE, Ordering::Release);
+        // Release: as above.
+        self.words.pin.store(IDLE, Ordering::Release);
+        // Release: as above.
+        self.words.in_call.store(false, Ordering::Release);
+    }
+
+    /// What this slot holds back. The caller has fenced (heavy) since it read the epoch.
+    pub(crate) fn held(&self) -> Held {
+        // Acquire: who reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_doom`, `end`).
+        if self.words.doom.load(Ordering::Acquire) == IGNORED {
+            return Held { pin: None, snapshot: None };
+        }
+        let read = |word: &AtomicU64| match word.load(Ordering::Acquire) {
+            IDLE => None,
+            number => Some(Epoch::new(number)),
+        };
+        Held { pin: read(&self.words.pin), snapshot: read(&self.words.snapshot) }
+    }
+
+    /// Asks that the transaction fail at its next call. The caller fences (heavy) before [`PinSlot::try_doom`].
+    pub(crate) fn ask_doom(&self) {
+        // Release and Relaxed on failure: partner is the Acquire in `enter`; an earlier request stands.
+        let _ = self.words.doom.compare_exchange(NONE, ASKED, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// Stops honouring the pin if the doomed owner is between calls. True if it is ignored from now on.
+    pub(crate) fn try_doom(&self) -> bool {
+        // Acquire: partner is the Release in `leave`.
+        if self.words.in_call.load(Ordering::Acquire) {
+            return false;
+        }
+        // AcqRel: succeeds only if no `begin` came since the request; Acquire on failure is not needed.
+        self.words.doom.compare_exchange(ASKED, IGNORED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether a request to doom stands that is not yet carried out.
+    pub(crate) fn doom_is_asked(&self) -> bool {
+        // Relaxed: only the heartbeat, the one caller, sets it.
+        self.words.doom.load(Ordering::Relaxed) == ASKED
+    }
+}
+
+/// One call of an open transaction: while it lives the pin is honoured whatever the heartbeat asks for.
+///
+/// Pointers found under an earlier call of the same transaction are still good: the pin has stood since `begin`.
+#[derive(Debug)]
+#[must_use = "the call ends when this is dropped"]
+pub struct Call<'s> {
+    slot: &'s PinSlot,
+}
+
+impl<'s> Call<'s> {
+    /// The evidence that the pin stands.
+    #[inline]
+    #[must_use]
+    pub fn pinned(&self) -> Pinned<'_> {
+        // SAFETY: the slot was begun before this call was entered, the heartbeat does not ignore the pin while the
+        // call lasts (module header), and the token cannot outlive the call.
+        unsafe { Pinned::assume() }
+    }
+
+    /// The slot that this is a call of.
+    #[inline]
+    #[must_use]
+    pub fn slot(&self) -> &'s PinSlot {
+        self.slot
+    }
+}
+
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.slot.leave();
+    }
+}
+
+/// Ownership of a registered [`PinSlot`]; dropping it takes the slot out of the registry.
+#[derive(Debug)]
+pub struct PinHandle {
+    slot: Arc<PinSlot>,
+    registry: Arc<Registry<PinSlot>>,
+}
+
+impl PinHandle {
+    pub(crate) fn register(registry: &Arc<Registry<PinSlot>>, fences: Fences) -> Self {
+        let slot = Arc::new(PinSlot::new(fences));
+        registry.add(&slot);
+        Self { slot, registry: Arc::clone(registry) }
+    }
+
+    /// The slot, apart from its ownership.
+    #[must_use]
+    pub fn slot(&self) -> Arc<PinSlot> {
+        Arc::clone(&self.slot)
+    }
+}
+
+impl std::ops::Deref for PinHandle {
+    type Target = PinSlot;
+
+    #[inline]
+    fn deref(&self) -> &PinSlot {
+        &self.slot
+    }
+}
+
+impl Drop for PinHandle {
+    fn drop(&mut self) {
+        self.slot.end();
+        self.registry.remove(&self.slot);
+    }
+}

@@ -1,0 +1,37 @@
+//! A list of registered slots that a scan can walk.
+//!
+//! Adding, removing and scanning share one lock; none of them is on a hot path. A slot that is added after a scan
+//! took the lock reads, by that lock, an epoch at least as large as the one the scan read: it is as if its fence
+//! came later in the Dekker pair.
+//!
+//! Neighbours: [`crate::Epochs`] owns one registry per kind of slot.
+
+use ensile_base::sync::{Arc, Mutex, MutexGuard};
+
+#[derive(Debug)]
+pub(crate) struct Registry<T> {
+    slots: Mutex<Vec<Arc<T>>>,
+}
+
+impl<T> Registry<T> {
+    pub(crate) fn new() -> Self {
+        Self { slots: Mutex::new(Vec::new()) }
+    }
+
+    pub(crate) fn add(&self, slot: &Arc<T>) {
+        self.lock().push(Arc::clone(slot));
+    }
+
+    pub(crate) fn remove(&self, slot: &Arc<T>) {
+        let mut slots = self.lock();
+        if let Some(at) = slots.iter().position(|other| Arc::ptr_eq(other, slot)) {
+            slots.swap_remove(at);
+        }
+    }
+
+    /// The slots, held still for a scan.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
+        // No code that can panic runs under this lock, so a poisoned one still holds a whole list.
+        self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

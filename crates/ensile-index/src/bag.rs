@@ -1,0 +1,138 @@
+//! Suffix bags: the bytes of keys behind the slice, for the LONG entries of one leaf.
+//!
+//! **APPEND**: a bag's bytes are written once, into space that no place word names yet, and never again. So a reader
+//! that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the leaf:
+//! the bag itself lives as long as its pin. A bag that is full is replaced by a larger copy and retired; space of
+//! removed keys is left behind in that copy.
+//!
+//! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
+
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use ensile_base::limits;
+use ensile_base::sync::{AtomicU64, Ordering};
+
+use crate::guarded::GuardedU64;
+use crate::memory::NodeMemory;
+use crate::node::LEAF_SLOTS;
+
+/// Where a suffix lies in its bag: offset in the high half, length in the low half.
+#[derive(Debug)]
+struct Place(AtomicU64);
+
+/// The head of a bag; `capacity` bytes follow it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Bag {
+    capacity: u64,
+    /// Bytes handed out so far. Read and written only under the leaf's lock.
+    used: GuardedU64,
+    places: [Place; LEAF_SLOTS],
+}
+
+/// A bag that is not freed within `'p`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BagRef<'p>(NonNull<Bag>, PhantomData<&'p Bag>);
+
+const _: () =
+    assert!(limits::INDEX_KEY_BYTES_MAX * LEAF_SLOTS * 2 < u32::MAX as usize, "places are halves of a word");
+
+impl<'p> BagRef<'p> {
+    /// A bag known by its address.
+    ///
+    /// # Safety
+    /// `bag` was made by [`Self::create`] and is not freed within `'p`.
+    pub(crate) unsafe fn from_raw(bag: NonNull<Bag>) -> Self {
+        Self(bag, PhantomData)
+    }
+
+    /// An empty bag.
+    pub(crate) fn create(capacity: usize, memory: &mut dyn NodeMemory) -> Self {
+        let block = memory.allocate(Self::layout(capacity)).cast::<Bag>();
+        let bag = Bag {
+            capacity: capacity as u64,
+            used: GuardedU64::new(0),
+            places: std::array::from_fn(|_| Place(AtomicU64::new(0))),
+        };
+        // SAFETY: the block is ours, large and aligned enough for a head and its bytes.
+        unsafe { block.write(bag) };
+        Self(block, PhantomData)
+    }
+
+    pub(crate) fn as_ptr(self) -> *mut Bag {
+        self.0.as_ptr()
+    }
+
+    fn head(self) -> &'p Bag {
+        // SAFETY: by the contract of `from_raw` and by `create` the head is valid for 'p; it has atomic fields only,
+        // but for the capacity, which never changes.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Bytes of the whole block.
+    pub(crate) fn block_bytes(self) -> usize {
+        Self::layout(self.head().capacity as usize).size()
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        let bytes = size_of::<Bag>() + capacity;
+        Layout::from_size_align(bytes, align_of::<Bag>())
+            .expect("a bag is far smaller than the address space")
+    }
+
+    fn bytes(self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= self.head().capacity as usize);
+        // SAFETY: the bytes follow the head in the same block, and the offset lies within them.
+        unsafe { self.0.as_ptr().add(1).cast::<u8>().add(offset) }
+    }
+
+    /// The suffix of a slot. For a slot that has none the answer is some other bytes of the bag: the caller's
+    /// validation throws them away.
+    #[inline]
+    pub(crate) fn suffix(self, slot: usize) -> &'p [u8] {
+        // Acquire: pairs with the Release store of `append`: the bytes of this place are seen.
+        let place = self.head().places[slot].0.load(Ordering::Acquire);
+        let (offset, length) = ((place >> 32) as usize, (place & 0xffff_ffff) as usize);
+        debug_assert!(offset + length <= self.head().capacity as usize);
+        // SAFETY: places are written by `append` only, which keeps them inside the block; the bytes were written
+        // before the place and are never written again (APPEND).
+        unsafe { std::slice::from_raw_parts(self.bytes(offset), length) }
+    }
+
+    /// Whether another suffix of this length fits. Under the leaf's lock.
+    pub(crate) fn has_room(self, length: usize) -> bool {
+        self.head().used.read() + length as u64 <= self.head().capacity
+    }
+
+    /// Adds a slot's suffix. Under the leaf's lock, or in a bag that nobody else knows; there must be room.
+    pub(crate) fn append(self, slot: usize, suffix: &[u8]) {
+        assert!(self.has_room(suffix.len()), "room is reserved before a suffix is added");
+        let offset = self.head().used.read();
+        // SAFETY: the target lies within the block, behind every place handed out so far, so nobody reads it; the
+        // source is not in that space.
+        unsafe { self.bytes(offset as usize).copy_from_nonoverlapping(suffix.as_ptr(), suffix.len()) };
+        self.head().used.write(offset + suffix.len() as u64);
+        let place = offset << 32 | suffix.len() as u64;
+        // Release: pairs with the Acquire load of `suffix`: who sees the place sees its bytes.
+        self.head().places[slot].0.store(place, Ordering::Release);
+    }
+
+    /// Gives the block back.
+    ///
+    /// # Safety
+    /// The bag is linked nowhere any more and is retired once.
+    pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
+        let layout = Self::layout(self.head().capacity as usize);
+        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        unsafe { memory.retire(self.0.cast(), layout) }
+    }
+}
+
+/// Capacity for a bag that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such suffixes,
+/// but at most twice what is needed.
+pub(crate) fn capacity_for(needed: usize, entries: usize) -> usize {
+    let full = needed.div_ceil(entries.max(1)) * LEAF_SLOTS;
+    full.clamp(needed, needed * 2).next_multiple_of(8)
+}

@@ -1,0 +1,200 @@
+//! The whole tree held against its invariants, for tests: COVER, LINK, KIND, CHILD, EAGER ROOT, order, and that
+//! nothing empty was left behind.
+//!
+//! Neighbours: up, tests of this crate and of the engine; down, `node`.
+
+use ensile_epoch::Pinned;
+
+use crate::descend::HEIGHT_MAX;
+use crate::key::LONG;
+use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, LEAF_SLOTS, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::tree::Masstree;
+use crate::version::Version;
+
+/// What a tree is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shape {
+    /// Keys.
+    pub keys: usize,
+    /// Layers, the first included.
+    pub layers: usize,
+    /// Leaves.
+    pub leaves: usize,
+    /// Internal nodes.
+    pub internals: usize,
+    /// Suffix bags.
+    pub bags: usize,
+    /// Bytes of all nodes and bags.
+    pub bytes: usize,
+    /// Layers on the longest way down.
+    pub depth: usize,
+    /// Levels of the highest layer, its leaves included.
+    pub height: usize,
+}
+
+/// A subtree still to be checked.
+struct Pending<'p> {
+    node: NodePtr<'p>,
+    /// The slices that it must cover; `high == 0`: no upper bound.
+    low: u64,
+    high: u64,
+    level: usize,
+    is_root: bool,
+}
+
+struct Check<'p> {
+    shape: Shape,
+    /// Roots of layers still to be checked, with their depth.
+    layers: Vec<(NodePtr<'p>, usize)>,
+}
+
+/// Fails with a message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(format!($($message)+));
+        }
+    };
+}
+
+impl Masstree {
+    /// Checks every invariant of a tree that nobody is changing, and counts what it is made of.
+    ///
+    /// # Errors
+    /// The first invariant found broken, in words.
+    pub fn check(&self, pinned: Pinned<'_>) -> Result<Shape, String> {
+        let mut check = Check { shape: Shape::default(), layers: vec![(self.root(pinned), 1)] };
+        while let Some((root, depth)) = check.layers.pop() {
+            check.shape.layers += 1;
+            check.shape.depth = check.shape.depth.max(depth);
+            check.layer(root, depth)?;
+        }
+        Ok(check.shape)
+    }
+}
+
+impl<'p> Check<'p> {
+    /// One layer, left to right, so that its leaves come in the order of the chain.
+    fn layer(&mut self, root: NodePtr<'p>, depth: usize) -> Result<(), String> {
+        let mut pending = vec![Pending { node: root, low: 0, high: 0, level: 1, is_root: true }];
+        let mut previous: Option<Ptr<'p, Leaf>> = None;
+        let mut leaf_level = None;
+        while let Some(next) = pending.pop() {
+            let Some(version) = next.node.at_rest() else {
+                return Err("a node is locked or changing".into());
+            };
+            ensure!(!version.is_deleted(), "a linked node is marked DELETED");
+            ensure!(
+                version.is_root() == next.is_root,
+                "EAGER ROOT: flag {} in the wrong place",
+                version.is_root()
+            );
+            ensure!(next.level <= HEIGHT_MAX, "a layer of more than HEIGHT_MAX levels");
+            if !version.is_leaf() {
+                // SAFETY: the version does not say LEAF.
+                self.internal(unsafe { next.node.internal() }, version, &next, &mut pending)?;
+                continue;
+            }
+            ensure!(*leaf_level.get_or_insert(next.level) == next.level, "leaves at different levels");
+            self.shape.height = self.shape.height.max(next.level);
+            // SAFETY: the version says LEAF.
+            let leaf = unsafe { next.node.leaf() };
+            let left = previous.map_or(std::ptr::null_mut(), Ptr::as_ptr);
+            ensure!(leaf.prev.read() == left, "LINK: prev is not the leaf on the left");
+            ensure!(
+                previous.is_none_or(|left| left.next.read() == leaf.as_ptr()),
+                "LINK: next is not the leaf on the right"
+            );
+            ensure!(
+                (leaf.low.read(), leaf.high.read()) == (next.low, next.high),
+                "COVER: a leaf's bounds {:x}..{:x} are not those of its place, {:x}..{:x}",
+                leaf.low.read(),
+                leaf.high.read(),
+                next.low,
+                next.high
+            );
+            self.leaf(leaf, depth, next.is_root && depth == 1)?;
+            previous = Some(leaf);
+        }
+        ensure!(
+            previous.is_some_and(|last| last.next.read().is_null()),
+            "LINK: the last leaf has a next one"
+        );
+        Ok(())
+    }
+
+    fn internal(
+        &mut self,
+        node: Ptr<'p, Internal>,
+        version: Version,
+        place: &Pending<'p>,
+        pending: &mut Vec<Pending<'p>>,
+    ) -> Result<(), String> {
+        self.shape.internals += 1;
+        self.shape.bytes += size_of::<Internal>();
+        let keys = version.keys();
+        ensure!(keys > 0 || !place.is_root, "a root with one child");
+        let mut bounds = vec![place.low];
+        for (index, key) in node.keys.iter().map(|key| key.read()).enumerate() {
+            ensure!(index < keys || key == u64::MAX, "CHILD: an unused key is not u64::MAX");
+            if index < keys {
+                ensure!(key > *bounds.last().unwrap_or(&0), "CHILD: keys out of order");
+                ensure!(key < place.high || place.high == 0, "CHILD: a key beyond the node's bounds");
+                bounds.push(key);
+            }
+        }
+        bounds.push(place.high);
+        debug_assert!(keys <= INTERNAL_KEYS);
+        for index in (0..=keys).rev() {
+            // SAFETY: CHILD: the children in use are nodes; null is caught.
+            let child = unsafe { Ptr::new_or_null(node.children[index].read()) };
+            let Some(node) = child else { return Err("CHILD: a child in use is null".into()) };
+            ensure!(version.is_above_leaves() == node.is_leaf(), "a child's kind is not what LOW says");
+            let (low, high) = (bounds[index], bounds[index + 1]);
+            pending.push(Pending { node, low, high, level: place.level + 1, is_root: false });
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, leaf: Ptr<'p, Leaf>, depth: usize, may_be_empty: bool) -> Result<(), String> {
+        self.shape.leaves += 1;
+        self.shape.bytes += size_of::<Leaf>();
+        if let Some(bag) = leaf.bag() {
+            self.shape.bags += 1;
+            self.shape.bytes += bag.block_bytes();
+        }
+        let permutation = leaf.permutation();
+        ensure!(permutation.is_whole(), "the permutation {permutation:?} does not name each slot once");
+        ensure!(permutation.count() > 0 || may_be_empty, "an empty leaf was left behind at depth {depth}");
+        let mut used = 0u32;
+        let mut last = None;
+        for slot in permutation.slots() {
+            used |= 1 << slot;
+            let (part, kind) = (leaf.part(slot), leaf.kind(slot));
+            ensure!(kind <= LAYER, "KIND: a used slot has kind {kind}");
+            ensure!(last.is_none_or(|last| last < part), "entries out of order: {last:?} then {part:?}");
+            ensure!(leaf.covers(part.slice), "COVER: an entry outside the leaf's bounds");
+            ensure!(depth == 1 || part.rank > 0, "an empty rest in a deeper layer");
+            let spare = 64 - 8 * u32::from(part.rank.min(8));
+            ensure!(spare == 0 || part.slice.trailing_zeros() >= spare, "a slice is not zero-padded");
+            last = Some(part);
+            match kind {
+                // SAFETY: a LAYER slot of a tree at rest.
+                LAYER => self
+                    .layers
+                    .push((unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) }, depth + 1)),
+                SUFFIX => {
+                    let Some(bag) = leaf.bag() else { return Err("a SUFFIX slot without a bag".into()) };
+                    ensure!(!bag.suffix(slot).is_empty(), "an empty suffix");
+                    self.shape.keys += 1;
+                }
+                _ => self.shape.keys += 1,
+            }
+        }
+        debug_assert!(last.is_none_or(|part| part.rank <= LONG));
+        for slot in (0..LEAF_SLOTS).filter(|slot| used & 1 << slot == 0) {
+            ensure!(leaf.kind(slot) == FREE, "KIND: a free slot is not marked FREE");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,279 @@
+//! Finding a key's place within one layer: optimistic, writes nothing shared (Masstree §4.6).
+//!
+//! **LEAF TRUTH**: the way down is a hint. An internal node is validated after its child was chosen, so every pointer
+//! followed is a real one; but by the time the child is read it may have split or gone. What counts is the leaf: a
+//! hit is a hit in any leaf that validates, as entries live in one leaf only; a miss counts only in a live leaf that
+//! covers the slice (COVER).
+//!
+//! Neighbours: up, get, insert, remove, scan; down, `node`.
+
+use ensile_epoch::Pinned;
+
+use crate::key::{Part, SLICE_BYTES};
+use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::version::{Held, Version};
+
+/// More levels than a layer can have: a level grows only when a node of sixteen children splits into two of at least
+/// one and fifteen, and each split of a level takes fifteen splits of the level below.
+pub(crate) const HEIGHT_MAX: usize = 24;
+
+/// Hops along the chain of leaves before a search starts again from the root of the layer.
+const HOPS_MAX: usize = 4;
+
+/// The node that we began at is no root any more: the layer has a new root, or is gone.
+#[derive(Debug)]
+pub(crate) struct StaleRoot;
+
+/// What stands at a key's place in a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'p> {
+    /// The key itself.
+    Match {
+        /// Its slot.
+        slot: usize,
+        /// Its value.
+        value: u64,
+    },
+    /// The layer that the key goes on in.
+    Layer(NodePtr<'p>),
+    /// Another key with the same slice, both going on.
+    Clash {
+        /// The other key's slot.
+        slot: usize,
+    },
+    /// Nothing.
+    Absent,
+}
+
+/// A validated answer of one layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot<'p> {
+    pub(crate) leaf: Ptr<'p, Leaf>,
+    pub(crate) seen: Version,
+    pub(crate) found: Found<'p>,
+}
+
+/// Outcome of one look into a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Look<'p> {
+    /// A validated answer.
+    Sure(Found<'p>),
+    /// The slice lies further right: go on at the next leaf.
+    Right(NodePtr<'p>),
+    /// The leaf changed, is gone, or the way down misled us: start again from the root of the layer.
+    Again,
+}
+
+/// The leaf for a slice, and the version at which it was met.
+#[inline(always)]
+pub(crate) fn leaf_for<'p>(
+    root: NodePtr<'p>,
+    slice: u64,
+    pinned: Pinned<'p>,
+) -> Result<(Ptr<'p, Leaf>, Version), StaleRoot> {
+    'layer: loop {
+        let mut node = root;
+        let mut seen = node.stable();
+        if !seen.is_live_root() {
+            return Err(StaleRoot);
+        }
+        loop {
+            if seen.is_leaf() {
+                // SAFETY: `seen` was read from this node and says LEAF.
+                return Ok((unsafe { node.leaf() }, seen));
+            }
+            let Some(child) = child_for(node, seen, slice, pinned) else { continue 'layer };
+            if seen.is_above_leaves() {
+                child.prefetch();
+            } else {
+                child.prefetch_internal();
+            }
+            node = child;
+            seen = node.stable();
+            if seen.is_deleted() {
+                continue 'layer;
+            }
+        }
+    }
+}
+
+/// The child of an internal node that covers a slice; `None` if the node changed.
+#[inline(always)]
+pub(crate) fn child_for<'p>(
+    node: NodePtr<'p>,
+    seen: Version,
+    slice: u64,
+    _pinned: Pinned<'p>,
+) -> Option<NodePtr<'p>> {
+    debug_assert!(!seen.is_leaf());
+    // SAFETY: the caller's `seen` was read from this node and does not say LEAF.
+    let internal = unsafe { node.internal() };
+    let child = internal.children[internal.index_of(seen.keys(), slice)].read();
+    if !node.unchanged(seen) {
+        return None;
+    }
+    // SAFETY: validated: this was a child of a live node under our pin.
+    unsafe { Ptr::new_or_null(child) }
+}
+
+/// Looks for a key in a leaf read at version `seen`.
+#[inline(always)]
+pub(crate) fn look<'p>(leaf: Ptr<'p, Leaf>, seen: Version, part: Part, rest: &[u8]) -> Look<'p> {
+    let mut found = Found::Absent;
+    let mut layer = 0;
+    let mut candidates = leaf.candidates(part);
+    while candidates != 0 {
+        let slot = candidates.trailing_zeros() as usize;
+        candidates &= candidates - 1;
+        if leaf.slots[slot].slice.read() != part.slice {
+            continue;
+        }
+        let kind = leaf.kind(slot);
+        if kind == part.rank {
+            if kind == SUFFIX && leaf.bag().is_none_or(|bag| bag.suffix(slot) != &rest[SLICE_BYTES..]) {
+                found = Found::Clash { slot };
+            } else {
+                found = Found::Match { slot, value: leaf.slots[slot].value.read() };
+            }
+            break;
+        }
+        if kind == LAYER && part.is_long() {
+            layer = leaf.slots[slot].value.read();
+            break;
+        }
+    }
+    if !matches!(found, Found::Match { .. }) && layer == 0 {
+        return look_at_bounds(leaf, seen, part.slice, found);
+    }
+    if !leaf.version.unchanged(seen) {
+        return Look::Again;
+    }
+    if layer != 0 {
+        // SAFETY: the value of a LAYER slot, validated just now.
+        found = Found::Layer(unsafe { NodePtr::from_value(layer) });
+    }
+    Look::Sure(found)
+}
+
+/// A miss: true only if the leaf lives and covers the slice.
+#[inline]
+fn look_at_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: Found<'p>) -> Look<'p> {
+    let (low, high, next) = (leaf.low.read(), leaf.high.read(), leaf.next.read());
+    if !leaf.version.unchanged(seen) || seen.is_deleted() || slice < low {
+        return Look::Again;
+    }
+    if slice < high || high == 0 {
+        return Look::Sure(miss);
+    }
+    // SAFETY: validated: the neighbour of a live leaf under our pin.
+    match unsafe { Ptr::new_or_null(next) } {
+        Some(next) => Look::Right(next.node()),
+        None => Look::Again,
+    }
+}
+
+/// Finds the place of a key, of which `rest` is left, within the layer below `root`.
+#[inline(always)]
+pub(crate) fn find<'p>(root: NodePtr<'p>, rest: &[u8], pinned: Pinned<'p>) -> Result<Spot<'p>, StaleRoot> {
+    let part = Part::of(rest);
+    loop {
+        let (mut leaf, mut seen) = leaf_for(root, part.slice, pinned)?;
+        for _ in 0..HOPS_MAX {
+            match look(leaf, seen, part, rest) {
+                Look::Sure(found) => return Ok(Spot { leaf, seen, found }),
+                Look::Again => break,
+                Look::Right(next) => {
+                    seen = next.stable();
+                    // SAFETY: the chain of leaves links leaves only.
+                    leaf = unsafe { next.leaf() };
+                }
+            }
+        }
+    }
+}
+
+/// The internal nodes from a layer's root down to a leaf's parent, each with the version at which it was read and the
+/// index of the child taken.
+pub(crate) struct Path<'p> {
+    steps: [Option<Step<'p>>; HEIGHT_MAX],
+    length: usize,
+}
+
+/// One internal node on a path.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'p> {
+    pub(crate) node: Ptr<'p, Internal>,
+    pub(crate) seen: Version,
+    pub(crate) index: usize,
+}
+
+impl<'p> Path<'p> {
+    /// The path to a leaf that the caller has locked; `None` if the tree is being changed around it.
+    pub(crate) fn to(root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, pinned: Pinned<'p>) -> Option<Self> {
+        let slice = leaf.low.read();
+        let mut path = Self { steps: [None; HEIGHT_MAX], length: 0 };
+        let mut node = root;
+        let mut seen = node.stable();
+        if !seen.is_live_root() {
+            return None;
+        }
+        while node != leaf.node() {
+            if seen.is_leaf() || seen.is_deleted() {
+                return None;
+            }
+            // SAFETY: `seen` was read from this node and does not say LEAF.
+            let internal = unsafe { node.internal() };
+            let index = internal.index_of(seen.keys(), slice);
+            debug_assert!(index <= INTERNAL_KEYS);
+            let child = child_for(node, seen, slice, pinned)?;
+            path.steps[path.length] = Some(Step { node: internal, seen, index });
+            path.length += 1;
+            node = child;
+            seen = node.stable();
+        }
+        Some(path)
+    }
+
+    /// Number of internal nodes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The node at a level, the root at 0.
+    pub(crate) fn step(&self, level: usize) -> Step<'p> {
+        self.steps[level].expect("a level below the length")
+    }
+
+    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them
+    /// changed or is locked; then nothing is locked. Otherwise the level reached (`None` in it: past the root).
+    pub(crate) fn lock_up(&self, is_last: impl Fn(Version) -> bool) -> Option<LockedPath<'p>> {
+        let mut locks = [const { None }; HEIGHT_MAX];
+        for level in (0..self.length).rev() {
+            let step = self.step(level);
+            locks[level] = Some(step.node.get().version.try_lock(step.seen)?);
+            if is_last(step.seen) {
+                return Some(LockedPath { locks, top: Some(level) });
+            }
+        }
+        Some(LockedPath { locks, top: None })
+    }
+}
+
+/// The locks of the lower end of a path.
+pub(crate) struct LockedPath<'p> {
+    pub(crate) locks: [Option<Held<'p>>; HEIGHT_MAX],
+    /// The level of the last node that was asked for; `None` if the root was passed.
+    pub(crate) top: Option<usize>,
+}
+
+impl<'p> LockedPath<'p> {
+    /// Begins a change in each locked node.
+    pub(crate) fn begin_change(&mut self) {
+        self.locks.iter_mut().flatten().for_each(Held::begin_change);
+    }
+
+    /// The lock of a level.
+    pub(crate) fn lock(&mut self, level: usize) -> &mut Held<'p> {
+        self.locks[level].as_mut().expect("a locked level")
+    }
+}

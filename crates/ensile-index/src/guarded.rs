@@ -1,0 +1,70 @@
+//! Words of a node that its version guards: the data side of the seqlock recipe in [`crate::version`].
+//!
+//! They are atomics because readers load them while a writer stores; they need no order of their own, since nothing
+//! read from them is acted upon before `VersionWord::unchanged` has said yes, and every store lies between
+//! `Held::begin_change` and the drop of the lock. The exceptions have their own method, `publish`.
+//!
+//! Neighbours: up, `node` and `bag`; down, `version` for the fences.
+
+use ensile_base::sync::{AtomicPtr, AtomicU64, Ordering};
+
+macro_rules! guarded {
+    ($(#[$doc:meta])* $name:ident, $atomic:ty, $value:ty, [$($generic:ident)?]) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        #[repr(transparent)]
+        pub(crate) struct $name$(<$generic>)?($atomic);
+
+        impl$(<$generic>)? $name$(<$generic>)? {
+            #[inline]
+            pub(crate) fn new(value: $value) -> Self {
+                Self(<$atomic>::new(value))
+            }
+
+            /// Loads the word; the caller validates the version before it believes the value.
+            #[inline(always)]
+            pub(crate) fn read(&self) -> $value {
+                // Relaxed: ordered by the fences of `VersionWord::unchanged` and `VersionWord::try_lock`.
+                self.0.load(Ordering::Relaxed)
+            }
+
+            /// Stores the word; the caller has begun a change, or nobody else knows the node yet.
+            #[inline(always)]
+            pub(crate) fn write(&self, value: $value) {
+                // Relaxed: ordered after CHANGING by the fence of `Held::begin_change`, before the new version by
+                // the Release store that ends the change.
+                self.0.store(value, Ordering::Relaxed);
+            }
+        }
+    };
+}
+
+guarded!(
+    /// A guarded 64-bit word.
+    GuardedU64, AtomicU64, u64, []
+);
+guarded!(
+    /// A guarded pointer.
+    GuardedPtr, AtomicPtr<T>, *mut T, [T]
+);
+
+impl GuardedU64 {
+    /// Stores a value outside any change (an exchange of a key's value, a new root of a layer): the caller holds the
+    /// node's lock, and readers may see the old word or the new one.
+    #[inline]
+    pub(crate) fn publish(&self, value: u64) {
+        // Release: pairs with the Acquire fence of `VersionWord::unchanged` after a reader's load: what the value
+        // points to is seen.
+        self.0.store(value, Ordering::Release);
+    }
+}
+
+impl<T> GuardedPtr<T> {
+    /// Stores a pointer outside any change of this node (a grown bag, a neighbour link): readers may see either.
+    #[inline]
+    pub(crate) fn publish(&self, value: *mut T) {
+        // Release: pairs with the Acquire fence of `VersionWord::unchanged` after a reader's load: what the pointer
+        // points to is seen.
+        self.0.store(value, Ordering::Release);
+    }
+}

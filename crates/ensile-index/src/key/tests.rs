@@ -1,0 +1,43 @@
+//! Parts order as the byte strings they come from.
+
+use ensile_base::random::Random;
+
+use super::{LONG, Part, shortest};
+
+#[test]
+fn parts_order_as_their_keys_do() {
+    let mut random = Random::seeded(3);
+    let mut draw = || {
+        let mut key = vec![0u8; random.below(12) as usize];
+        for byte in &mut key {
+            *byte = [0, 0, 1, b'a', 255][random.below(5) as usize];
+        }
+        key
+    };
+    for _ in 0..50_000 {
+        let (a, b) = (draw(), draw());
+        let (x, y) = (Part::of(&a), Part::of(&b));
+        if x == y && x.rank == LONG {
+            assert_eq!(a[..8], b[..8]);
+        } else {
+            assert_eq!(x.cmp(&y), a.cmp(&b), "{a:?} {b:?}");
+        }
+    }
+}
+
+#[test]
+fn a_part_gives_its_bytes_back() {
+    for length in 0..=10 {
+        let key: Vec<u8> = (1..=length).collect();
+        let mut bytes = Vec::new();
+        Part::of(&key).append_to(&mut bytes);
+        assert_eq!(bytes, key[..key.len().min(8)]);
+    }
+}
+
+#[test]
+fn the_shortest_key_of_a_slice_has_no_trailing_nul() {
+    assert_eq!(shortest(0), Part::of(b""));
+    assert_eq!(shortest(Part::of(b"ab\0\0").slice), Part::of(b"ab"));
+    assert_eq!(shortest(u64::MAX), Part::of(&[255; 8]));
+}

@@ -1,0 +1,46 @@
+//! The index: an ordered, concurrent map from byte strings to one 64-bit value (Masstree, EuroSys'12), whose node
+//! versions are handed out as witnesses (Silo's node-set, SOSP'13 §4.6).
+//!
+//! It knows no records and no transactions: a value is any `u64`, memory comes from a [`NodeMemory`], and that memory
+//! outlives its readers is the pin's promise ([`ensile_epoch::Pinned`]).
+//!
+//! **The way of a read:** `tree` (layer by layer) -> `descend` (down one layer's B+-tree) -> `node` (leaf search)
+//! -> `version` (was what we read one consistent state?). Reads write nothing shared.
+//! **The way of a write:** the same read, then the leaf is locked *at the version that was read* -> `insert`, `split`,
+//! `remove`, `prune`. No writer waits for a lock while it holds one: what cannot be locked at once makes it let go
+//! of everything and start again, before anything was changed. So there is no order of locks to get wrong.
+//!
+//! Invariants are named where they live: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
+//! `descend`; APPEND in `bag`; the seqlock recipe in `version`.
+//!
+//! Neighbours: up, `ensile_engine` (tables: index entries meet records there); down, `ensile_base::sync`,
+//! `ensile_memory::prefetch`, `ensile_epoch::Pinned`.
+
+mod bag;
+mod batch;
+mod check;
+mod descend;
+mod guarded;
+mod insert;
+mod key;
+mod memory;
+mod node;
+mod permutation;
+mod prune;
+mod remove;
+mod scan;
+mod split;
+mod tree;
+mod version;
+mod witness;
+
+pub use batch::Probe;
+pub use check::Shape;
+pub use insert::Insert;
+pub use memory::NodeMemory;
+pub use scan::{Direction, Range, ScanVisitor};
+pub use tree::{Lookup, Masstree};
+pub use witness::{NodeChange, NodeChanges, NodeId, Witness};
+
+#[cfg(all(test, not(loom)))]
+mod testing;

@@ -1,0 +1,452 @@
+//! The two kinds of nodes: leaves and internal nodes of the B+-tree of one layer (Masstree §4.1, §4.2).
+//!
+//! A leaf is five cache lines: all that a search must know to find its slot stands in the first, a byte of hash (tag) for
+//! each slot among it; slices with their values (or roots of deeper layers) fill the others, so a hit reads two lines.
+//! An internal node is four lines: version and keys in two, children in two.
+//!
+//! Invariants:
+//! * **VERSIONED**: what a reader sees of a node changes only between `Held::begin_change` and the drop of that lock.
+//!   Exceptions, each harmless on its own: a value exchanged for another, a layer's slot pointed to the layer's new
+//!   root, a bag replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked by COVER).
+//! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
+//!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
+//! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's lock.
+//! * **KIND**: a slot's kind is FREE exactly when the permutation does not name it among the entries, so a search by
+//!   tag, slice and kind needs no permutation.
+//! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
+//!   `u64::MAX`; a node without keys has one child.
+//! * **EAGER ROOT**: the slot of a layer (or the tree's root word) names the node with ROOT set. Who arrives at a root
+//!   without it holds an old pointer and starts again.
+//!
+//! Neighbours: up, every operation; down, `version`, `guarded`, `bag`.
+
+use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use ensile_memory::prefetch;
+
+use crate::bag::{Bag, BagRef, capacity_for};
+use crate::guarded::{GuardedPtr, GuardedU64};
+use crate::key::{LONG, Part};
+use crate::memory::NodeMemory;
+use crate::permutation::Permutation;
+use crate::version::{Version, VersionWord};
+
+/// Entries of a leaf.
+pub(crate) const LEAF_SLOTS: usize = 15;
+/// Keys of an internal node.
+pub(crate) const INTERNAL_KEYS: usize = 15;
+
+/// Kind of a slot: 0..=8 is a key that ends here with so many bytes of slice.
+pub(crate) const SUFFIX: u8 = LONG;
+/// The key goes on in a deeper layer, whose root the slot holds.
+pub(crate) const LAYER: u8 = 10;
+/// No entry.
+pub(crate) const FREE: u8 = 0xf;
+
+/// Slots whose tags share a word.
+const TAGS_PER_WORD: usize = 8;
+
+/// A slice with its value.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) slice: GuardedU64,
+    pub(crate) value: GuardedU64,
+}
+
+/// A leaf: up to fifteen entries, found by tag, slice and kind, ordered by the permutation.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) version: VersionWord,
+    pub(crate) permutation: GuardedU64,
+    /// A nibble for each slot.
+    kinds: GuardedU64,
+    /// A byte for each slot. The sixteenth belongs to who holds the lock, a hint for `split`: the last inserts, as long
+    /// as each went right behind the one before; low nibble, the position behind the last; high nibble, how many.
+    tags: [GuardedU64; 2],
+    pub(crate) bag: GuardedPtr<Bag>,
+    pub(crate) low: GuardedU64,
+    pub(crate) high: GuardedU64,
+    pub(crate) slots: [Slot; LEAF_SLOTS],
+    pub(crate) next: GuardedPtr<Leaf>,
+    pub(crate) prev: GuardedPtr<Leaf>,
+}
+
+/// An internal node: up to fifteen keys and sixteen children.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Internal {
+    pub(crate) version: VersionWord,
+    pub(crate) keys: [GuardedU64; INTERNAL_KEYS],
+    pub(crate) children: [GuardedPtr<VersionWord>; INTERNAL_KEYS + 1],
+}
+
+#[cfg(not(any(loom, shuttle)))]
+const _: () = {
+    assert!(size_of::<Leaf>() == 320, "a leaf is five lines");
+    assert!(size_of::<Internal>() == 256, "an internal node is four lines");
+    assert!(INTERNAL_KEYS == 15, "index_of finds one of sixteen in two rounds");
+    assert!(std::mem::offset_of!(Leaf, slots) == 64, "a search finds its slot in the first line");
+};
+
+/// A node or a part of one that is not freed within `'p`: reached under a pin, or owned by who holds this.
+#[derive(Debug)]
+pub(crate) struct Ptr<'p, T>(NonNull<T>, PhantomData<&'p T>);
+
+/// A node of either kind, by the word that both start with.
+pub(crate) type NodePtr<'p> = Ptr<'p, VersionWord>;
+
+impl<T> Clone for Ptr<'_, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Ptr<'_, T> {}
+
+impl<T> PartialEq for Ptr<'_, T> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl<T> Deref for Ptr<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: by the contract of `new` the target is valid for 'p; nodes have atomic fields only.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<'p, T> Ptr<'p, T> {
+    /// A pointer that is known to stand.
+    ///
+    /// # Safety
+    /// `target` is a node that was linked in the tree at some time since the pin of `'p` was taken (so it was loaded
+    /// from a live node whose version was validated after the load), or one that the caller owns.
+    #[inline(always)]
+    pub(crate) unsafe fn new(target: NonNull<T>) -> Self {
+        Self(target, PhantomData)
+    }
+
+    /// As [`Self::new`], for a pointer that may be null.
+    ///
+    /// # Safety
+    /// As for [`Self::new`], unless null.
+    #[inline(always)]
+    pub(crate) unsafe fn new_or_null(target: *mut T) -> Option<Self> {
+        NonNull::new(target).map(|target| Self(target, PhantomData))
+    }
+
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// The target, for as long as the pointer stands.
+    #[inline(always)]
+    pub(crate) fn get(self) -> &'p T {
+        // SAFETY: as in `deref`.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The address as a number that may become a pointer again.
+    #[inline(always)]
+    pub(crate) fn expose(self) -> usize {
+        self.0.as_ptr().expose_provenance()
+    }
+
+    /// Gives the node's block back.
+    ///
+    /// # Safety
+    /// The node is linked nowhere any more and is retired once.
+    pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
+        // SAFETY: the caller's promise; nodes are allocated with the layout of their type.
+        unsafe { memory.retire(self.0.cast(), Layout::new::<T>()) }
+    }
+}
+
+impl<'p> NodePtr<'p> {
+    /// Asks for all lines of the node, of either kind, before the first is touched.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        prefetch::lines(self.0.as_ptr(), size_of::<Leaf>());
+    }
+
+    /// Asks for all lines of an internal node.
+    #[inline(always)]
+    pub(crate) fn prefetch_internal(self) {
+        prefetch::lines(self.0.as_ptr(), size_of::<Internal>());
+    }
+
+    /// Asks for the first line only: of a leaf, where a search finds its slot.
+    #[inline(always)]
+    pub(crate) fn prefetch_first_line(self) {
+        prefetch::line(self.0.as_ptr());
+    }
+
+    /// The node as a leaf.
+    ///
+    /// # Safety
+    /// A version read from this node said LEAF (which never changes).
+    #[inline(always)]
+    pub(crate) unsafe fn leaf(self) -> Ptr<'p, Leaf> {
+        Ptr(self.0.cast(), PhantomData)
+    }
+
+    /// The node as an internal node.
+    ///
+    /// # Safety
+    /// A version read from this node did not say LEAF.
+    #[inline(always)]
+    pub(crate) unsafe fn internal(self) -> Ptr<'p, Internal> {
+        Ptr(self.0.cast(), PhantomData)
+    }
+
+    /// The root of a layer as a slot holds it.
+    ///
+    /// # Safety
+    /// `value` is the value of a LAYER slot, read under a version that was validated since.
+    #[inline(always)]
+    pub(crate) unsafe fn from_value(value: u64) -> Self {
+        let root = std::ptr::with_exposed_provenance_mut(value as usize);
+        // SAFETY: LAYER slots hold the address of a node, never null.
+        Self(unsafe { NonNull::new_unchecked(root) }, PhantomData)
+    }
+}
+
+impl<'p> Ptr<'p, Leaf> {
+    /// Allocates a leaf that nobody else knows yet.
+    pub(crate) fn create(root: bool, low: u64, high: u64, memory: &mut dyn NodeMemory) -> Self {
+        let block = memory.allocate(Layout::new::<Leaf>()).cast::<Leaf>();
+        let leaf = Leaf {
+            version: VersionWord::new(Version::leaf(root)),
+            permutation: GuardedU64::new(Permutation::EMPTY.bits()),
+            kinds: GuardedU64::new(u64::MAX),
+            tags: [GuardedU64::new(0), GuardedU64::new(0)],
+            bag: GuardedPtr::new(std::ptr::null_mut()),
+            low: GuardedU64::new(low),
+            high: GuardedU64::new(high),
+            slots: std::array::from_fn(|_| Slot { slice: GuardedU64::new(0), value: GuardedU64::new(0) }),
+            next: GuardedPtr::new(std::ptr::null_mut()),
+            prev: GuardedPtr::new(std::ptr::null_mut()),
+        };
+        // SAFETY: the block is ours, large and aligned enough for a leaf.
+        unsafe { block.write(leaf) };
+        Self(block, PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn node(self) -> NodePtr<'p> {
+        Ptr(self.0.cast(), PhantomData)
+    }
+
+    /// The leaf's suffix bag, if it has one.
+    #[inline(always)]
+    pub(crate) fn bag(self) -> Option<BagRef<'p>> {
+        // SAFETY: a bag in a leaf's field is retired only after the field names another one, and a leaf's last bag
+        // only with the leaf: under the pin of 'p it is not freed.
+        NonNull::new(self.get().bag.read()).map(|bag| unsafe { BagRef::from_raw(bag) })
+    }
+
+    /// Makes sure that a suffix of `length` bytes fits into the bag; under the lock, in no change: readers may use
+    /// the old bag or its copy.
+    pub(crate) fn reserve_suffix(self, length: usize, memory: &mut dyn NodeMemory) {
+        let old = self.bag();
+        if old.is_some_and(|bag| bag.has_room(length)) {
+            return;
+        }
+        let live = || self.permutation().slots().filter(|&slot| self.kind(slot) == SUFFIX);
+        let old_bytes = old.map_or(0, |bag| live().map(|slot| bag.suffix(slot).len()).sum());
+        let capacity = capacity_for(old_bytes + length, live().count() + 1);
+        let grown = BagRef::create(capacity, memory);
+        if let Some(old) = old {
+            live().for_each(|slot| grown.append(slot, old.suffix(slot)));
+        }
+        self.bag.publish(grown.as_ptr());
+        if let Some(old) = old {
+            // SAFETY: the leaf names the copy now, and the lock makes us the only one who replaces it.
+            unsafe { old.retire(memory) }
+        }
+    }
+
+    /// Gives back a leaf and its bag.
+    ///
+    /// # Safety
+    /// As for [`Ptr::retire`].
+    pub(crate) unsafe fn retire_with_bag(self, memory: &mut dyn NodeMemory) {
+        if let Some(bag) = self.bag() {
+            // SAFETY: the bag belongs to this leaf alone, which is unlinked by the caller's promise.
+            unsafe { bag.retire(memory) }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.retire(memory) }
+    }
+}
+
+impl Leaf {
+    #[inline(always)]
+    pub(crate) fn permutation(&self) -> Permutation {
+        Permutation::from_bits(self.permutation.read())
+    }
+
+    /// The part of the entry in a slot.
+    #[inline]
+    pub(crate) fn part(&self, slot: usize) -> Part {
+        Part { slice: self.slots[slot].slice.read(), rank: self.kind(slot).min(LONG) }
+    }
+
+    /// Position of the first entry that is not before `part`.
+    pub(crate) fn position(&self, permutation: Permutation, part: Part) -> usize {
+        permutation.slots().take_while(|&slot| self.part(slot) < part).count()
+    }
+
+    /// Whether the leaf covers a slice (COVER).
+    #[inline(always)]
+    pub(crate) fn covers(&self, slice: u64) -> bool {
+        let high = self.high.read();
+        self.low.read() <= slice && (slice < high || high == 0)
+    }
+
+    /// The kind of a slot.
+    #[inline(always)]
+    pub(crate) fn kind(&self, slot: usize) -> u8 {
+        (self.kinds.read() >> (4 * slot) & 0xf) as u8
+    }
+
+    /// Sets the kind of a slot.
+    pub(crate) fn set_kind(&self, slot: usize, kind: u8) {
+        let shift = 4 * slot;
+        self.kinds.write(self.kinds.read() & !(0xf << shift) | u64::from(kind) << shift);
+    }
+
+    /// One bit for each slot whose tag is that of `part`, whether it is in use or not.
+    #[inline(always)]
+    pub(crate) fn candidates(&self, part: Part) -> u32 {
+        let tags = u64::from(tag(part)) * 0x0101_0101_0101_0101;
+        let low = zero_bytes(self.tags[0].read() ^ tags);
+        let high = zero_bytes(self.tags[1].read() ^ tags);
+        // The sixteenth byte is no tag.
+        (low | high << TAGS_PER_WORD) & ((1 << LEAF_SLOTS) - 1)
+    }
+
+    fn byte(slot: usize) -> (usize, usize) {
+        (slot / TAGS_PER_WORD, 8 * (slot % TAGS_PER_WORD))
+    }
+
+    fn set_tag(&self, slot: usize, tag: u8) {
+        let (word, shift) = Self::byte(slot);
+        self.tags[word].write(self.tags[word].read() & !(0xff << shift) | u64::from(tag) << shift);
+    }
+
+    /// Counts inserts that go one right behind the other, for `split` to tell a load in order from chance.
+    pub(crate) fn note_run(&self, position: usize) {
+        let (word, shift) = Self::byte(LEAF_SLOTS);
+        let run = (self.tags[word].read() >> shift) as u8;
+        let count =
+            if usize::from(run & 0xf) == position { (run >> 4).saturating_add(1).min(0xf) } else { 0 };
+        self.start_run(count, position + 1);
+    }
+
+    /// Begins a run of `count` inserts of which the next one would go to position `next`.
+    pub(crate) fn start_run(&self, count: u8, next: usize) {
+        self.set_tag(LEAF_SLOTS, count << 4 | (next & 0xf) as u8);
+    }
+
+    /// How many inserts went one right behind the other (at most 15).
+    pub(crate) fn run_length(&self) -> u8 {
+        let (word, shift) = Self::byte(LEAF_SLOTS);
+        (self.tags[word].read() >> shift) as u8 >> 4
+    }
+
+    /// Writes an entry into a slot, all but its suffix.
+    pub(crate) fn write_slot(&self, slot: usize, slice: u64, kind: u8, value: u64) {
+        self.slots[slot].slice.write(slice);
+        self.slots[slot].value.write(value);
+        self.set_tag(slot, tag(Part { slice, rank: kind.min(LONG) }));
+        self.set_kind(slot, kind);
+    }
+}
+
+/// A byte of hash of a part. Neighbouring numbers and common endings must differ: the product's top bits do.
+#[inline(always)]
+fn tag(part: Part) -> u8 {
+    let mixed = (part.slice ^ part.slice >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as u8 ^ part.rank
+}
+
+/// One bit for each byte of `word` that is zero.
+#[inline(always)]
+fn zero_bytes(word: u64) -> u32 {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // Exact: the addition carries into a byte's top bit unless its seven low bits are zero, and never out of it.
+    let zeros = !(((word & LOW_BITS) + LOW_BITS) | word | LOW_BITS);
+    // Gathers the eight top bits in the product's top byte.
+    ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
+impl<'p> Ptr<'p, Internal> {
+    /// Allocates an internal node that nobody else knows yet, with its first child only.
+    pub(crate) fn create(root: bool, first: NodePtr<'p>, memory: &mut dyn NodeMemory) -> Self {
+        let block = memory.allocate(Layout::new::<Internal>()).cast::<Internal>();
+        // LEAF never changes, so the first child may be changing just now.
+        let above_leaves = first.is_leaf();
+        let internal = Internal {
+            version: VersionWord::new(Version::internal(root, above_leaves)),
+            keys: std::array::from_fn(|_| GuardedU64::new(u64::MAX)),
+            children: std::array::from_fn(|_| GuardedPtr::new(std::ptr::null_mut())),
+        };
+        internal.children[0].write(first.as_ptr());
+        // SAFETY: the block is ours, large and aligned enough for an internal node.
+        unsafe { block.write(internal) };
+        Self(block, PhantomData)
+    }
+
+    #[inline(always)]
+    pub(crate) fn node(self) -> NodePtr<'p> {
+        Ptr(self.0.cast(), PhantomData)
+    }
+}
+
+impl Internal {
+    /// Index of the child that covers `slice`, in a node of `keys` keys.
+    #[inline(always)]
+    pub(crate) fn index_of(&self, keys: usize, slice: u64) -> usize {
+        // No branch and a short chain: the unused keys are u64::MAX (CHILD), so all fifteen count, and three of them
+        // tell which three others to compare.
+        let passes = |index: usize| usize::from(self.keys[index].read() <= slice);
+        let group = 4 * (passes(3) + passes(7) + passes(11));
+        let index = group + passes(group) + passes(group + 1) + passes(group + 2);
+        index.min(keys)
+    }
+
+    /// Puts `key` and the child on its right in at key index `at`, in a node of `keys` keys.
+    pub(crate) fn insert(&self, keys: usize, at: usize, key: u64, right: *mut VersionWord) {
+        debug_assert!(at <= keys && keys < INTERNAL_KEYS);
+        for index in (at..keys).rev() {
+            self.keys[index + 1].write(self.keys[index].read());
+            self.children[index + 2].write(self.children[index + 1].read());
+        }
+        self.keys[at].write(key);
+        self.children[at + 1].write(right);
+    }
+
+    /// Takes key `key` and child `child` out of a node of `keys` keys.
+    pub(crate) fn remove(&self, keys: usize, key: usize, child: usize) {
+        debug_assert!(key < keys && (child == key || child == key + 1));
+        for index in key..keys - 1 {
+            self.keys[index].write(self.keys[index + 1].read());
+        }
+        for index in child..keys {
+            self.children[index].write(self.children[index + 1].read());
+        }
+        self.keys[keys - 1].write(u64::MAX);
+    }
+}

@@ -1,0 +1,40 @@
+//! The permutation against a plain list.
+
+use ensile_base::random::Random;
+
+use super::Permutation;
+use crate::node::LEAF_SLOTS;
+
+#[test]
+fn a_permutation_follows_a_list_of_slots() {
+    let mut random = Random::seeded(7);
+    let mut word = Permutation::EMPTY;
+    let mut list: Vec<usize> = Vec::new();
+    for _ in 0..20_000 {
+        if list.len() < LEAF_SLOTS && (list.is_empty() || random.percent(55)) {
+            let position = random.below(list.len() as u64 + 1) as usize;
+            list.insert(position, word.free_slot());
+            word = word.insert(position);
+        } else {
+            let position = random.below(list.len() as u64) as usize;
+            list.remove(position);
+            word = word.remove(position);
+        }
+        assert!(word.is_whole(), "{word:?}");
+        assert_eq!(word.slots().collect::<Vec<_>>(), list);
+        if random.percent(3) {
+            let count = random.below(list.len() as u64 + 1) as usize;
+            list.truncate(count);
+            word = word.truncate(count);
+        }
+    }
+}
+
+#[test]
+fn an_identity_names_its_slots_in_order() {
+    for count in 0..=LEAF_SLOTS {
+        let word = Permutation::identity(count);
+        assert_eq!(word.slots().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+        assert!(word.is_whole());
+    }
+}

@@ -1,0 +1,269 @@
+//! Unlinking what removals have emptied: leaves, the internal nodes above them, whole layers; and roots that have only
+//! one child left (Masstree §4.6.5).
+//!
+//! An empty leaf's range goes to a neighbour in the chain, such that the way down stays exact (CHILD): if the subtree
+//! that dies with the leaf has a left sibling, the leaf on the left takes over by raising its `high`; otherwise the
+//! leaf on the right by lowering its `low`. Nothing is merged, nothing moves.
+//!
+//! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning
+//! aims at a state ("no empty leaf at this place"), so it is tried until that state is seen: another thread may
+//! have refilled the leaf, or unlinked it first.
+//!
+//! Neighbours: up, `remove`; down, `descend::Path`, `node`.
+
+use ensile_base::sync::Backoff;
+use ensile_epoch::Pinned;
+
+use crate::descend::{Found, HEIGHT_MAX, Path, find, leaf_for};
+use crate::key::{Part, SLICE_BYTES};
+use crate::memory::NodeMemory;
+use crate::node::{Internal, Leaf, NodePtr, Ptr};
+use crate::remove::clear_slot;
+use crate::tree::Masstree;
+use crate::version::Held;
+
+/// A layer on the way to the place that is pruned: its root, and the leaf that the way leads through.
+#[derive(Clone, Copy)]
+struct Trail<'p> {
+    root: NodePtr<'p>,
+    leaf: Ptr<'p, Leaf>,
+}
+
+/// What one try came to.
+enum Pruned {
+    /// Nothing is left to do at this layer.
+    Clean,
+    /// Something was unlinked or has changed: look at this layer again.
+    Look,
+    /// The layer is gone; its parent leaf is empty now.
+    LayerAbove,
+    /// Another writer was in the way.
+    Busy,
+}
+
+impl Masstree {
+    /// Unlinks the leaf at `key`'s place in the layer at `depth` if it is empty, and what dies with it.
+    pub(crate) fn prune(&self, key: &[u8], depth: usize, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
+        let mut backoff = Backoff::new();
+        let mut trail = Vec::new();
+        let mut depth = depth;
+        loop {
+            if trail.len() <= depth {
+                trail.clear();
+                if !self.follow(key, depth, &mut trail, pinned) {
+                    return;
+                }
+            }
+            let part = Part::of(&key[depth * SLICE_BYTES..]);
+            match self.try_prune(&trail[..=depth], part, memory, pinned) {
+                Pruned::Clean => return,
+                Pruned::Look => trail.clear(),
+                Pruned::LayerAbove => depth -= 1,
+                Pruned::Busy => {
+                    trail.clear();
+                    backoff.wait();
+                }
+            }
+        }
+    }
+
+    /// Notes the layers along `key` down to `depth`; false if the way ends before: someone else was here.
+    fn follow<'p>(
+        &'p self,
+        key: &[u8],
+        depth: usize,
+        trail: &mut Vec<Trail<'p>>,
+        pinned: Pinned<'p>,
+    ) -> bool {
+        'tree: loop {
+            trail.clear();
+            let mut root = self.root(pinned);
+            loop {
+                let rest = &key[trail.len() * SLICE_BYTES..];
+                if trail.len() == depth {
+                    let Ok((leaf, _)) = leaf_for(root, Part::of(rest).slice, pinned) else { continue 'tree };
+                    trail.push(Trail { root, leaf });
+                    return true;
+                }
+                let Ok(spot) = find(root, rest, pinned) else { continue 'tree };
+                trail.push(Trail { root, leaf: spot.leaf });
+                let Found::Layer(deeper) = spot.found else { return false };
+                root = deeper;
+            }
+        }
+    }
+
+    /// One try at the last layer of a trail.
+    fn try_prune<'p>(
+        &'p self,
+        trail: &[Trail<'p>],
+        part: Part,
+        memory: &mut dyn NodeMemory,
+        pinned: Pinned<'p>,
+    ) -> Pruned {
+        let (Trail { root, leaf }, above) = match trail {
+            [above @ .., last] => (*last, above.last().map(|trail| trail.leaf)),
+            [] => return Pruned::Clean,
+        };
+        let root_seen = root.stable();
+        if !root_seen.is_live_root() {
+            return Pruned::Busy;
+        }
+        if !root_seen.is_leaf() && root_seen.keys() == 0 {
+            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Look);
+        }
+        let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
+        if held.seen().is_deleted() || !leaf.covers(part.slice) {
+            return Pruned::Busy;
+        }
+        if leaf.permutation().count() > 0 {
+            return Pruned::Clean;
+        }
+        if !held.seen().is_root() {
+            return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Look);
+        }
+        let Some(above) = above else { return Pruned::Clean };
+        match self.unlink_layer(leaf, held, above, memory) {
+            Some(true) => Pruned::LayerAbove,
+            Some(false) => Pruned::Clean,
+            None => Pruned::Busy,
+        }
+    }
+
+    /// Unlinks a layer whose only leaf is empty (and held); tells whether the leaf above is empty now.
+    fn unlink_layer<'p>(
+        &'p self,
+        leaf: Ptr<'p, Leaf>,
+        mut held: Held<'p>,
+        above: Ptr<'p, Leaf>,
+        memory: &mut dyn NodeMemory,
+    ) -> Option<bool> {
+        let word = self.lock_root_word(Some(above), leaf.node())?;
+        let crate::tree::RootWord::Slot { slot, held: mut held_above, .. } = word else {
+            unreachable!("a layer with a leaf above hangs in a slot")
+        };
+        held.begin_change();
+        held_above.begin_change();
+        held.set_deleted();
+        clear_slot(above, slot);
+        let is_empty = above.permutation().count() == 0;
+        drop(held_above);
+        drop(held);
+        // SAFETY: no slot names the layer any more, and its only node is marked DELETED under its lock by us alone.
+        unsafe { leaf.retire_with_bag(memory) };
+        Some(is_empty)
+    }
+
+    /// Makes the first node below a root without keys that is a leaf or has keys the new root.
+    fn collapse_root<'p>(
+        &'p self,
+        root: NodePtr<'p>,
+        above: Option<Ptr<'p, Leaf>>,
+        memory: &mut dyn NodeMemory,
+        pinned: Pinned<'p>,
+    ) -> Option<()> {
+        let _ = pinned;
+        let mut dying: [Option<(Ptr<'p, Internal>, Held<'p>)>; HEIGHT_MAX] = [const { None }; HEIGHT_MAX];
+        let mut count = 0;
+        let mut node = root;
+        let mut heir = loop {
+            let held = node.get().try_lock_now()?;
+            let seen = held.seen();
+            if seen.is_deleted() || seen.is_root() != (node == root) {
+                return None;
+            }
+            if seen.is_leaf() || seen.keys() > 0 {
+                break held;
+            }
+            // SAFETY: the version under our lock does not say LEAF; its only child is linked while we hold it.
+            let (internal, child) =
+                unsafe { (node.internal(), Ptr::new_or_null(node.internal().children[0].read())) };
+            dying[count] = Some((internal, held));
+            count += 1;
+            node = child.expect("children in use are not null (CHILD)");
+        };
+        if count == 0 {
+            return None;
+        }
+        let word = self.lock_root_word(above, root)?;
+        heir.begin_change();
+        heir.set_root(true);
+        for (_, held) in dying.iter_mut().flatten() {
+            held.begin_change();
+            held.set_deleted();
+        }
+        word.publish(node);
+        drop((heir, word));
+        for (internal, held) in dying.into_iter().flatten() {
+            drop(held);
+            // SAFETY: the layer's word names the heir; nothing else named these nodes, and we alone marked them.
+            unsafe { internal.retire(memory) };
+        }
+        Some(())
+    }
+}
+
+/// Unlinks an empty, locked leaf that is not the root, and the internal nodes that have no other child.
+fn unlink_leaf<'p>(
+    root: NodePtr<'p>,
+    leaf: Ptr<'p, Leaf>,
+    mut held: Held<'p>,
+    memory: &mut dyn NodeMemory,
+    pinned: Pinned<'p>,
+) -> Option<()> {
+    let path = Path::to(root, leaf, pinned)?;
+    let mut locked = path.lock_up(|seen| seen.keys() > 0)?;
+    // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
+    let top = locked.top?;
+    let step = path.step(top);
+    let (prev, next) = (leaf.prev.read(), leaf.next.read());
+    // SAFETY: neighbours of a leaf that we hold locked: `next` is linked (LINK); `prev` was linked under our pin, and
+    // whether it still is our neighbour is checked under its lock.
+    let (prev, next) = unsafe { (Ptr::new_or_null(prev), Ptr::new_or_null(next)) };
+    let held_prev = match prev {
+        None => None,
+        Some(prev) => Some(lock_left_neighbour(prev, leaf)?),
+    };
+    let goes_left = step.index > 0;
+    let (heir, mut held_heir, _held_prev) = if goes_left {
+        (prev?, held_prev?, None)
+    } else {
+        (next?, next?.get().version.try_lock_now()?, held_prev)
+    };
+
+    held.begin_change();
+    held_heir.begin_change();
+    locked.begin_change();
+    if goes_left {
+        heir.high.write(leaf.high.read());
+    } else {
+        heir.low.write(leaf.low.read());
+    }
+    if let Some(prev) = prev {
+        prev.next.publish(next.map_or(std::ptr::null_mut(), Ptr::as_ptr));
+    }
+    if let Some(next) = next {
+        next.prev.publish(prev.map_or(std::ptr::null_mut(), Ptr::as_ptr));
+    }
+    let key = step.index.saturating_sub(1);
+    step.node.remove(step.seen.keys(), key, step.index);
+    locked.lock(top).set_keys(step.seen.keys() - 1);
+    held.set_deleted();
+    for level in top + 1..path.length() {
+        locked.lock(level).set_deleted();
+    }
+    drop((locked, held_heir, held));
+    for level in top + 1..path.length() {
+        // SAFETY: unlinked above, under locks, by us alone.
+        unsafe { path.step(level).node.retire(memory) };
+    }
+    // SAFETY: as for the internal nodes.
+    unsafe { leaf.retire_with_bag(memory) };
+    Some(())
+}
+
+/// Locks a leaf if it is (still) the left neighbour of another.
+fn lock_left_neighbour<'p>(left: Ptr<'p, Leaf>, leaf: Ptr<'p, Leaf>) -> Option<Held<'p>> {
+    let held = left.get().version.try_lock_now()?;
+    (!held.seen().is_deleted() && left.next.read() == leaf.as_ptr()).then_some(held)
+}

@@ -1,0 +1,80 @@
+//! Removing a key. What the removal leaves empty is unlinked by `prune`.
+//!
+//! Neighbours: up, the engine's unhooking of absent records (PROTOCOLS U1, U2); down, `tree::find`, `prune`.
+
+use ensile_base::sync::Backoff;
+use ensile_epoch::Pinned;
+
+use crate::descend::{Found, find};
+use crate::key::SLICE_BYTES;
+use crate::memory::NodeMemory;
+use crate::node::{FREE, Leaf, Ptr};
+use crate::tree::Masstree;
+
+impl Masstree {
+    /// Removes a key if its value is `expected`. Leaves and layers that this empties are unlinked and retired.
+    #[must_use]
+    pub fn remove(&self, key: &[u8], expected: u64, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.try_remove(key, expected, pinned) {
+                Try::Missing => return false,
+                Try::Removed { emptied: None } => return true,
+                Try::Removed { emptied: Some(depth) } => {
+                    self.prune(key, depth, memory, pinned);
+                    return true;
+                }
+                Try::Again => backoff.wait(),
+            }
+        }
+    }
+
+    fn try_remove(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Try {
+        let mut root = self.root(pinned);
+        let mut depth = 0;
+        loop {
+            let rest = &key[depth * SLICE_BYTES..];
+            let Ok(spot) = find(root, rest, pinned) else { return Try::Again };
+            match spot.found {
+                Found::Layer(deeper) => {
+                    root = deeper;
+                    depth += 1;
+                }
+                Found::Match { slot, .. } => {
+                    let Some(mut held) = spot.leaf.get().version.try_lock(spot.seen) else {
+                        return Try::Again;
+                    };
+                    // Read under the lock: a `replace` moves no version.
+                    if spot.leaf.slots[slot].value.read() != expected {
+                        return Try::Missing;
+                    }
+                    held.begin_change();
+                    clear_slot(spot.leaf, slot);
+                    let is_empty = spot.leaf.permutation().count() == 0;
+                    // An empty root of layer 0 is how an empty tree looks.
+                    let stays = depth == 0 && spot.seen.is_root();
+                    return Try::Removed { emptied: (is_empty && !stays).then_some(depth) };
+                }
+                Found::Clash { .. } | Found::Absent => return Try::Missing,
+            }
+        }
+    }
+}
+
+/// The outcome of one try.
+enum Try {
+    Missing,
+    Removed {
+        /// The depth of the layer in which a leaf is empty now.
+        emptied: Option<usize>,
+    },
+    Again,
+}
+
+/// Takes an entry out of a leaf, within its change.
+pub(crate) fn clear_slot(leaf: Ptr<'_, Leaf>, slot: usize) {
+    let permutation = leaf.permutation();
+    let position = permutation.slots().position(|entry| entry == slot).expect("a slot in use has a position");
+    leaf.set_kind(slot, FREE);
+    leaf.permutation.write(permutation.remove(position).bits());
+}

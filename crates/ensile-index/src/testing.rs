@@ -1,0 +1,113 @@
+//! What the crate's tests share: a memory that frees at the end and keeps book, a visitor that collects; in `bench`, a
+//! tree for one thread and keys made to hurt.
+//!
+//! Neighbours: up, the tests of `tree` and `witness`.
+
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::ptr::NonNull;
+
+use ensile_epoch::Pinned;
+
+#[cfg(not(shuttle))]
+pub(crate) use bench::{Bench, hostile_key};
+
+use crate::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
+
+#[cfg(not(shuttle))]
+mod bench;
+
+/// Node memory that defers every free to its own end, and catches what is retired twice.
+#[derive(Default)]
+pub(crate) struct Memory {
+    allocated: HashMap<usize, Layout>,
+    retired: HashMap<usize, Layout>,
+    allocated_bytes: usize,
+    retired_bytes: usize,
+}
+
+// SAFETY: blocks come from the global allocator with the layout asked for, and are freed only when the memory is
+// dropped, after every use of the tree.
+unsafe impl NodeMemory for Memory {
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        // SAFETY: no node or bag has size zero.
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
+        self.allocated.insert(block.as_ptr().expose_provenance(), layout);
+        self.allocated_bytes += layout.size();
+        block
+    }
+
+    unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
+        let before = self.retired.insert(block.as_ptr() as usize, layout);
+        assert!(before.is_none(), "a block was retired twice");
+        self.retired_bytes += layout.size();
+    }
+}
+
+// SAFETY: the blocks are memory, addressed by numbers; nothing in them belongs to a thread.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// Takes over another thread's book.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        self.allocated.extend(other.allocated.drain());
+        for (block, layout) in other.retired.drain() {
+            assert!(self.retired.insert(block, layout).is_none(), "a block was retired twice");
+        }
+        self.allocated_bytes += other.allocated_bytes;
+        self.retired_bytes += other.retired_bytes;
+    }
+
+    /// Bytes allocated and not retired.
+    pub(crate) fn live_bytes(&self) -> usize {
+        for (block, layout) in &self.retired {
+            assert_eq!(self.allocated.get(block), Some(layout), "a block was retired that is not ours");
+        }
+        self.allocated_bytes - self.retired_bytes
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        for (&block, &layout) in &self.allocated {
+            // SAFETY: allocated by `allocate` with this layout, freed once; the tree is not used any more.
+            unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
+        }
+    }
+}
+
+/// The token for tests: [`Memory`] frees nothing while a tree is in use.
+pub(crate) fn pinned<'p>() -> Pinned<'p> {
+    // SAFETY: see above.
+    unsafe { Pinned::assume() }
+}
+
+/// All that a scan handed out.
+#[derive(Default, Debug)]
+pub(crate) struct Collected {
+    pub(crate) witnesses: Vec<Witness>,
+    pub(crate) entries: Vec<(Vec<u8>, u64)>,
+    pub(crate) entries_max: Option<usize>,
+}
+
+impl ScanVisitor for Collected {
+    fn witness(&mut self, witness: Witness) {
+        self.witnesses.push(witness);
+    }
+
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        self.entries.push((key.to_vec(), value));
+        if self.entries_max.is_some_and(|max| self.entries.len() >= max) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A whole scan.
+pub(crate) fn collect(tree: &Masstree, range: Range<'_>, direction: Direction) -> Collected {
+    let mut collected = Collected::default();
+    tree.scan(range, direction, &mut collected, pinned());
+    collected
+}

@@ -1,0 +1,87 @@
+//! A tree with its memory for tests of one thread, and keys made to hurt.
+//!
+//! Neighbours: up, the tests of `tree` and `witness`; down, `testing`.
+
+use std::ops::Bound;
+
+use ensile_base::random::Random;
+
+use crate::testing::{Collected, Memory, collect, pinned};
+use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
+
+/// A tree with its memory, for one thread.
+pub(crate) struct Bench {
+    pub(crate) tree: Masstree,
+    pub(crate) memory: Memory,
+    pub(crate) changes: NodeChanges,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        let mut memory = Memory::default();
+        Self { tree: Masstree::new(&mut memory), memory, changes: NodeChanges::new() }
+    }
+
+    pub(crate) fn insert(&mut self, key: &[u8], value: u64) -> Insert {
+        self.changes.clear();
+        self.tree.insert_if_absent(key, value, &mut self.memory, &mut self.changes, pinned())
+    }
+
+    pub(crate) fn remove(&mut self, key: &[u8], expected: u64) -> bool {
+        self.tree.remove(key, expected, &mut self.memory, pinned())
+    }
+
+    pub(crate) fn get(&self, key: &[u8]) -> Option<u64> {
+        match self.tree.get(key, pinned()) {
+            Lookup::Found(value) => Some(value),
+            Lookup::Missing(witness) => {
+                assert!(witness.holds(pinned()), "a witness holds when nothing happens");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn miss(&self, key: &[u8]) -> Witness {
+        match self.tree.get(key, pinned()) {
+            Lookup::Missing(witness) => witness,
+            Lookup::Found(value) => panic!("{key:?} is there: {value}"),
+        }
+    }
+
+    pub(crate) fn scan(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Collected {
+        collect(&self.tree, Range { lower, upper }, direction)
+    }
+
+    /// Checks the tree and the memory's book against it.
+    pub(crate) fn check(&self) -> crate::Shape {
+        let shape = self.tree.check(pinned()).expect("a whole tree");
+        assert_eq!(self.memory.live_bytes(), shape.bytes, "memory that is neither linked nor retired");
+        shape
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the test is over, nobody else has the tree.
+            unsafe { self.tree.dismantle(&mut self.memory) };
+            assert_eq!(self.memory.live_bytes(), 0, "dismantle leaves nothing behind");
+        }
+    }
+}
+
+/// A key that is likely to share slices with others, to end at a slice's end, to hold NULs.
+pub(crate) fn hostile_key(random: &mut Random) -> Vec<u8> {
+    let mut key = match random.below(8) {
+        0 => vec![b'p'; 8 * random.below(5) as usize],
+        1 => vec![0; random.below(20) as usize],
+        2 => vec![b'q'; random.below(40) as usize],
+        3 => vec![255; random.below(18) as usize],
+        4 => vec![b'z'; [0, 7, 8, 9, 900, 1000][random.below(6) as usize]],
+        _ => Vec::new(),
+    };
+    for _ in 0..random.below(11) {
+        key.push([0, 0, 1, b'a', b'b', b'p', 254, 255][random.below(8) as usize]);
+    }
+    key
+}

@@ -1,0 +1,190 @@
+//! The tree itself: its root, point reads, and its end.
+//!
+//! Neighbours: up, the engine's tables; down, `descend` for the way within a layer; beside it `insert`, `remove`,
+//! `scan`, `batch` and `check`, one operation a file.
+
+use ensile_base::limits;
+use ensile_base::sync::{AtomicPtr, Backoff, Ordering};
+use ensile_epoch::Pinned;
+
+use crate::descend::{Found, Spot, find};
+use crate::key::SLICE_BYTES;
+use crate::memory::NodeMemory;
+use crate::node::{LAYER, Leaf, NodePtr, Ptr};
+use crate::version::{Held, VersionWord};
+use crate::witness::Witness;
+
+/// An ordered map from byte strings to 64-bit values: a trie of B+-trees, read without locks (Masstree, EuroSys'12).
+///
+/// Dropping it frees nothing, since it owns no memory of its own: see [`Masstree::dismantle`].
+#[derive(Debug)]
+pub struct Masstree {
+    root: AtomicPtr<VersionWord>,
+}
+
+/// The answer of a point read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lookup {
+    /// The key's value.
+    Found(u64),
+    /// No such key; for as long as the witness holds there is none.
+    Missing(Witness),
+}
+
+/// The parent side of a layer: the word that names its root, ready to be changed.
+pub(crate) enum RootWord<'p> {
+    /// Layer 0: the tree's own word, which belongs to the root node's lock.
+    Tree(&'p AtomicPtr<VersionWord>),
+    /// A deeper layer: a slot of a leaf of the layer above, with that leaf's lock.
+    Slot {
+        /// The leaf.
+        leaf: Ptr<'p, Leaf>,
+        /// The slot.
+        slot: usize,
+        /// The leaf's lock.
+        held: Held<'p>,
+    },
+}
+
+impl<'p> RootWord<'p> {
+    /// Names another root. The caller holds the old root's lock, and clears its ROOT flag when this is done.
+    pub(crate) fn publish(&self, root: NodePtr<'p>) {
+        match self {
+            // Release: pairs with the Acquire load of `Masstree::root`: the node's content is seen.
+            Self::Tree(word) => word.store(root.as_ptr(), Ordering::Release),
+            Self::Slot { leaf, slot, .. } => leaf.slots[*slot].value.publish(root.expose() as u64),
+        }
+    }
+}
+
+impl Masstree {
+    /// An empty tree: one empty leaf.
+    #[must_use]
+    pub fn new(memory: &mut dyn NodeMemory) -> Self {
+        let leaf = Ptr::<Leaf>::create(true, 0, 0, memory);
+        Self { root: AtomicPtr::new(leaf.node().as_ptr()) }
+    }
+
+    /// The root of layer 0.
+    #[inline(always)]
+    pub(crate) fn root<'p>(&'p self, _pinned: Pinned<'p>) -> NodePtr<'p> {
+        // Acquire: pairs with the Release store of `RootWord::publish`, or with how the tree itself was handed over.
+        let root = self.root.load(Ordering::Acquire);
+        // SAFETY: the word names a node at all times, which was linked when we loaded it under the pin.
+        unsafe { Ptr::new(std::ptr::NonNull::new_unchecked(root)) }
+    }
+
+    /// Locks the word that names `root`, the root of a layer below `parent` (`None`: of layer 0). The caller holds
+    /// the root's lock. `None` if the parent leaf is locked, or does not hold the layer (any more).
+    pub(crate) fn lock_root_word<'p>(
+        &'p self,
+        parent: Option<Ptr<'p, Leaf>>,
+        root: NodePtr<'p>,
+    ) -> Option<RootWord<'p>> {
+        let Some(leaf) = parent else { return Some(RootWord::Tree(&self.root)) };
+        let held = leaf.get().version.try_lock_now()?;
+        let address = root.expose() as u64;
+        let slot = leaf
+            .permutation()
+            .slots()
+            .find(|&slot| leaf.kind(slot) == LAYER && leaf.slots[slot].value.read() == address)?;
+        Some(RootWord::Slot { leaf, slot, held })
+    }
+
+    /// The value of a key.
+    ///
+    /// The value was the key's at some moment during the call; a [`Lookup::Missing`] holds until its witness fails.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, key: &[u8], pinned: Pinned<'_>) -> Lookup {
+        let Spot { leaf, seen, found } = self.find(key, pinned);
+        match found {
+            Found::Match { value, .. } => Lookup::Found(value),
+            _ => Lookup::Missing(Witness::of(leaf, seen)),
+        }
+    }
+
+    /// A key's place in the deepest layer that its way leads through: never `Found::Layer`.
+    #[inline(always)]
+    pub(crate) fn find<'p>(&'p self, key: &[u8], pinned: Pinned<'p>) -> Spot<'p> {
+        'tree: loop {
+            let mut rest = key;
+            let mut root = self.root(pinned);
+            loop {
+                let Ok(spot) = find(root, rest, pinned) else { continue 'tree };
+                let Found::Layer(deeper) = spot.found else { return spot };
+                deeper.prefetch();
+                root = deeper;
+                rest = &rest[SLICE_BYTES..];
+            }
+        }
+    }
+
+    /// Exchanges a key's value for another if it is `expected`. No witness fails by this: the key was and is there.
+    #[must_use]
+    pub fn replace(&self, key: &[u8], expected: u64, new: u64, pinned: Pinned<'_>) -> bool {
+        let mut backoff = Backoff::new();
+        loop {
+            let Spot { leaf, seen, found } = self.find(key, pinned);
+            let Found::Match { slot, .. } = found else { return false };
+            if let Some(held) = leaf.get().version.try_lock(seen) {
+                // Read again: another `replace` may have come in between without moving the version.
+                let same = leaf.slots[slot].value.read() == expected;
+                if same {
+                    leaf.slots[slot].value.publish(new);
+                }
+                drop(held);
+                return same;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Retires every node and bag, deepest layers included. What the values stand for is the caller's business.
+    ///
+    /// # Safety
+    /// No other thread uses the tree now, and nobody uses it afterwards (dropping it is fine). `memory` takes back
+    /// what the memories handed to this tree's operations allocated.
+    pub unsafe fn dismantle(&mut self, memory: &mut dyn NodeMemory) {
+        // SAFETY: nothing is freed while we walk but by us, and we let go of a node before we retire it.
+        let pinned = unsafe { Pinned::assume() };
+        let mut pending = vec![self.root(pinned)];
+        while let Some(node) = pending.pop() {
+            let version = node.stable();
+            if version.is_leaf() {
+                // SAFETY: the version says LEAF.
+                let leaf = unsafe { node.leaf() };
+                for slot in leaf.permutation().slots().filter(|&slot| leaf.kind(slot) == LAYER) {
+                    // SAFETY: a LAYER slot of a tree at rest.
+                    pending.push(unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) });
+                }
+                // SAFETY: nobody comes back to this leaf: its parent is gone already.
+                unsafe { leaf.retire_with_bag(memory) };
+            } else {
+                // SAFETY: the version does not say LEAF.
+                let internal = unsafe { node.internal() };
+                for child in &internal.children[..=version.keys()] {
+                    // SAFETY: CHILD: the children in use are nodes.
+                    pending.extend(unsafe { Ptr::new_or_null(child.read()) });
+                }
+                // SAFETY: as for the leaf.
+                unsafe { internal.retire(memory) };
+            }
+        }
+    }
+
+    /// Keys longer than the index takes are a bug of the caller's.
+    #[inline]
+    pub(crate) fn assert_key(key: &[u8]) {
+        assert!(
+            key.len() <= limits::INDEX_KEY_BYTES_MAX,
+            "an index key is at most INDEX_KEY_BYTES_MAX bytes"
+        );
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+
+#[cfg(all(test, shuttle))]
+mod shuttled;

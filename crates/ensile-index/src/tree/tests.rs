@@ -1,0 +1,5 @@
+//! The tree as a map: against a model, at its edges, and under threads.
+
+mod concurrent;
+mod edges;
+mod model;

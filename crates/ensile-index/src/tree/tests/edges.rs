@@ -1,0 +1,186 @@
+//! Loads in order, deep layers, queues, and other shapes that trees break on.
+
+use std::ops::Bound;
+
+use ensile_base::limits;
+use ensile_base::random::Random;
+
+use crate::Direction;
+use crate::testing::Bench;
+
+fn number(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+fn load(bench: &mut Bench, numbers: impl IntoIterator<Item = u64>) {
+    for n in numbers {
+        bench.insert(&number(n), n + 1);
+    }
+}
+
+#[test]
+fn a_load_in_order_leaves_full_nodes_behind() {
+    let mut bench = Bench::new();
+    load(&mut bench, 0..100_000);
+    let shape = bench.check();
+    assert_eq!(shape.keys, 100_000);
+    assert_eq!(shape.leaves, 100_000_usize.div_ceil(15));
+    let bytes_per_key = shape.bytes as f64 / shape.keys as f64;
+    assert!(bytes_per_key < 22.8, "{bytes_per_key}");
+}
+
+#[test]
+fn several_loads_in_order_side_by_side_leave_full_leaves_behind() {
+    let mut bench = Bench::new();
+    for n in 0..5_000 {
+        load(&mut bench, (0..10).map(|run| run << 32 | n));
+    }
+    let shape = bench.check();
+    assert!(shape.bytes < shape.keys * 24, "{shape:?}");
+}
+
+#[test]
+fn a_load_at_random_fills_nodes_as_b_trees_do() {
+    let mut bench = Bench::new();
+    let mut random = Random::seeded(5);
+    load(&mut bench, (0..200_000).map(|_| random.next_u64() >> 1));
+    let shape = bench.check();
+    let bytes_per_key = shape.bytes as f64 / shape.keys as f64;
+    assert!(bytes_per_key < 34.0, "{bytes_per_key}");
+}
+
+#[test]
+fn a_queue_does_not_leave_empty_nodes_behind() {
+    let mut bench = Bench::new();
+    let length = 500;
+    for n in 0..20_000 {
+        bench.insert(&number(n), n + 1);
+        if let Some(old) = n.checked_sub(length) {
+            assert!(bench.remove(&number(old), old + 1));
+        }
+        if n % 997 == 0 {
+            let shape = bench.check();
+            assert!(shape.leaves < 50 && shape.internals < 10, "{shape:?}");
+        }
+    }
+    let keys = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward).entries;
+    assert_eq!(keys.len(), length as usize);
+}
+
+#[test]
+fn removal_in_any_order_shrinks_a_layer_to_one_leaf() {
+    for order in 0..3 {
+        let mut bench = Bench::new();
+        load(&mut bench, 0..4_000);
+        let mut numbers: Vec<u64> = (0..4_000).collect();
+        match order {
+            0 => {}
+            1 => numbers.reverse(),
+            _ => numbers.sort_by_key(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        }
+        for (index, n) in numbers.into_iter().enumerate() {
+            assert!(bench.remove(&number(n), n + 1));
+            if index % 500 == 0 {
+                bench.check();
+            }
+        }
+        assert_eq!(bench.check().leaves, 1);
+        load(&mut bench, 0..100);
+        assert_eq!(bench.check().keys, 100);
+    }
+}
+
+#[test]
+fn the_longest_keys_make_thousands_of_layers_and_go_again() {
+    let mut bench = Bench::new();
+    let longest = vec![b'k'; limits::INDEX_KEY_BYTES_MAX];
+    let mut sibling = longest.clone();
+    *sibling.last_mut().expect("not empty") = b'l';
+    let shorter = &longest[..40_000];
+    bench.insert(&longest, 1);
+    assert_eq!(bench.check().layers, 1);
+    bench.insert(&sibling, 2);
+    bench.insert(shorter, 3);
+    let shape = bench.check();
+    assert_eq!(shape.depth, limits::INDEX_KEY_BYTES_MAX.div_ceil(8));
+    assert_eq!((bench.get(&longest), bench.get(&sibling), bench.get(shorter)), (Some(1), Some(2), Some(3)));
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let mut values: Vec<u64> = bench
+            .scan(Bound::Unbounded, Bound::Unbounded, direction)
+            .entries
+            .iter()
+            .map(|entry| entry.1)
+            .collect();
+        if direction == Direction::Reverse {
+            values.reverse();
+        }
+        assert_eq!(values, [3, 1, 2]);
+    }
+    assert!(bench.remove(&longest, 1));
+    assert!(bench.remove(&sibling, 2));
+    assert_eq!(bench.check().depth, 5_000);
+    assert!(bench.remove(shorter, 3));
+    assert_eq!(bench.check().layers, 1);
+}
+
+#[test]
+fn all_lengths_of_one_slice_stay_in_one_leaf() {
+    let mut bench = Bench::new();
+    let key = [0u8; 16];
+    // Ten entries of slice zero, among others that fill the leaf from both sides.
+    for length in 0..=9 {
+        bench.insert(&key[..length], length as u64 + 1);
+    }
+    load(&mut bench, 1..200);
+    for length in 10..=16 {
+        bench.insert(&key[..length], length as u64 + 1);
+    }
+    bench.check();
+    for length in 0..=16 {
+        let expected = length as u64 + 1;
+        assert_eq!(bench.get(&key[..length]), Some(expected), "length {length}");
+    }
+}
+
+#[test]
+fn suffixes_of_any_size_live_in_one_bag() {
+    let mut bench = Bench::new();
+    let mut random = Random::seeded(11);
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for n in 0u8..60 {
+        let mut key = vec![n; 9 + random.below(3_000) as usize];
+        random.fill(&mut key[8..]);
+        keys.push(key);
+    }
+    for round in 0..4 {
+        for (n, key) in keys.iter().enumerate() {
+            bench.insert(key, n as u64 + 1);
+        }
+        bench.check();
+        for (n, key) in keys.iter().enumerate() {
+            assert_eq!(bench.get(key), Some(n as u64 + 1));
+            let mut other = key.clone();
+            *other.last_mut().expect("not empty") ^= 1;
+            assert_eq!(bench.get(&other), None);
+        }
+        for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 4 != round) {
+            assert!(bench.remove(key, n as u64 + 1));
+        }
+        for (n, key) in keys.iter().enumerate().filter(|(n, _)| n % 4 == round) {
+            assert!(bench.remove(key, n as u64 + 1));
+        }
+        assert_eq!(bench.check().leaves, 1);
+    }
+}
+
+#[test]
+fn a_scan_stops_where_its_visitor_says() {
+    let mut bench = Bench::new();
+    load(&mut bench, 0..1_000);
+    let mut collected = crate::testing::Collected { entries_max: Some(7), ..Default::default() };
+    let range = crate::Range { lower: Bound::Excluded(&number(100)[..]), upper: Bound::Unbounded };
+    bench.tree.scan(range, Direction::Forward, &mut collected, crate::testing::pinned());
+    let values: Vec<u64> = collected.entries.iter().map(|entry| entry.1).collect();
+    assert_eq!(values, (102..109).collect::<Vec<_>>());
+    assert_eq!(collected.witnesses.len(), 2, "two leaves of fifteen hold the seven entries");
+}

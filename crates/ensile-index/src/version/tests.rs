@@ -1,0 +1,147 @@
+//! The version word: under loom the shipped type with every order of memory, otherwise its arithmetic.
+
+#[cfg(loom)]
+mod loomed {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use crate::guarded::GuardedU64;
+    use crate::version::{Version, VersionWord};
+
+    struct Node {
+        version: VersionWord,
+        left: GuardedU64,
+        right: GuardedU64,
+    }
+
+    fn node() -> Arc<Node> {
+        Arc::new(Node {
+            version: VersionWord::new(Version::leaf(true)),
+            left: GuardedU64::new(0),
+            right: GuardedU64::new(0),
+        })
+    }
+
+    fn change(node: &Node) -> bool {
+        let Some(mut held) = node.version.try_lock_now() else { return false };
+        held.begin_change();
+        let value = node.left.read() + 1;
+        node.left.write(value);
+        node.right.write(value);
+        true
+    }
+
+    #[test]
+    fn what_a_reader_validates_is_one_state() {
+        loom::model(|| {
+            let node = node();
+            let writer = {
+                let node = node.clone();
+                thread::spawn(move || assert!(change(&node)))
+            };
+            // One look only: a reader that would wait for the writer makes loom's search endless.
+            if let Some(seen) = node.version.at_rest() {
+                let (left, right) = (node.left.read(), node.right.read());
+                if node.version.unchanged(seen) {
+                    assert_eq!(left, right, "a torn read was validated");
+                    assert_eq!(left == 1, seen != Version::leaf(true), "a version names another state");
+                }
+            }
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_lock_at_a_version_is_a_lock_on_what_was_read() {
+        loom::model(|| {
+            let node = node();
+            let other = {
+                let node = node.clone();
+                thread::spawn(move || change(&node))
+            };
+            let mine = node.version.at_rest().is_some_and(|seen| {
+                let left = node.left.read();
+                node.version.try_lock(seen).is_some_and(|mut held| {
+                    assert_eq!(node.left.read(), left, "the lock was had at another state");
+                    held.begin_change();
+                    node.left.write(left + 1);
+                    node.right.write(left + 1);
+                    true
+                })
+            });
+            let other = other.join().unwrap();
+            let changes = u64::from(mine) + u64::from(other);
+            assert_eq!((node.left.read(), node.right.read()), (changes, changes), "no change is lost");
+        });
+    }
+
+    /// A value published outside a change carries what it points to (`GuardedU64::publish`).
+    #[test]
+    fn a_published_value_brings_its_record() {
+        loom::model(|| {
+            let node = node();
+            let record = Arc::new(GuardedU64::new(0));
+            let writer = {
+                let (node, record) = (node.clone(), record.clone());
+                thread::spawn(move || {
+                    record.write(7);
+                    let held = node.version.try_lock_now().expect("no other writer");
+                    node.left.publish(1);
+                    drop(held);
+                })
+            };
+            if let Some(seen) = node.version.at_rest() {
+                let value = node.left.read();
+                if node.version.unchanged(seen) && value == 1 {
+                    assert_eq!(record.read(), 7, "the record behind the value is not seen");
+                }
+            }
+            writer.join().unwrap();
+        });
+    }
+}
+
+#[cfg(not(any(loom, shuttle)))]
+mod plain {
+    use crate::version::{Version, VersionWord};
+
+    #[test]
+    fn a_change_moves_the_version_and_a_bare_lock_does_not() {
+        let word = VersionWord::new(Version::leaf(true));
+        let seen = word.stable();
+        let held = word.try_lock(seen).expect("free");
+        assert!(!word.is_exactly(seen.bits()), "a locked node vouches for nothing");
+        assert!(word.unchanged(seen), "a lock does not disturb readers");
+        assert!(word.try_lock(seen).is_none());
+        drop(held);
+        assert!(word.is_exactly(seen.bits()));
+
+        let mut held = word.try_lock(seen).expect("free");
+        held.begin_change();
+        assert!(!word.unchanged(seen) && !word.is_exactly(seen.bits()));
+        let after = held.after();
+        drop(held);
+        assert!(word.is_exactly(after.bits()) && word.try_lock(seen).is_none());
+    }
+
+    #[test]
+    fn flags_and_keys_stay_apart_from_the_counter() {
+        let word = VersionWord::new(Version::internal(true, true));
+        for keys in [1, 15, 0, 7] {
+            let mut held = word.try_lock_now().expect("free");
+            held.begin_change();
+            held.set_keys(keys);
+            drop(held);
+            let seen = word.stable();
+            assert_eq!(seen.keys(), keys);
+            assert!(seen.is_root() && !seen.is_leaf() && !seen.is_deleted() && seen.is_above_leaves());
+        }
+        let mut held = word.try_lock_now().expect("free");
+        held.begin_change();
+        held.set_root(false);
+        held.set_deleted();
+        drop(held);
+        let seen = word.stable();
+        assert!(!seen.is_root() && seen.is_deleted() && !seen.is_live_root() && seen.keys() == 7);
+    }
+}

@@ -1,0 +1,23 @@
+//! Where nodes and records live: slabs on huge pages, one cache per worker (Silo §5.1).
+//!
+//! Knows neither nodes nor records, only sizes; knows no epochs, so it never decides *when* memory may be freed.
+//! A [`Memory`] belongs to one database and unmaps everything when it goes; a [`Cache`] belongs to one worker, so
+//! that allocating and freeing touch no shared line.
+//!
+//! Invariants:
+//! - A block is freed under the size class that it was allocated under.
+//! - Chunks are aligned to their size and every span of a chunk serves one class: from a block's address one can find
+//!   its span, which is what a checkpoint page will need.
+//!
+//! Neighbours: index nodes and records are allocated here by the engine's workers; the epoch floor says when what
+//! was retired may come back.
+
+mod cache;
+mod class;
+mod map;
+mod memory;
+pub mod prefetch;
+
+pub use cache::Cache;
+pub use class::SizeClass;
+pub use memory::{Memory, MemoryConfig, MemoryStats};

@@ -1,0 +1,84 @@
+//! Address space from the kernel: aligned regions, advised to huge pages, optionally pre-faulted (Silo §5.1).
+//!
+//! A page lands on the NUMA node of the thread that touches it first. Chunks are first touched by the worker that
+//! cuts them, so a pinned worker's nodes and records are on its own node without a policy of ours.
+//!
+//! Neighbours: [`crate::Memory`] maps and unmaps.
+
+use std::ptr::NonNull;
+
+/// Maps `bytes` zeroed bytes aligned to `align` (a power of two, a multiple of the page size). Aborts when the
+/// address space is used up, as the global allocator does.
+#[cfg(not(miri))]
+pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    let reserve = bytes + align;
+    // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+    let mapped = unsafe {
+        mmap_anonymous(
+            std::ptr::null_mut(),
+            reserve,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )
+    };
+    let Ok(mapped) = mapped else { out_of_memory(bytes, align) };
+    let start = mapped as usize;
+    let aligned = start.next_multiple_of(align);
+    let (head, tail) = (aligned - start, start + reserve - (aligned + bytes));
+    let block = mapped.cast::<u8>().wrapping_add(head);
+    // SAFETY: head and tail are parts of the mapping just made, outside [block, block + bytes), and unused. Failing
+    // to give them back only wastes address space.
+    unsafe {
+        if head > 0 {
+            let _ = munmap(mapped, head);
+        }
+        if tail > 0 {
+            let _ = munmap(block.add(bytes).cast(), tail);
+        }
+    }
+    // SAFETY: the range is ours; huge pages are advice (a kernel without them says so and nothing changes).
+    let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxHugepage) };
+    if prefault {
+        // SAFETY: as above; where the kernel cannot populate, pages come at first touch.
+        let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxPopulateWrite) };
+    }
+    NonNull::new(block).unwrap_or_else(|| out_of_memory(bytes, align))
+}
+
+/// Gives a mapping back.
+///
+/// # Safety
+/// `block` came from [`map`] with the same `bytes`, and nothing in it is used any more.
+#[cfg(not(miri))]
+pub(crate) unsafe fn unmap(block: NonNull<u8>, bytes: usize, _align: usize) {
+    // SAFETY: passed on to the caller. An error would mean that the range was not ours; then nothing is unmapped.
+    let _ = unsafe { rustix::mm::munmap(block.as_ptr().cast(), bytes) };
+}
+
+fn out_of_memory(bytes: usize, align: usize) -> ! {
+    match std::alloc::Layout::from_size_align(bytes, align) {
+        Ok(layout) => std::alloc::handle_alloc_error(layout),
+        Err(_) => std::process::abort(),
+    }
+}
+
+/// Under miri there are no mappings: the global allocator stands in.
+#[cfg(miri)]
+pub(crate) fn map(bytes: usize, align: usize, _prefault: bool) -> NonNull<u8> {
+    let Ok(layout) = std::alloc::Layout::from_size_align(bytes, align) else { out_of_memory(bytes, align) };
+    // SAFETY: the layout is not empty.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).unwrap_or_else(|| out_of_memory(bytes, align))
+}
+
+/// Under miri: back to the global allocator.
+///
+/// # Safety
+/// As for the real one.
+#[cfg(miri)]
+pub(crate) unsafe fn unmap(block: NonNull<u8>, bytes: usize, align: usize) {
+    // SAFETY: the same layout as in `map`.
+    unsafe {
+        std::alloc::dealloc(block.as_ptr(), std::alloc::Layout::from_size_align_unchecked(bytes, align))
+    }
+}

@@ -1,0 +1,95 @@
+//! Ensile: an in-memory database for Rust programs. Serializable on all cores, durable at in-memory speed, back within
+//! seconds after a crash.
+//!
+//! ```
+//! use ensile::prelude::*;
+//!
+//! /// Moves money, or says that there is not enough.
+//! fn transfer(db: &Database, accounts: &Table<String, u64>, from: &str, to: &str, amount: u64) -> Result<bool> {
+//!     db.run(|tx| {
+//!         let balance = tx.get(accounts, from)?.unwrap_or(0);
+//!         let Some(rest) = balance.checked_sub(amount) else { return Ok(false) };
+//!         tx.put(accounts, from, &rest)?;
+//!         let before = tx.get(accounts, to)?.unwrap_or(0);
+//!         tx.put(accounts, to, &(before + amount))?;
+//!         Ok(true)
+//!     })
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let db = Database::in_memory()?; // or Database::open("bank.ensile") to keep it
+//! let accounts = db.table("accounts")?;
+//! db.run(|tx| tx.put(&accounts, "ada", &100))?;
+//!
+//! assert!(transfer(&db, &accounts, "ada", "bob", 30)?);
+//! assert!(!transfer(&db, &accounts, "ada", "bob", 1000)?);
+//!
+//! let mut snapshot = db.snapshot_latest()?;
+//! let total: u64 = snapshot.range(&accounts, ..).map(|row| row.map(|row| row.1)).sum::<Result<_>>()?;
+//! assert_eq!(total, 100);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Transactions
+//! [`Database::run`] runs a closure as one serializable transaction: all of it takes effect at one moment, or nothing.
+//! When another transaction got in between, the closure runs again, so it must have no effect outside the database.
+//! [`Database::begin`] starts a transaction that stays open across calls, threads and network round trips: it locks
+//! nothing while it is open, and [`Transaction::commit`] tells whether it could take effect. What to do about an error
+//! is [`Error`]'s to say; [`Error::is_retryable`] is the usual question.
+//!
+//! [`Database::snapshot`] reads the state of a moment ago, from any number of tables, and conflicts with nobody.
+//! [`Readable`] has the reads, for both kinds of transaction; [`Transaction`] has the writes.
+//!
+//! # Durability
+//! A strict transaction (the default) returns when it is on disk: nothing that was returned is lost in a crash. A
+//! relaxed one returns at commit, and a crash may lose the last fraction of a second, the newest transactions first and
+//! never half of one. [`Database::submit`] always returns at commit, with a [`Receipt`] to wait on, or to `await`.
+//!
+//! # Keys and values
+//! A [`Table<K, V>`](Table) keeps its rows in the order of `K`. Keys are integers, text, bytes, [`Descending`] keys,
+//! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed as what is cheapest
+//! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`AsKey`]). Ranges and
+//! [`Prefix`]es select rows ([`KeyBounds`]).
+//!
+//! Values are integers, floats, text, bytes and options; structs of fixed width through [`fixed_layout!`], which
+//! copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement [`Value`]
+//! for. A type's name is kept with the table: opening it with other types is an error, not garbage.
+//!
+//! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
+//!
+//! # Features
+//! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
+//!
+//! Neighbours: applications above; everything here is `ensile-engine`'s.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "serde")]
+pub use ensile_engine::codec::Serde;
+pub use ensile_engine::codec::{
+    AsKey, AsValue, ByteRange, CodecError, Descending, KeyBounds, KeyBuffer, KeyPrefix, Prefix, TotalF32,
+    TotalF64, zerocopy,
+};
+pub use ensile_engine::codec::{Key, Value};
+#[cfg(feature = "serde")]
+pub use ensile_engine::serde_value;
+pub use ensile_engine::{
+    Builder, Database, Durability, DurabilityError, Epoch, Error, Health, Index, KeyValue, LogStats,
+    MemoryStats, Progress, Readable, Receipt, RecoveryReport, Result, Rows, Snapshot, Stats, Table,
+    TableBuilder, Tid, TornTail, Touch, Transaction,
+};
+pub use ensile_engine::{composite_key, fixed_layout};
+
+/// What a program that uses the database usually names.
+///
+/// ```
+/// use ensile::prelude::*;
+/// ```
+pub mod prelude {
+    #[cfg(feature = "serde")]
+    pub use crate::Serde;
+    pub use crate::{
+        CodecError, Database, Descending, Durability, Error, Index, Key, Prefix, Readable, Receipt, Result,
+        Snapshot, Table, Transaction, Value,
+    };
+}

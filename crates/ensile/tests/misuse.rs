@@ -1,0 +1,196 @@
+//! Calls that cannot be right are told apart from conflicts, and say what to do.
+
+use ensile::prelude::*;
+
+fn message<R: std::fmt::Debug>(result: Result<R>) -> String {
+    let error = result.expect_err("it is misused");
+    assert!(!error.is_retryable());
+    error.to_string()
+}
+
+#[test]
+fn a_table_opened_with_other_types() -> Result<()> {
+    let db = Database::in_memory()?;
+    let _right = db.table::<u64, String>("table")?;
+    let _again = db.table::<u64, String>("table")?;
+    for said in [
+        message(db.table::<u32, String>("table")),
+        message(db.table::<i64, String>("table")),
+        message(db.table::<u64, Vec<u8>>("table")),
+        message(db.table::<Descending<u64>, String>("table")),
+    ] {
+        assert!(said.contains("table") && said.contains("u64") && said.contains("string"), "{said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_name_that_is_empty_or_too_long() -> Result<()> {
+    let db = Database::in_memory()?;
+    assert!(matches!(db.table::<u64, u64>(""), Err(Error::Misuse(_))));
+    assert!(matches!(db.table::<u64, u64>(&"x".repeat(256)), Err(Error::TooLarge { .. })));
+    let _longest = db.table::<u64, u64>(&"x".repeat(255))?;
+    let _unicode = db.table::<u64, u64>("Größe/名前 \0")?;
+    Ok(())
+}
+
+#[test]
+fn keys_and_values_over_their_limits() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<Vec<u8>, Vec<u8>>("table")?;
+    db.run(|tx| {
+        tx.put(&table, &[7; 16_384], "fits".as_bytes())?;
+        for result in [
+            tx.put(&table, &vec![7; 16_385], &[]),
+            tx.insert(&table, &vec![7; 16_385], &[]),
+            tx.put(&table, b"large", &vec![0; (16 << 20) + 1]),
+        ] {
+            let Err(Error::TooLarge { bytes, bytes_max, .. }) = result else { panic!("{result:?}") };
+            assert_eq!(bytes, bytes_max + 1);
+        }
+        let grown = tx.update(&table, &[7; 16_384], |row| row.resize((16 << 20) + 1, 0));
+        assert!(matches!(grown, Err(Error::TooLarge { .. })), "{grown:?}");
+        tx.put(&table, b"largest", &vec![0; 16 << 20])
+    })?;
+    let mut snapshot = db.snapshot_latest()?;
+    assert_eq!(snapshot.range(&table, ..).count(), 2, "what was refused left nothing behind");
+    assert_eq!(snapshot.get(&table, &[7; 16_384])?.as_deref(), Some(&b"fits"[..]));
+    assert_eq!(snapshot.get_with(&table, b"largest", Vec::len)?, Some(16 << 20));
+    // Reads of keys that no table can hold find nothing.
+    assert_eq!(snapshot.get(&table, &vec![7; 70_000])?, None);
+    assert_eq!(db.run(|tx| tx.get(&table, &vec![7; 70_000]))?, None);
+    Ok(())
+}
+
+/// The limit is on the encoding: a NUL in text that something follows takes two bytes.
+#[test]
+fn the_limit_of_a_key_is_on_its_encoding() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<(String, u8), ()>("table")?;
+    let nuls = "\0".repeat(8_192);
+    db.run(|tx| {
+        assert!(matches!(tx.put(&table, &(&*nuls, 1), &()), Err(Error::TooLarge { .. })));
+        tx.put(&table, &(&nuls[..8_190], 1), &())
+    })
+}
+
+#[test]
+fn a_table_of_another_database() -> Result<()> {
+    let (one, two) = (Database::in_memory()?, Database::in_memory()?);
+    let table = one.table::<u64, u64>("table")?;
+    let _same_name = two.table::<u64, u64>("table")?;
+    assert!(message(two.run(|tx| tx.put(&table, &1, &1))).contains("another database"));
+    assert!(message(two.run(|tx| tx.get(&table, &1))).contains("another database"));
+    assert!(message(two.run(|tx| tx.delete(&table, &1))).contains("another database"));
+    assert!(message(two.run(|tx| tx.first(&table, ..))).contains("another database"));
+    assert!(message(two.snapshot_latest()?.get(&table, &1)).contains("another database"));
+    Ok(())
+}
+
+#[test]
+fn an_index_that_is_not_there_or_has_other_keys() -> Result<()> {
+    let db = Database::in_memory()?;
+    let people = db
+        .define::<u64, String>("people")
+        .index("by_length", 1, |_id, name: &String| name.len() as u64)
+        .open()?;
+    assert!(message(people.index::<u64>("by_size")).contains("by_size"));
+    let said = message(people.index::<String>("by_length"));
+    assert!(said.contains("u64") && said.contains("string"), "{said}");
+    let by_length = people.index::<u64>("by_length")?;
+    assert!(message(db.run(|tx| tx.get_by(&by_length, &3))).contains("find_by"));
+    Ok(())
+}
+
+#[test]
+fn indexes_that_contradict_each_other() -> Result<()> {
+    let db = Database::in_memory()?;
+    let twice =
+        db.define::<u64, u64>("twice").index("by", 1, |_key, row| *row).index("by", 1, |key, _row| *key);
+    assert!(message(twice.open()).contains("two indexes"));
+    let first = db.define::<u64, u64>("table").index("by_row", 1, |_key, row| *row).open()?;
+    let other = db.define::<u64, u64>("table").index("by_key", 1, |key, _row| *key).open();
+    assert!(matches!(other, Err(Error::Misuse(_))), "{other:?}");
+    let newer = db.define::<u64, u64>("table").index("by_row", 2, |_key, row| *row).open();
+    assert!(matches!(newer, Err(Error::Misuse(_))), "{newer:?}");
+    let without = db.table::<u64, u64>("table")?;
+    let _still_indexed = without.index::<u64>("by_row")?;
+    db.run(|tx| tx.put(&without, &1, &5))?;
+    let by_row = first.index::<u64>("by_row")?;
+    assert_eq!(db.run(|tx| tx.find_by(&by_row, &5).collect::<Result<Vec<_>>>())?, [(1, 5)]);
+    Ok(())
+}
+
+#[test]
+fn a_unique_index_over_rows_that_are_not() -> Result<()> {
+    let db = Database::in_memory()?;
+    let plain = db.table::<u64, u64>("plain")?;
+    db.run(|tx| {
+        tx.put(&plain, &1, &5)?;
+        tx.put(&plain, &2, &5)
+    })?;
+    let unique = db.define::<u64, u64>("plain").unique_index("by_row", 1, |_key, row| *row).open();
+    assert!(unique.is_err(), "{unique:?}");
+    assert_eq!(db.run(|tx| tx.get(&plain, &2))?, Some(5));
+    Ok(())
+}
+
+/// A row whose codec refuses its own bytes: what a changed type with an unchanged name looks like.
+#[derive(Debug)]
+struct Stubborn;
+
+impl Value for Stubborn {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(1);
+    }
+
+    fn decode(_bytes: &[u8]) -> Result<Self, CodecError> {
+        Err(CodecError::new("never"))
+    }
+
+    fn type_name() -> String {
+        "stubborn".to_string()
+    }
+}
+
+#[test]
+fn bytes_that_do_not_decode() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, Stubborn>("table")?;
+    db.run(|tx| tx.put(&table, &1, &Stubborn))?;
+    db.run(|tx| {
+        assert!(matches!(tx.get(&table, &1), Err(Error::Decode { .. })));
+        assert!(matches!(tx.get_with(&table, &1, |_row| ()), Err(Error::Decode { .. })));
+        assert!(matches!(tx.get_many(&table, &[1]), Err(Error::Decode { .. })));
+        assert!(matches!(tx.update(&table, &1, |_row| ()), Err(Error::Decode { .. })));
+        assert!(matches!(tx.first(&table, ..), Err(Error::Decode { .. })));
+        let mut rows = tx.range(&table, ..);
+        let Some(Err(Error::Decode { table, type_name, detail })) = rows.next() else {
+            panic!("it cannot decode")
+        };
+        assert_eq!((&*table, &*type_name, &*detail), ("table", "stubborn", "never"));
+        assert!(rows.next().is_none(), "an iterator ends after an error");
+        Ok(())
+    })?;
+    assert!(db.run(|tx| tx.contains(&table, &1))?, "what is not decoded is not refused");
+    assert!(db.run(|tx| tx.delete(&table, &1))?);
+    let indexed = db.define::<u64, Stubborn>("indexed").index("by", 1, |key, _row| *key).open()?;
+    let refused = db.run(|tx| tx.put(&indexed, &1, &Stubborn));
+    assert!(matches!(refused, Err(Error::Decode { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn a_closed_database() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("table")?;
+    let mut open = db.begin();
+    open.put(&table, &1, &1)?;
+    db.close()?;
+    db.close()?;
+    assert!(matches!(open.commit(), Err(Error::Closed)));
+    assert!(matches!(db.run(|tx| tx.put(&table, &1, &1)), Err(Error::Closed)));
+    assert!(matches!(db.table::<u64, u64>("other"), Err(Error::Closed)));
+    assert!(matches!(db.snapshot(), Err(Error::Closed)));
+    Ok(())
+}

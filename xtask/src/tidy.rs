@@ -1,0 +1,158 @@
+//! The rules of the tree, and the walk that applies them.
+//!
+//! Each rule is a function from a file (or from the workspace's manifests) to findings; [`RULES`] is the list. A
+//! finding is printed as `file:line: rule: what to do`. Every rule has a bad and a good sample in `tidy/tests.rs`.
+//!
+//! Neighbours: [`crate::source`] takes the files apart; `CONTRIBUTING.md` states the rules in prose.
+
+mod atomics;
+mod documents;
+mod doors;
+mod exceptions;
+mod floors;
+mod shape;
+mod unsafety;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::source::Source;
+
+/// Something that a rule asks to be changed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    rule: &'static str,
+    advice: String,
+}
+
+/// Collects what one rule finds in one file.
+pub(crate) struct Report<'r> {
+    rule: &'static str,
+    path: &'r str,
+    findings: &'r mut Vec<Finding>,
+}
+
+impl Report<'_> {
+    /// Adds a finding at `line` (from 1).
+    pub(crate) fn add(&mut self, line: usize, advice: impl Into<String>) {
+        let finding = Finding { path: self.path.to_owned(), line, rule: self.rule, advice: advice.into() };
+        self.findings.push(finding);
+    }
+}
+
+/// What rules may know besides the file they look at.
+#[derive(Default)]
+pub(crate) struct Facts {
+    /// Names of the invariants that `docs/protocols/` defines; `None` while there is no such document.
+    invariants: Option<BTreeSet<String>>,
+}
+
+type Check = fn(&Source<'_>, &Facts, &mut Report<'_>);
+
+/// Rules that look at one Rust file at a time. `floors` and `limits`, which do not, are in [`inspect`].
+const RULES: &[(&str, Check)] = &[
+    ("header", shape::header),
+    ("file-length", shape::file_length),
+    ("function-length", shape::function_length),
+    ("ordering-reason", atomics::ordering_reason),
+    ("atomics-door", atomics::door),
+    ("file-door", doors::files),
+    ("thread-door", doors::threads),
+    ("safety-comment", unsafety::safety_comment),
+    ("safety-section", unsafety::safety_section),
+    ("unsafe-place", unsafety::place),
+    ("unsafe-lint", unsafety::lint),
+    ("unfinished", exceptions::unfinished),
+    ("lint-exception", exceptions::lints),
+    ("invariant", documents::citations),
+];
+
+/// Checks the tree under `root` and prints what it finds. True if there is nothing to change.
+pub(crate) fn run(root: &Path) -> io::Result<bool> {
+    let mut texts = Vec::new();
+    for folder in ["crates", "xtask"] {
+        read_tree(root, folder, ".rs", &mut texts)?;
+    }
+    let mut documents = Vec::new();
+    read_tree(root, "docs", ".md", &mut documents)?;
+    for name in ["ARCHITECTURE.md", "README.md"] {
+        if let Ok(text) = fs::read_to_string(root.join(name)) {
+            documents.push((name.to_owned(), text));
+        }
+    }
+    let facts = Facts { invariants: documents::invariants(&documents) };
+    let mut findings = inspect(&texts, &documents, &facts);
+    findings.extend(floors::check(root)?);
+    findings.sort();
+    for Finding { path, line, rule, advice } in &findings {
+        println!("{path}:{line}: {rule}: {advice}");
+    }
+    if facts.invariants.is_none() {
+        println!("tidy: rule `invariant` waits: docs/protocols/ names no invariant yet");
+    }
+    let (files, rules) = (texts.len() + documents.len(), RULES.len() + 2);
+    println!("tidy: {files} files, {rules} rules, {} findings", findings.len());
+    Ok(findings.is_empty())
+}
+
+/// Applies every rule that reads files.
+fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &Facts) -> Vec<Finding> {
+    let mut sources: Vec<Source<'_>> = texts.iter().map(|(path, text)| Source::new(path, text)).collect();
+    let test_modules: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in &mut sources {
+        let declared = |module: &String| {
+            source.path == module || (module.ends_with('/') && source.path.starts_with(module))
+        };
+        if test_modules.iter().any(declared) {
+            source.set_test();
+        }
+    }
+    let mut findings = Vec::new();
+    for source in &sources {
+        for &(rule, check) in RULES {
+            check(source, facts, &mut Report { rule, path: source.path, findings: &mut findings });
+        }
+    }
+    let constants = documents::Constants::of(&sources);
+    for (path, text) in documents {
+        documents::limits(text, &constants, &mut Report { rule: "limits", path, findings: &mut findings });
+    }
+    findings
+}
+
+/// Reads every file under `folder` whose name ends in `ending`, in the order of their names. A folder that is not
+/// there holds none.
+fn read_tree(root: &Path, folder: &str, ending: &str, found: &mut Vec<(String, String)>) -> io::Result<()> {
+    let Ok(entries) = fs::read_dir(root.join(folder)) else { return Ok(()) };
+    let mut names: Vec<String> = Vec::new();
+    for entry in entries {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    for name in names.iter().filter(|name| *name != "target" && !name.starts_with('.')) {
+        let path = format!("{folder}/{name}");
+        if root.join(&path).is_dir() {
+            read_tree(root, &path, ending, found)?;
+        } else if name.ends_with(ending) {
+            let text = fs::read_to_string(root.join(&path))?;
+            found.push((path, text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `path` is one of `places` or lies under one that ends in `/` (or begins with one that ends in `*`).
+fn lies_in(path: &str, places: &[(&str, &str)]) -> bool {
+    places.iter().any(|(place, _)| match place.strip_suffix('*') {
+        Some(beginning) => path.starts_with(beginning),
+        None if place.ends_with('/') => path.starts_with(place),
+        None => path == *place,
+    })
+}

@@ -1,0 +1,71 @@
+//! Atomics: one door that model checkers can stand behind, and a reason beside every ordering.
+//!
+//! Neighbours: [`super`] lists these rules; the door itself is `ensile-base`'s `sync` module.
+
+use super::{Facts, Report, lies_in};
+use crate::source::Source;
+
+/// Where std's (or a model checker's) atomics may be named, and why.
+const DOORS: &[(&str, &str)] = &[
+    ("crates/ensile-base/src/sync.rs", "the one door"),
+    ("crates/ensile-base/src/sync/", "the one door"),
+    ("crates/ensile-epoch/src/asymmetric.rs", "compiler_fence, which model checkers do not have"),
+];
+
+const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+
+/// Lines above an ordering in which its reason may stand.
+const REASON_LINES_ABOVE: usize = 6;
+
+/// Every memory ordering has a comment that says why it is right and names its partner.
+pub(super) fn ordering_reason(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if !source.path.starts_with("crates/") {
+        return;
+    }
+    let mut last_line = 0;
+    for path in source.paths().iter().filter(|path| !source.in_test(path.line)) {
+        let [.., parent, ordering] = path.segments[..] else { continue };
+        let is_atomic = path.segments.iter().any(|segment| matches!(*segment, "atomic" | "sync"));
+        if path.in_use && is_atomic && ordering == "Ordering" && path.renamed {
+            report.add(path.line, "do not rename the atomics' `Ordering`: write it in full where it is used");
+        }
+        if parent != "Ordering" || !(ORDERINGS.contains(&ordering) || (ordering == "*" && is_atomic)) {
+            continue;
+        }
+        if path.in_use {
+            report
+                .add(path.line, "import `Ordering`, not its variants: write `Ordering::..` where it is used");
+        } else if path.line != last_line && !has_reason(source, path.line) {
+            last_line = path.line;
+            let advice = "say in a `//` comment here, or in the 6 lines above, why this order is enough, and its partner";
+            report.add(path.line, advice);
+        }
+    }
+}
+
+fn has_reason(source: &Source<'_>, line: usize) -> bool {
+    let is_documentation = |text: &str| text.starts_with("///") || text.starts_with("//!");
+    source
+        .comments_near(line, REASON_LINES_ABOVE)
+        .any(|comment| comment.text.starts_with("//") && !is_documentation(comment.text))
+}
+
+/// Atomics are named through the door only, so that the types that ship are the types that are model checked.
+pub(super) fn door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if lies_in(source.path, DOORS) {
+        return;
+    }
+    for path in source.paths() {
+        let outside = match path.segments[..] {
+            ["std" | "core", "sync", "atomic", ..] => true,
+            ["loom" | "shuttle", ..] => path.segments.len() > 1 || path.in_use,
+            _ => false,
+        };
+        if outside && !source.in_test(path.line) {
+            report.add(
+                path.line,
+                "take it from `ensile_base::sync`, the one door to atomics and model checkers",
+            );
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Documents that could drift are tied to the code: cited invariants are defined, cited limits exist.
+//!
+//! An invariant is a capital letter and one or two digits, defined by a heading or bold words of `docs/protocols/`
+//! that begin with it. A citation is that name in a comment; between back-quotes it is code and no citation.
+//!
+//! Neighbours: [`super`] lists these rules; the limits are `ensile-base`'s `limits` module.
+
+use std::collections::BTreeSet;
+
+use super::{Facts, Report};
+use crate::source::Source;
+
+/// The constants that documents may cite.
+pub(super) struct Constants {
+    limits: BTreeSet<String>,
+    others: BTreeSet<String>,
+}
+
+impl Constants {
+    const LIMITS: &str = "crates/ensile-base/src/limits.rs";
+
+    /// Every constant that the sources declare.
+    pub(super) fn of(sources: &[Source<'_>]) -> Self {
+        let mut constants = Self { limits: BTreeSet::new(), others: BTreeSet::new() };
+        for source in sources {
+            let names =
+                if source.path == Self::LIMITS { &mut constants.limits } else { &mut constants.others };
+            let declared = (0..source.code.len()).filter(|&at| source.text(at) == "const");
+            names.extend(declared.map(|at| source.text(at + 1).to_owned()));
+        }
+        constants
+    }
+}
+
+/// Documents cite limits by the constant: `.._MAX` and `.._MIN` stand in the limits module, other measures somewhere.
+pub(super) fn limits(text: &str, constants: &Constants, report: &mut Report<'_>) {
+    for (number, line) in text.lines().enumerate() {
+        for name in line.split('`').skip(1).step_by(2) {
+            let parts: Vec<&str> = name.split('_').collect();
+            let is_constant =
+                parts.len() > 1 && name.chars().all(|c| matches!(c, 'A'..='Z' | '0'..='9' | '_'));
+            if !is_constant || constants.limits.contains(name) {
+                continue;
+            }
+            let has_part = |wanted: [&str; 2]| parts.iter().any(|part| wanted.contains(part));
+            if has_part(["MAX", "MIN"]) {
+                report.add(
+                    number + 1,
+                    format!("`{name}` is not in ensile-base's limits.rs: cite a limit that is"),
+                );
+            } else if has_part(["BYTES", "BITS"]) && !constants.others.contains(name) {
+                report.add(number + 1, format!("`{name}` is no constant of the workspace: cite one that is"));
+            }
+        }
+    }
+}
+
+/// The invariants that the protocol documents define; `None` if they define none.
+pub(super) fn invariants(documents: &[(String, String)]) -> Option<BTreeSet<String>> {
+    let protocols = documents.iter().filter(|(path, _)| path.starts_with("docs/protocols/"));
+    let names: BTreeSet<String> =
+        protocols.flat_map(|(_, text)| text.lines().flat_map(definitions)).collect();
+    (!names.is_empty()).then_some(names)
+}
+
+/// The names at the head of a heading or of bold words.
+fn definitions(line: &str) -> Vec<String> {
+    let heading = line.starts_with('#').then(|| line.trim_start_matches('#'));
+    let bold = line.split("**").skip(1).step_by(2);
+    heading
+        .into_iter()
+        .chain(bold)
+        .filter_map(|words| names(words.split_whitespace().next()?).pop())
+        .collect()
+}
+
+/// Comments cite invariants that are defined.
+pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<'_>) {
+    let Some(defined) = &facts.invariants else { return };
+    for comment in &source.comments {
+        for (offset, line) in comment.text.lines().enumerate() {
+            for prose in line.split('`').step_by(2) {
+                for name in names(prose).into_iter().filter(|name| !defined.contains(name)) {
+                    let advice = format!(
+                        "{name} is defined nowhere in docs/protocols/ (in back-quotes if no invariant)"
+                    );
+                    report.add(comment.line + offset, advice);
+                }
+            }
+        }
+    }
+}
+
+/// Words of the form `E1` or `L12`.
+fn names(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '.'));
+    let is_name = |word: &&str| {
+        let digits = word.strip_prefix(|c: char| c.is_ascii_uppercase()).unwrap_or_default();
+        matches!(digits.len(), 1 | 2) && digits.chars().all(|c| c.is_ascii_digit())
+    };
+    words.map(|word| word.trim_end_matches('.')).filter(is_name).map(str::to_owned).collect()
+}

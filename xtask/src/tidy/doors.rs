@@ -1,0 +1,53 @@
+//! Doors to the machine: which files may open files and start threads.
+//!
+//! Lower floors offer step functions and take a disk as a trait, so that a simulator can own both. Clocks have
+//! their door held by clippy (`disallowed-methods` in `clippy.toml`).
+//!
+//! Neighbours: [`super`] lists these rules; atomics have theirs in [`super::atomics`].
+
+use super::{Facts, Report, lies_in};
+use crate::source::Source;
+
+/// Who may open files, and why.
+const FILES: &[(&str, &str)] = &[
+    ("crates/ensile-disk/", "the door"),
+    ("crates/ensile-bench/", "workloads make and remove data folders"),
+    ("crates/ensile-cli/", "the binary reads and writes what its user names"),
+    ("crates/ensile/examples/", "an example is an application"),
+    ("xtask/", "reads the tree"),
+];
+
+/// Who may start threads, and why.
+const THREADS: &[(&str, &str)] = &[
+    ("crates/ensile-engine/src/database*", "the database owns its threads"),
+    ("crates/ensile-engine/src/threads*", "the database owns its threads"),
+    ("crates/ensile-bench/", "workloads are threads"),
+    ("crates/ensile/examples/", "an example is an application"),
+];
+
+/// Only the disk floor opens files.
+pub(super) fn files(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if lies_in(source.path, FILES) {
+        return;
+    }
+    for path in source.paths() {
+        let is_file = matches!(path.segments[..], ["std", "fs", ..] | ["rustix", "fs", ..]);
+        if is_file && !source.in_test(path.line) {
+            report.add(path.line, "go through `ensile_disk`: no other floor opens files");
+        }
+    }
+}
+
+/// Only the database starts threads; lower floors offer steps.
+pub(super) fn threads(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if lies_in(source.path, THREADS) {
+        return;
+    }
+    for path in source.paths() {
+        let starts =
+            path.segments.windows(2).any(|pair| matches!(pair, ["thread", "spawn" | "Builder" | "scope"]));
+        if starts && !source.in_test(path.line) {
+            report.add(path.line, "offer a step function: only the database starts threads");
+        }
+    }
+}

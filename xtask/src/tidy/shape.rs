@@ -1,0 +1,56 @@
+//! The shape of a file: a header that says what it is, and a length that a reader can hold.
+//!
+//! Neighbours: [`super`] lists these rules.
+
+use super::{Facts, Report};
+use crate::source::Source;
+
+/// Lines of `//!` that a file opens with, at least.
+const HEADER_LINES_MIN: usize = 2;
+/// Lines of a file without its tests, at most.
+const FILE_LINES_MAX: usize = 1_000;
+/// Lines of a file with its tests, or of a file of tests, at most.
+const TEST_FILE_LINES_MAX: usize = 2_000;
+/// Lines of a function from `fn` to its closing bracket, at most.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// Every file opens with `//!`: what it is, its invariants, its neighbours.
+pub(super) fn header(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    let opening = source.lines.iter().take_while(|line| line.starts_with("//!"));
+    if opening.filter(|line| line.trim().len() > "//!".len()).count() < HEADER_LINES_MIN {
+        let advice =
+            "open with a `//!` header of two lines or more: what this is, its invariants, its neighbours";
+        report.add(1, advice);
+    }
+}
+
+/// Files stay short enough to be read whole.
+pub(super) fn file_length(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    let (all, own) = (source.lines.len(), source.lines_without_tests());
+    if own > FILE_LINES_MAX {
+        report.add(
+            FILE_LINES_MAX,
+            format!("{own} lines without tests, {FILE_LINES_MAX} at most: divide the file"),
+        );
+    }
+    if all > TEST_FILE_LINES_MAX {
+        report.add(
+            TEST_FILE_LINES_MAX,
+            format!("{all} lines, {TEST_FILE_LINES_MAX} at most: divide the tests"),
+        );
+    }
+}
+
+/// Functions fit a screen; tests may run longer.
+pub(super) fn function_length(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    for function in source.functions() {
+        let lines = function.last_line - function.line + 1;
+        if lines > FUNCTION_LINES_MAX && !source.in_test(function.line) {
+            let name = function.name;
+            report.add(
+                function.line,
+                format!("`{name}` has {lines} lines, {FUNCTION_LINES_MAX} at most: name its steps"),
+            );
+        }
+    }
+}
