@@ -15,8 +15,10 @@
 mod appender;
 mod bell;
 pub(crate) mod block;
-mod buffer;
+pub(crate) mod buffer;
 mod logger;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod marks;
 mod queue;
 pub(crate) mod segments;
@@ -24,6 +26,7 @@ mod slot;
 mod stats;
 mod waiters;
 
+use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -103,7 +106,7 @@ pub enum Health {
     Poisoned(String),
 }
 
-/// The log of an open database.
+/// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
 #[derive(Debug)]
 pub struct Log {
     epochs: Arc<Epochs>,
@@ -127,7 +130,7 @@ impl Log {
         recovered: Recovered,
         epochs: Arc<Epochs>,
         clock: Clock,
-    ) -> Result<Arc<Self>, DurabilityError> {
+    ) -> Result<StdArc<Self>, DurabilityError> {
         let durable = recovered.next_first_epoch.previous();
         if epochs.now() <= durable {
             return Err(DurabilityError::Config("epochs must begin at the recovered next_first_epoch (L4)"));
@@ -138,7 +141,7 @@ impl Log {
             .enumerate()
             .map(|(index, segments)| Logger::new(index, segments))
             .collect();
-        Ok(Arc::new(Self {
+        Ok(StdArc::new(Self {
             epochs,
             clock,
             marks: MarkTable::new(loggers.len(), durable),
@@ -154,10 +157,10 @@ impl Log {
 
     /// The appender of a worker whose binding is `slot`, which must not be bound now. Loggers are dealt out in turn.
     #[must_use]
-    pub fn attach(self: &Arc<Self>, slot: Arc<CommitSlot>) -> Appender {
+    pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
-        Appender::new(Arc::clone(self), logger, slot)
+        Appender::new(StdArc::clone(self), logger, slot)
     }
 
     /// How many loggers there are: one thread each.

@@ -116,7 +116,7 @@ impl std::fmt::Display for Manifest {
             }
             body.push('\n');
         }
-        write!(f, "{body}crc32c {:08x}\n", crc32c(body.as_bytes()))
+        writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
     }
 }
 

@@ -82,67 +82,66 @@ impl Garbage {
         self.nodes.len() + self.records.len() + self.versions.len() + self.replaced.len() + self.unhooks.len()
     }
 
-    /// Whether nothing waits.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Frees at most `most` things of each kind. `pinned` is a pin of the caller's.
-    #[inline]
+    /// Frees at most `most` things of each kind. `pinned` is a pin of the caller's. True if nothing is left that these
+    /// limits let go.
     pub(crate) fn collect(
         &mut self,
         blocks: &mut Blocks,
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
         most: usize,
-    ) {
-        for _ in 0..most {
-            let Some(version) = self.versions.pop_below(horizon.limits.snapshots) else { break };
+    ) -> bool {
+        let mut counts = [0; 5];
+        while counts[0] < most
+            && let Some(version) = self.versions.pop_below(horizon.limits.snapshots)
+        {
             self.version_bytes -= blocks.destroy(version);
+            counts[0] += 1;
         }
-        for _ in 0..most {
-            let Some(record) = self.records.pop_below(horizon.limits.pins) else { break };
+        while counts[1] < most
+            && let Some(record) = self.records.pop_below(horizon.limits.pins)
+        {
             self.pinned_bytes -= blocks.destroy(record);
+            counts[1] += 1;
         }
-        for _ in 0..most {
-            let Some(node) = self.nodes.pop_below(horizon.limits.pins) else { break };
+        while counts[2] < most
+            && let Some(node) = self.nodes.pop_below(horizon.limits.pins)
+        {
             self.pinned_bytes -= blocks.destroy_node(node);
+            counts[2] += 1;
         }
-        if !self.replaced.is_empty() {
-            self.collect_replaced(horizon, pinned, most);
-        }
-        if !self.unhooks.is_empty() {
-            self.collect_unhooks(blocks, horizon, pinned, most);
-        }
+        counts[3] = self.collect_replaced(horizon, pinned, most);
+        counts[4] = self.collect_unhooks(blocks, horizon, pinned, most);
+        // What waits to be unhooked waits for D too, which moves without the limits.
+        counts.iter().all(|count| *count < most) && self.unhooks.is_empty()
     }
 
     /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
     /// read-set. Its tag is read now, long after the unlink.
-    #[cold]
-    fn collect_replaced(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
-        for _ in 0..most {
-            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return };
+    fn collect_replaced(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) -> usize {
+        for count in 0..most {
+            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return count };
             let bytes = record.at(pinned).class().bytes();
             self.version_bytes -= bytes;
             self.record(horizon.epochs.now(), record, bytes);
         }
+        most
     }
 
-    #[cold]
     fn collect_unhooks(
         &mut self,
         blocks: &mut Blocks,
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
         most: usize,
-    ) {
+    ) -> usize {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
         let limit = horizon.limits.snapshots.min(horizon.epochs.now().previous()).min(horizon.durable.next());
-        for _ in 0..most {
-            let Some(unhook) = self.unhooks.pop_below(limit) else { return };
+        for count in 0..most {
+            let Some(unhook) = self.unhooks.pop_below(limit) else { return count };
             self.unhook_now(&unhook, blocks, horizon, pinned);
         }
+        most
     }
 
     /// U1: unhooks only if the record is still the absent one that was registered. A record that was superseded in

@@ -177,6 +177,17 @@ pub(crate) enum CoreRef<'db> {
     Held(std::sync::Arc<Inner>),
 }
 
+impl CoreRef<'_> {
+    /// Another reference of the same kind.
+    #[inline]
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Self::Lent(core) => Self::Lent(core),
+            Self::Held(inner) => Self::Held(std::sync::Arc::clone(inner)),
+        }
+    }
+}
+
 impl std::ops::Deref for CoreRef<'_> {
     type Target = Core;
 

@@ -13,6 +13,7 @@ use ensile_base::sync::Arc;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Log;
 
+use crate::database::CoreRef;
 use crate::error::Result;
 use crate::transaction::commit::Committed;
 
@@ -27,12 +28,6 @@ pub enum Durability {
     Relaxed,
 }
 
-/// What receipts of one context share: its own line, so that making a receipt touches no line of another thread.
-#[derive(Debug)]
-pub(crate) struct Hub {
-    pub(crate) log: Option<Arc<Log>>,
-}
-
 /// A committed transaction's receipt.
 ///
 /// ```
@@ -43,16 +38,26 @@ pub(crate) struct Hub {
 /// assert_eq!(value, 42);
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug)]
+///
+/// It borrows the handle that ran the transaction, so that making one touches no line of another thread; the receipt
+/// of a transaction begun by [`Database::begin_owned`](crate::Database::begin_owned), and
+/// [`Receipt::durable_async`]'s future, borrow nothing.
 #[must_use = "a relaxed result may be lost until its receipt is durable"]
-pub struct Receipt {
+pub struct Receipt<'db> {
     committed: Committed,
-    hub: Arc<Hub>,
+    core: CoreRef<'db>,
 }
 
-impl Receipt {
-    pub(crate) fn new(committed: Committed, hub: Arc<Hub>) -> Self {
-        Self { committed, hub }
+impl std::fmt::Debug for Receipt<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Receipt").field("committed", &self.committed).finish_non_exhaustive()
+    }
+}
+
+impl<'db> Receipt<'db> {
+    #[inline]
+    pub(crate) fn new(committed: Committed, core: CoreRef<'db>) -> Self {
+        Self { committed, core }
     }
 
     /// The transaction's TID. Of a read-only transaction, the largest that it read.
@@ -75,34 +80,31 @@ impl Receipt {
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
     /// database is opened again.
     pub fn durable(&self) -> Result<()> {
-        match &self.hub.log {
-            Some(log) => Ok(log.wait_durable(self.committed.epoch)?),
-            None => Ok(()),
-        }
+        self.core.wait_durable(self.committed.epoch)
     }
 
     /// Whether it is durable by now.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.hub.log.as_ref().is_none_or(|log| log.durable_epoch() >= self.committed.epoch)
+        self.core.durable_epoch() >= self.committed.epoch
     }
 
     /// As [`Receipt::durable`], as a future of any executor.
     pub fn durable_async(&self) -> impl Future<Output = Result<()>> + Send + 'static {
-        DurableFuture { epoch: self.committed.epoch, hub: Arc::clone(&self.hub) }
+        DurableFuture { epoch: self.committed.epoch, log: self.core.log.clone() }
     }
 }
 
 struct DurableFuture {
     epoch: Epoch,
-    hub: Arc<Hub>,
+    log: Option<Arc<Log>>,
 }
 
 impl Future for DurableFuture {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Result<()>> {
-        match &self.hub.log {
+        match &self.log {
             Some(log) => log.poll_durable(self.epoch, context.waker()).map(|result| Ok(result?)),
             None => Poll::Ready(Ok(())),
         }

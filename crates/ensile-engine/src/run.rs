@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use ensile_base::random::Random;
-use ensile_base::sync::{Arc, Backoff as Spin};
+use ensile_base::sync::Backoff as Spin;
 
 use crate::batch::Touch;
 use crate::database::{CoreRef, Database};
@@ -95,7 +95,7 @@ impl Database {
         durability: Durability,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let mut tx = Transaction::begin(CoreRef::Lent(self.core()), durability);
+        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), durability);
         let (outcome, committed) = self.attempts(&mut tx, f);
         drop(tx);
         if let (Durability::Strict, Some(committed)) = (durability, committed) {
@@ -110,21 +110,17 @@ impl Database {
     /// # Errors
     /// As for [`Database::run`].
     #[inline]
-    pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt)> {
-        let mut tx = Transaction::begin(CoreRef::Lent(self.core()), Durability::Relaxed);
+    pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
+        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
         let (outcome, committed) = self.attempts(&mut tx, f);
-        Self::with_receipt(&mut tx, outcome, committed)
+        self.with_receipt(outcome, committed)
     }
 
     #[inline]
-    fn with_receipt<R>(
-        tx: &mut Transaction<'_>,
-        outcome: Result<R>,
-        committed: Option<Committed>,
-    ) -> Result<(R, Receipt)> {
+    fn with_receipt<R>(&self, outcome: Result<R>, committed: Option<Committed>) -> Result<(R, Receipt<'_>)> {
         let value = outcome?;
         let Some(committed) = committed else { return Err(Error::Conflict) };
-        Ok((value, Receipt::new(committed, Arc::clone(&tx.context().hub))))
+        Ok((value, Receipt::new(committed, CoreRef::Lent(self.core()))))
     }
 
     /// Runs `f` until it commits, or fails for a reason of its own. The epoch that the outcome rests on comes with it,
@@ -173,35 +169,35 @@ impl Database {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn run_batch<Q, R>(
-        &self,
+    pub fn run_batch<'db, Q, R>(
+        &'db self,
         requests: &[Q],
         touch: impl Fn(&Q, &mut Touch<'_>),
         body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
-    ) -> Vec<Result<(R, Receipt)>> {
+    ) -> Vec<Result<(R, Receipt<'db>)>> {
         let mut results = Vec::with_capacity(requests.len());
         self.run_batch_with(requests, touch, body, |result| results.push(result));
         results
     }
 
     /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended.
-    pub fn run_batch_with<Q, R>(
-        &self,
+    pub fn run_batch_with<'db, Q, R>(
+        &'db self,
         requests: &[Q],
         touch: impl Fn(&Q, &mut Touch<'_>),
         mut body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
-        mut done: impl FnMut(Result<(R, Receipt)>),
+        mut done: impl FnMut(Result<(R, Receipt<'db>)>),
     ) {
         /// Requests whose records wait in the caches at a time.
         const TOGETHER: usize = 32;
         for requests in requests.chunks(TOGETHER) {
-            let mut tx = Transaction::begin(CoreRef::Lent(self.core()), Durability::Relaxed);
+            let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
             let mut bounds = [0; TOGETHER + 1];
             self.descend_together(&mut tx, requests, &touch, &mut bounds);
             for (at, request) in requests.iter().enumerate() {
                 tx.context().hints.activate(bounds[at], bounds[at + 1]);
                 let (outcome, committed) = self.attempts(&mut tx, |tx| body(tx, request));
-                done(Self::with_receipt(&mut tx, outcome, committed));
+                done(self.with_receipt(outcome, committed));
                 tx.restart();
             }
             tx.context().hints.clear();

@@ -14,8 +14,8 @@ use crate::database::Core;
 use crate::transaction::context::Context;
 use crate::worker::Worker;
 
-/// Idle contexts that a thread keeps: it may have several transactions open at once.
-const CONTEXTS_PER_THREAD: usize = 4;
+/// Idle seats that a thread keeps: it may have several transactions open at once.
+const SEATS_PER_THREAD: usize = 4;
 
 /// Workers that no thread has.
 #[derive(Default)]
@@ -42,6 +42,18 @@ impl Pool {
         // Acquire: partner is the Release in `close`.
         self.closed.load(Ordering::Acquire)
     }
+
+    fn give(&self, worker: Box<Worker>) {
+        if !self.is_closed() {
+            self.idle().push(worker);
+        }
+    }
+}
+
+/// What one transaction sits on: its context, and the thread's worker if it came to commit soon.
+pub(crate) struct Seat {
+    pub(crate) context: Box<Context>,
+    pub(crate) worker: Option<Box<Worker>>,
 }
 
 /// What one thread keeps of one database.
@@ -54,10 +66,8 @@ struct Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        if let Some(worker) = self.worker.take()
-            && !self.pool.is_closed()
-        {
-            self.pool.idle().push(worker);
+        if let Some(worker) = self.worker.take() {
+            self.pool.give(worker);
         }
     }
 }
@@ -89,39 +99,64 @@ fn add_local(core: &Core, locals: &mut Vec<Local>) -> usize {
     locals.len() - 1
 }
 
-/// A context for a new transaction.
+/// A seat for a new transaction; with the thread's worker if it will commit before anything else happens here.
 #[inline]
-pub(crate) fn take_context(core: &Core) -> Box<Context> {
-    with_local(core, |local| local.contexts.pop()).flatten().unwrap_or_else(|| Box::new(Context::new(core)))
+pub(crate) fn take_seat(core: &Core, with_worker: bool) -> Seat {
+    let taken = with_local(core, |local| {
+        let worker = if with_worker { local.worker.take() } else { None };
+        (local.contexts.pop(), worker)
+    });
+    match taken {
+        Some((Some(context), worker)) => Seat { context, worker },
+        taken => Seat { context: Box::new(Context::new(core)), worker: taken.and_then(|(_, worker)| worker) },
+    }
 }
 
-/// Takes a context back. Its transaction has ended its pin.
+/// Takes a seat back. Its transaction has ended its pin.
 #[inline]
-pub(crate) fn give_context(core: &Core, mut context: Box<Context>) {
+pub(crate) fn give_seat(core: &Core, seat: Seat) {
+    let Seat { mut context, mut worker } = seat;
     context.clear();
     with_local(core, |local| {
-        if local.contexts.len() < CONTEXTS_PER_THREAD {
+        if worker.is_some() && local.worker.is_none() {
+            local.worker = worker.take();
+        }
+        if local.contexts.len() < SEATS_PER_THREAD {
             local.contexts.push(context);
         }
     });
+    if let Some(homeless) = worker {
+        core.pool.give(homeless);
+    }
 }
 
-/// Runs `f` with a worker: this thread's, an idle one, or a new one.
+/// Runs `f` with the seat's worker: the one that it has, this thread's, an idle one, or a new one.
 #[inline]
-pub(crate) fn with_worker<R>(core: &Core, f: impl FnOnce(&mut Worker) -> R) -> R {
-    let mut worker =
-        with_local(core, |local| local.worker.take()).flatten().unwrap_or_else(|| find_worker(core));
-    let result = f(&mut worker);
-    let mut worker = Some(worker);
-    with_local(core, |local| local.worker = worker.take());
-    if let Some(homeless) = worker {
-        core.pool.idle().push(homeless);
+pub(crate) fn seated_worker<'s>(core: &Core, worker: &'s mut Option<Box<Worker>>) -> &'s mut Worker {
+    if worker.is_none() {
+        *worker = Some(take_worker(core));
     }
-    result
+    let Some(worker) = worker else { unreachable!("just put there") };
+    worker
 }
 
 #[cold]
-fn find_worker(core: &Core) -> Box<Worker> {
-    let idle = core.pool.idle().pop();
-    idle.unwrap_or_else(|| Box::new(Worker::new(core)))
+fn take_worker(core: &Core) -> Box<Worker> {
+    let own = with_local(core, |local| local.worker.take()).flatten();
+    own.or_else(|| core.pool.idle().pop()).unwrap_or_else(|| Box::new(Worker::new(core)))
+}
+
+/// Runs `f` with a worker, outside any transaction.
+pub(crate) fn with_worker<R>(core: &Core, f: impl FnOnce(&mut Worker) -> R) -> R {
+    let mut worker = Some(take_worker(core));
+    let result = f(seated_worker(core, &mut worker));
+    with_local(core, |local| {
+        if local.worker.is_none() {
+            local.worker = worker.take();
+        }
+    });
+    if let Some(homeless) = worker {
+        core.pool.give(homeless);
+    }
+    result
 }

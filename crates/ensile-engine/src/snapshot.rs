@@ -14,6 +14,7 @@ use crate::database::CoreRef;
 use crate::error::Result;
 use crate::reading::{self, Held, Reader, Scan};
 use crate::record::{Record, Scratch};
+use crate::session::{self, Seat};
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::context::Context;
 use crate::transaction::write_set::WriteSet;
@@ -27,7 +28,7 @@ const ENTRIES_PER_PIN: usize = 1024;
 /// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
 pub struct Snapshot<'db> {
     core: CoreRef<'db>,
-    context: Option<Box<Context>>,
+    seat: Option<Seat>,
     boundary: Epoch,
 }
 
@@ -56,11 +57,11 @@ impl Reader for VersionReader {
 
 impl<'db> Snapshot<'db> {
     pub(crate) fn open(core: CoreRef<'db>) -> Self {
-        let context = crate::session::take_context(&core);
-        let call = context.pin.begin(core.epochs.now());
-        let boundary = core.epochs.open_snapshot(&context.pin);
+        let seat = session::take_seat(&core, false);
+        let call = seat.context.pin.begin(core.epochs.now());
+        let boundary = core.epochs.open_snapshot(&seat.context.pin);
         drop(call);
-        Self { core, context: Some(context), boundary }
+        Self { core, seat: Some(seat), boundary }
     }
 
     /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one. Its results
@@ -79,8 +80,8 @@ impl<'db> Snapshot<'db> {
     }
 
     fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader) {
-        let Some(context) = self.context.as_deref_mut() else { unreachable!("taken by drop only") };
-        (&self.core, context, VersionReader { boundary: self.boundary })
+        let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
+        (&self.core, &mut seat.context, VersionReader { boundary: self.boundary })
     }
 
     pub(crate) fn raw_get<R>(
@@ -206,9 +207,9 @@ impl<'db> Snapshot<'db> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        if let Some(context) = self.context.take() {
-            context.pin.end();
-            crate::session::give_context(&self.core, context);
+        if let Some(seat) = self.seat.take() {
+            seat.context.pin.end();
+            session::give_seat(&self.core, seat);
         }
     }
 }

@@ -88,7 +88,7 @@ fn step(core: &Core) {
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());
     for worker in core.pool.idle().iter_mut() {
-        worker.collect(core, call.pinned(), true);
+        worker.collect_idle(core, call.pinned());
     }
     drop(call);
     let held_bytes =

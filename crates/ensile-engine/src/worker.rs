@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Tid;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_durability::Appender;
-use ensile_epoch::{CommitHandle, Pinned};
+use ensile_epoch::{CommitHandle, Limits, Pinned};
 use ensile_index::NodeChanges;
 
 use crate::collect::{Garbage, Horizon};
@@ -18,9 +18,9 @@ use crate::record::blocks::{Blocks, NodeBlocks};
 
 /// Things of each kind that a worker frees after one commit: more than a small transaction leaves behind, so that
 /// garbage shrinks, and few enough that no request waits for it (§4.8).
-const FREED_PER_COMMIT: usize = 12;
+const FREED_PER_COMMIT: usize = 16;
 /// The same for an idle worker's step.
-pub(crate) const FREED_PER_IDLE_STEP: usize = 4096;
+const FREED_PER_IDLE_STEP: usize = 4096;
 
 /// Figures of one worker, written by its owner alone.
 #[derive(Debug, Default)]
@@ -58,6 +58,8 @@ pub(crate) struct Worker {
     pub(crate) order: Vec<u32>,
     pub(crate) changes: NodeChanges,
     pub(crate) counters: Arc<CachePadded<Counters>>,
+    /// The limits below which everything has been freed.
+    collected: Option<Limits>,
 }
 
 impl Worker {
@@ -75,6 +77,7 @@ impl Worker {
             order: Vec::new(),
             changes: NodeChanges::new(),
             counters,
+            collected: None,
         }
     }
 
@@ -90,22 +93,35 @@ impl Worker {
         (nodes, &mut self.changes)
     }
 
-    /// Frees a bounded amount of garbage: a step between requests.
+    /// Frees a bounded amount of garbage: a step between requests. While the limits have not moved since everything
+    /// below them was freed, there is nothing to look for.
     #[inline]
-    pub(crate) fn collect(&mut self, core: &Core, pinned: Pinned<'_>, idle: bool) {
-        if self.garbage.is_empty() {
-            return;
+    pub(crate) fn collect(&mut self, core: &Core, pinned: Pinned<'_>) {
+        let limits = core.epochs.limits();
+        if self.collected != Some(limits) {
+            self.collect_most(core, limits, pinned, FREED_PER_COMMIT);
         }
-        let horizon = Horizon {
-            limits: core.epochs.limits(),
-            durable: core.durable_epoch(),
-            epochs: &core.epochs,
-            tables: &core.tables,
-        };
-        let most = if idle { FREED_PER_IDLE_STEP } else { FREED_PER_COMMIT };
-        self.garbage.collect(&mut self.blocks, &horizon, pinned, most);
+        self.publish_garbage();
+    }
+
+    /// What the heartbeat compares with the garbage limit (E4).
+    #[inline]
+    fn publish_garbage(&self) {
         Counters::set(&self.counters.garbage_pinned_bytes, self.garbage.pinned_bytes);
         Counters::set(&self.counters.garbage_version_bytes, self.garbage.version_bytes);
+    }
+
+    /// As [`Worker::collect`], for a worker that nobody waits for.
+    pub(crate) fn collect_idle(&mut self, core: &Core, pinned: Pinned<'_>) {
+        self.collect_most(core, core.epochs.limits(), pinned, FREED_PER_IDLE_STEP);
+        self.publish_garbage();
+    }
+
+    fn collect_most(&mut self, core: &Core, limits: Limits, pinned: Pinned<'_>, most: usize) {
+        let horizon =
+            Horizon { limits, durable: core.durable_epoch(), epochs: &core.epochs, tables: &core.tables };
+        let drained = self.garbage.collect(&mut self.blocks, &horizon, pinned, most);
+        self.collected = drained.then_some(limits);
         Counters::set(&self.counters.garbage_things, self.garbage.len());
     }
 }

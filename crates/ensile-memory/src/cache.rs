@@ -6,8 +6,7 @@
 //! Neighbours: owned by the engine's workers; [`crate::Memory`] behind it.
 
 use std::ptr::NonNull;
-
-use ensile_base::sync::Arc;
+use std::sync::Arc;
 
 use crate::class::SizeClass;
 use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};

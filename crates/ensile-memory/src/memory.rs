@@ -7,8 +7,10 @@
 use std::alloc::Layout;
 use std::collections::HashMap;
 use std::ptr::NonNull;
+// Std's, not the door's: `cache` takes `self` by it, which loom's type does not allow.
+use std::sync::Arc;
 
-use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 use crate::cache::Cache;
 use crate::class::SizeClass;

@@ -3,8 +3,8 @@
 //! What it models:
 //! - A write, and a change of length, is in the cache until a sync of its file; at [`SimDisk::crash`] each is kept,
 //!   dropped, or torn: any subset of its 512-byte sectors is kept.
-//! - Creating, renaming and removing changes names in the cache; at a crash a folder keeps what was synced and a random
-//!   first part of what came after.
+//! - Creating, renaming and removing changes names in the cache; at a crash a folder keeps what was synced and any
+//!   subset of what came after.
 //! - A failed sync forgets what it should have written: it stays readable, is never stable, and the next sync of the
 //!   same file succeeds all the same (as kernels do).
 //! - Handles and locks from before a crash are dead.
@@ -84,7 +84,7 @@ struct Inode {
 enum NameChange {
     Link(String, usize),
     Unlink(String),
-    Rename(String, String),
+    Rename(String, String, usize),
 }
 
 type Names = BTreeMap<String, usize>;
@@ -97,10 +97,9 @@ fn apply_name(names: &mut Names, change: &NameChange) {
         NameChange::Unlink(name) => {
             names.remove(name);
         }
-        NameChange::Rename(from, to) => {
-            if let Some(inode) = names.remove(from) {
-                names.insert(to.clone(), inode);
-            }
+        NameChange::Rename(from, to, inode) => {
+            names.remove(from);
+            names.insert(to.clone(), *inode);
         }
     }
 }
@@ -119,6 +118,7 @@ struct State {
     calls: Calls,
     fail_write: Option<u64>,
     fail_sync: Option<u64>,
+    fail_folder_sync: Option<u64>,
     fail_all_syncs: bool,
 }
 
@@ -170,16 +170,9 @@ impl SimDisk {
             inode.seen.clone_from(&stable);
             inode.stable = stable;
         }
-        let changes = std::mem::take(&mut state.unsynced_names);
-        let mut keep: BTreeMap<String, u64> = BTreeMap::new();
-        for change in &changes {
-            let (NameChange::Link(name, _) | NameChange::Unlink(name) | NameChange::Rename(name, _)) = change;
-            let left = keep
-                .entry(folder_of(name).to_owned())
-                .or_insert_with(|| random.below(changes.len() as u64 + 1));
-            if *left > 0 {
-                *left -= 1;
-                apply_name(&mut state.stable_names, change);
+        for change in std::mem::take(&mut state.unsynced_names) {
+            if random.percent(50) {
+                apply_name(&mut state.stable_names, &change);
             }
         }
         state.names = state.stable_names.clone();
@@ -217,6 +210,12 @@ impl SimDisk {
         state.fail_sync = Some(state.calls.syncs + count);
     }
 
+    /// Lets the `count`th sync of a folder from now fail (1 is the next).
+    pub fn fail_folder_sync(&self, count: u64) {
+        let mut state = self.lock_state();
+        state.fail_folder_sync = Some(state.calls.folder_syncs + count);
+    }
+
     /// Lets every sync fail from now on, or none any more.
     pub fn fail_all_syncs(&self, fail: bool) {
         self.lock_state().fail_all_syncs = fail;
@@ -225,7 +224,8 @@ impl SimDisk {
     /// Takes back every failure that was asked for and has not come yet.
     pub fn heal(&self) {
         let mut state = self.lock_state();
-        (state.fail_write, state.fail_sync, state.fail_all_syncs) = (None, None, false);
+        (state.fail_write, state.fail_sync, state.fail_folder_sync) = (None, None, None);
+        state.fail_all_syncs = false;
     }
 
     /// Flips the bits of `mask` in a stable byte: damage.
@@ -307,10 +307,10 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         let mut state = self.lock_state();
-        if !state.names.contains_key(from) {
+        let Some(inode) = state.names.get(from).copied() else {
             return Err(fail(Operation::Rename, from, io::ErrorKind::NotFound));
-        }
-        let change = NameChange::Rename(from.to_owned(), to.to_owned());
+        };
+        let change = NameChange::Rename(from.to_owned(), to.to_owned(), inode);
         apply_name(&mut state.names, &change);
         state.unsynced_names.push(change);
         Ok(())
@@ -335,9 +335,12 @@ impl Disk for SimDisk {
         let mut state = self.lock_state();
         let state = &mut *state;
         state.calls.folder_syncs += 1;
+        if state.fail_folder_sync == Some(state.calls.folder_syncs) {
+            return Err(input_output_error(Operation::SyncFolder, folder));
+        }
         let changes = std::mem::take(&mut state.unsynced_names);
         for change in changes {
-            let (NameChange::Link(name, _) | NameChange::Unlink(name) | NameChange::Rename(name, _)) =
+            let (NameChange::Link(name, _) | NameChange::Unlink(name) | NameChange::Rename(name, ..)) =
                 &change;
             if folder_of(name) == folder {
                 apply_name(&mut state.stable_names, &change);

@@ -1,4 +1,6 @@
-//! Batches: every request its own transaction, in order, whatever is announced.
+//! Batches: every request is its own transaction, in order, whatever is announced.
+//!
+//! Neighbours: `Database::run_batch` and `Touch::key`; `isolation` has transactions one at a time.
 
 use ensile::prelude::*;
 

@@ -1,4 +1,6 @@
 //! Handles go between threads; open transactions are many and belong to none.
+//!
+//! Neighbours: the bounds that applications rely on for `Database`, `Table`, `Transaction` and their kin.
 
 use std::thread;
 

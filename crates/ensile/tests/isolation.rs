@@ -1,4 +1,6 @@
 //! Anomalies that weaker isolation lets through: each is tried, and refused with a conflict.
+//!
+//! Neighbours: single threads and open transactions here; the simulator has the schedules of many.
 
 use ensile::prelude::*;
 

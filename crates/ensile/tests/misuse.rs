@@ -1,4 +1,6 @@
 //! Calls that cannot be right are told apart from conflicts, and say what to do.
+//!
+//! Neighbours: every kind of `Error` but those of the log and of conflicts.
 
 use ensile::prelude::*;
 

@@ -1,4 +1,6 @@
 //! Random transactions against a sorted map, with a secondary index, commits and rollbacks, through every read.
+//!
+//! Neighbours: `reads`, `own_writes` and `secondary_indexes` have the cases that somebody thought of.
 
 use std::collections::BTreeMap;
 

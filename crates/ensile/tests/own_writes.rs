@@ -1,4 +1,6 @@
 //! A transaction sees what it wrote, in point reads and in scans, and nobody else does before it commits.
+//!
+//! Neighbours: `secondary_indexes` has the same through an index, `model` at random.
 
 use ensile::prelude::*;
 

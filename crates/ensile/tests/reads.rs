@@ -1,4 +1,6 @@
 //! Every typed read of a table, through a transaction and through a snapshot.
+//!
+//! Neighbours: `Readable`; `secondary_indexes` has the reads through an index.
 
 use std::ops::{Bound, ControlFlow};
 

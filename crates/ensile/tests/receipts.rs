@@ -1,4 +1,6 @@
 //! Receipts: their order, and waiting for them, from a thread or as a future.
+//!
+//! Neighbours: `reopening` has what a durable receipt promises.
 
 mod common;
 

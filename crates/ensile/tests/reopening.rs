@@ -1,4 +1,6 @@
 //! What was committed is there when the folder is opened again, under the same names and types.
+//!
+//! Neighbours: the catalogue and recovery, as applications see them; crashes are the simulator's.
 
 mod common;
 

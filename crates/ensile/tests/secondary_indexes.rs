@@ -1,4 +1,6 @@
 //! Secondary indexes: their order, how they follow their table, uniqueness, own writes.
+//!
+//! Neighbours: `Database::define` and the `_by` reads; `reopening` has their rebuilding.
 
 use std::ops::Bound;
 
@@ -92,7 +94,7 @@ fn bounds_cut_between_secondary_keys() -> Result<()> {
         names.iter().zip(0..).map(|(name, id)| (id, *name, None)).collect();
     fill(&opened, &rows)?;
     let mut snapshot = opened.db.snapshot_latest()?;
-    for (lower, from) in (0u64..).zip(names.iter().copied()).map(|(id, name)| (id, name)) {
+    for (lower, from) in (0u64..).zip(names.iter().copied()) {
         for (upper, to) in (0u64..).zip(names.iter().copied()) {
             let by_name = &opened.by_name;
             assert_eq!(ids(snapshot.range_by(by_name, from..to)), (lower..upper).collect::<Vec<_>>());

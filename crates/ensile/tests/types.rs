@@ -1,4 +1,6 @@
 //! Types of an application as keys and values, made with nothing but what this crate exports.
+//!
+//! Neighbours: the codec's own tests have the encodings; here is what its macros look like from outside.
 
 use ensile::prelude::*;
 use ensile::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

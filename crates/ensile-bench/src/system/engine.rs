@@ -17,7 +17,7 @@ use crate::workload::ycsb::mix::{Operation, Request, Requests};
 use crate::workload::ycsb::payload::Payload;
 
 /// Rows of one loading transaction.
-const ROWS_PER_TRANSACTION: u64 = 256;
+const ROWS_PER_TRANSACTION: u64 = 64;
 
 /// A database under YCSB.
 pub(crate) struct Engine<const N: usize> {

@@ -8,6 +8,8 @@
 //!
 //! Neighbours: owned by an engine worker; the buffer goes through `slot` or `queue` to the logger.
 
+use std::sync::Arc as StdArc;
+
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::sync::Arc;
@@ -22,14 +24,14 @@ use crate::DurabilityError;
 /// Appends one worker's entries.
 #[derive(Debug)]
 pub struct Appender {
-    log: Arc<Log>,
+    log: StdArc<Log>,
     logger: usize,
     slot: Arc<Slot>,
     owned: Option<Box<Buffer>>,
 }
 
 impl Appender {
-    pub(super) fn new(log: Arc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
+    pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
         debug_assert!(commit.bound().is_none(), "a worker attaches between commits");
         let slot = Arc::new(Slot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
@@ -124,7 +126,7 @@ impl Appender {
 
     /// The log that this appends to.
     #[must_use]
-    pub fn log(&self) -> &Arc<Log> {
+    pub fn log(&self) -> &StdArc<Log> {
         &self.log
     }
 }

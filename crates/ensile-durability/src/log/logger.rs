@@ -55,6 +55,7 @@ struct Writer {
 }
 
 /// What a look at all workers gave.
+#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 struct Gathered {
     /// L1's d.
     claim: Epoch,
@@ -115,6 +116,7 @@ impl Logger {
         if writer.closed || log.waiters.is_poisoned() {
             return Step::Stopped;
         }
+        let _guard = StopOnPanic(log);
         let heavy = writer.bytes_recent.max(writer.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX;
         if !heavy {
             close_epoch_early(log);
@@ -255,6 +257,17 @@ impl Logger {
             writer.closed = true;
         }
         Ok(())
+    }
+}
+
+/// A logger that panics will never announce anything again: its waiters must not wait for ever.
+struct StopOnPanic<'a>(&'a Log);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison("a logger panicked");
+        }
     }
 }
 

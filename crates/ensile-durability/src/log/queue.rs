@@ -14,6 +14,7 @@ use super::buffer::Buffer;
 /// Empty buffers kept for reuse beyond one per worker.
 const SPARE_BUFFERS: usize = 4;
 
+#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug, Default)]
 struct State {
     sealed: Vec<Box<Buffer>>,
@@ -46,6 +47,10 @@ impl Queue {
     }
 
     /// Takes all that was pushed.
+    #[expect(
+        clippy::vec_box,
+        reason = "the slot hands boxes over by one exchange; here they only pass through"
+    )]
     pub(crate) fn drain(&self) -> Vec<Box<Buffer>> {
         std::mem::take(&mut self.lock().sealed)
     }

@@ -232,3 +232,6 @@ impl Walk {
         Ok(bytes > 0)
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -172,17 +172,21 @@ fn a_new_database_begins_at_the_first_epoch() {
 
 #[test]
 fn a_crash_anywhere_inside_recovery_is_harmless() {
-    for seed in 0..60 {
+    for seed in 0..300 {
         let disk = SimDisk::new();
         let rig = Rig::simulated(&disk, 2);
         let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
         rig.settle();
         disk.crash(seed);
         for attempt in 0..3 {
-            // Some write of the recovery fails; whatever reached the disk by then is torn by the crash.
-            disk.fail_write(1 + seed % 5);
+            // Some call of the recovery fails; whatever reached the disk by then is torn by the crash.
+            match seed % 3 {
+                0 => disk.fail_write(1 + seed / 3 % 5),
+                1 => disk.fail_sync(1 + seed / 3 % 5),
+                _ => disk.fail_folder_sync(1 + seed / 3 % 3),
+            }
             let _ = reopen(&disk, 1 + attempt);
-            disk.crash(1000 + seed);
+            disk.crash(1000 + seed + attempt as u64);
         }
         disk.heal();
         assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, tid, "seed {seed}");

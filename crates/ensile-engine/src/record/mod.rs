@@ -177,9 +177,11 @@ impl<'p> Record<'p> {
         let words = (FIRST_BYTES + length).div_ceil(8);
         let out = scratch.fill(length, words.max(1));
         out[0] = first.to_le();
-        for (index, slot) in out.iter_mut().enumerate().skip(1) {
+        // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
+        let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
+        for (slot, word) in out[1..].iter_mut().zip(&data[1..]) {
             // Relaxed: as above.
-            *slot = self.at_word(DATA_WORD + index).load(Ordering::Relaxed);
+            *slot = word.load(Ordering::Relaxed);
         }
     }
 

@@ -2,14 +2,12 @@
 //!
 //! Neighbours: `session` keeps idle ones; `transaction` fills one; commit uses it up.
 
-use ensile_base::sync::Arc;
 use ensile_epoch::PinHandle;
 
 use super::node_set::NodeSet;
 use super::write_set::WriteSet;
 use crate::batch::Hints;
 use crate::database::Core;
-use crate::receipt::Hub;
 use crate::record::word::Word;
 use crate::record::{Handle, Scratch};
 
@@ -88,7 +86,6 @@ pub(crate) struct Context {
     pub(crate) entry_keys: (Vec<u8>, Vec<u8>),
     /// Own writes of the scanned table, in key order.
     pub(crate) overlay: Vec<u32>,
-    pub(crate) hub: Arc<Hub>,
 }
 
 impl Context {
@@ -103,7 +100,6 @@ impl Context {
             value: Vec::new(),
             entry_keys: (Vec::new(), Vec::new()),
             overlay: Vec::new(),
-            hub: Arc::new(Hub { log: core.log.clone() }),
         }
     }
 

@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, Reader, Scan};
 use crate::receipt::{Durability, Receipt};
 use crate::record::{Handle, Record, Scratch, Seen};
-use crate::session;
+use crate::session::{self, Seat};
 use crate::table::{IndexCore, TableCore};
 use commit::Committed;
 use context::{Context, LastRead, Read, Sets};
@@ -41,7 +41,7 @@ use write_set::{Expect, Kind, WriteSet};
 /// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
 pub struct Transaction<'db> {
     core: CoreRef<'db>,
-    context: Option<Box<Context>>,
+    seat: Option<Seat>,
     durability: Durability,
     /// An error after which nothing can be committed.
     failed: Option<Failure>,
@@ -116,19 +116,30 @@ impl Sets {
 }
 
 impl<'db> Transaction<'db> {
+    /// Begins a transaction that may stay open: it takes a worker at commit only.
     #[inline]
     pub(crate) fn begin(core: CoreRef<'db>, durability: Durability) -> Self {
-        let context = session::take_context(&core);
-        drop(context.pin.begin(core.epochs.now()));
-        Self { core, context: Some(context), durability, failed: None }
+        let seat = session::take_seat(&core, false);
+        Self::seated(core, seat, durability)
+    }
+
+    /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
+    #[inline]
+    pub(crate) fn begin_at_once(core: CoreRef<'db>, durability: Durability) -> Self {
+        let seat = session::take_seat(&core, true);
+        Self::seated(core, seat, durability)
+    }
+
+    #[inline]
+    fn seated(core: CoreRef<'db>, seat: Seat, durability: Durability) -> Self {
+        drop(seat.context.pin.begin(core.epochs.now()));
+        Self { core, seat: Some(seat), durability, failed: None }
     }
 
     #[inline]
     pub(crate) fn context(&mut self) -> &mut Context {
-        let Some(context) = self.context.as_deref_mut() else {
-            unreachable!("taken when the transaction ends")
-        };
-        context
+        let Some(seat) = &mut self.seat else { unreachable!("taken when the transaction ends") };
+        &mut seat.context
     }
 
     /// The database and the context, once the table is known to be the database's and the transaction to be alive.
@@ -138,10 +149,8 @@ impl<'db> Transaction<'db> {
             return Err(failure.into());
         }
         self.core.check_table(table)?;
-        let Some(context) = self.context.as_deref_mut() else {
-            unreachable!("taken when the transaction ends")
-        };
-        Ok((&self.core, context))
+        let Some(seat) = &mut self.seat else { unreachable!("taken when the transaction ends") };
+        Ok((&self.core, &mut seat.context))
     }
 
     /// Notes an error after which the transaction cannot commit.
@@ -388,10 +397,9 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`Error::Conflict`] and [`Error::Expired`]: nothing was written, run the transaction again.
     /// [`Error::Durability`]: the log takes no more writes.
-    pub fn submit(mut self) -> Result<Receipt> {
+    pub fn submit(mut self) -> Result<Receipt<'db>> {
         let committed = self.finish()?;
-        let hub = std::sync::Arc::clone(&self.context().hub);
-        Ok(Receipt::new(committed, hub))
+        Ok(Receipt::new(committed, self.core.another()))
     }
 
     /// Commits, and with [`Durability::Strict`] waits until the result is durable.
@@ -399,7 +407,7 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops while this
     /// waits.
-    pub fn commit(self) -> Result<Receipt> {
+    pub fn commit(self) -> Result<Receipt<'db>> {
         let durability = self.durability;
         let receipt = self.submit()?;
         if durability == Durability::Strict {
@@ -418,17 +426,16 @@ impl<'db> Transaction<'db> {
             return Err(failure.into());
         }
         self.core.check_open()?;
-        let Some(context) = self.context.as_deref_mut() else {
+        let Some(Seat { context, worker }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, .. } = context;
+        let Context { pin, sets, .. } = &mut **context;
         let call = pin.enter()?;
         let core = &self.core;
-        session::with_worker(core, |worker| {
-            let committed = commit::commit(core, worker, sets, call.pinned());
-            worker.collect(core, call.pinned(), false);
-            committed
-        })
+        let worker = session::seated_worker(core, worker);
+        let committed = commit::commit(core, worker, sets, call.pinned());
+        worker.collect(core, call.pinned());
+        committed
     }
 
     /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
@@ -563,9 +570,9 @@ impl Maintenance<'_> {
 impl Drop for Transaction<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(context) = self.context.take() {
-            context.pin.end();
-            session::give_context(&self.core, context);
+        if let Some(seat) = self.seat.take() {
+            seat.context.pin.end();
+            session::give_seat(&self.core, seat);
         }
     }
 }

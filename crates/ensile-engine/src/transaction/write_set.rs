@@ -103,22 +103,27 @@ pub(crate) struct WriteSet {
     table: Table,
 }
 
-/// Hash of a table's key: two multiplications a word, no more than telling entries apart needs.
+/// Hash of a table's key, a folded multiplication a word: both halves of the product count, so that keys which differ
+/// in their last byte only (the highest of a little-endian word) differ in the low bits that pick a slot.
 #[inline]
 pub(crate) fn hash_key(table: u32, key: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = u64::from(table).wrapping_add(key.len() as u64).wrapping_mul(MULTIPLIER);
+    let fold = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+        (product >> 64) as u64 ^ product as u64
+    };
+    let mut hash = fold(u64::from(table) << 32 | key.len() as u64, MULTIPLIER);
     let mut chunks = key.chunks_exact(8);
     for chunk in chunks.by_ref() {
         let mut word = [0; 8];
         word.copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER).rotate_left(29);
+        hash = fold(hash, u64::from_le_bytes(word));
     }
     let tail = chunks.remainder();
     if !tail.is_empty() {
         let mut word = [0; 8];
         word[..tail.len()].copy_from_slice(tail);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(MULTIPLIER).rotate_left(29);
+        hash = fold(hash, u64::from_le_bytes(word));
     }
     (hash >> 32) as u32 ^ hash as u32
 }
@@ -322,7 +327,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expect, Kind, WriteSet};
+    use super::{Expect, Kind, WriteSet, hash_key};
 
     #[test]
     fn small_and_large_sets_find_every_key_and_no_other() {
@@ -339,6 +344,19 @@ mod tests {
             }
             set.clear();
             assert!(set.is_empty());
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_in_one_byte_spread_over_the_slots() {
+        for byte in 0..8 {
+            let mut slots = std::collections::HashSet::new();
+            for value in 0..=255u8 {
+                let mut key = [7; 8];
+                key[byte] = value;
+                slots.insert(hash_key(3, &key) & 1023);
+            }
+            assert!(slots.len() > 190, "byte {byte}: {} slots of 256 keys", slots.len());
         }
     }
 

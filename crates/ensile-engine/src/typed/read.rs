@@ -95,11 +95,16 @@ pub trait Readable: RawRead + Sized {
     ) -> Result<Vec<Option<V>>> {
         let keys: Vec<KeyBuffer> = keys.iter().map(|key| encoded(key)).collect();
         let mut rows = Vec::with_capacity(keys.len());
+        let mut failed = None;
         self.raw_get_many(&table.core, &keys, &mut |at, row| {
             assert_eq!(at, rows.len(), "rows come in the order of their keys");
-            rows.push(row.map(V::decode));
+            let row = row.map(V::decode).transpose().unwrap_or_else(|error| {
+                failed = Some(error);
+                None
+            });
+            rows.push(row);
         })?;
-        rows.into_iter().map(|row| decoded(&table.core, row)).collect()
+        failed.map_or(Ok(rows), |error| Err(undecodable::<V>(&table.core, error)))
     }
 
     /// The row with the least key within `bounds`, if any.

@@ -44,10 +44,8 @@ fn names_survive_once_their_folder_is_synced() {
         disk.rename("old", "renamed").expect("rename");
         disk.crash(seed);
         let names = disk.list("").expect("list");
-        assert!(
-            [vec!["old"], vec!["new", "old"], vec!["new", "renamed"]]
-                .contains(&names.iter().map(|name| &**name).collect())
-        );
+        let old = names.iter().filter(|name| ["old", "renamed"].contains(&&***name)).count();
+        assert_eq!(old, 1, "the synced file has one of its names: {names:?}");
         lost += u32::from(names == ["old"]);
     }
     assert!(lost > 0);

@@ -1,4 +1,6 @@
-//! What the tests share: a folder of their own, and names for it.
+//! What the tests share: a folder of their own.
+//!
+//! Neighbours: the tests of what is on disk use it, `reopening` and `receipts`.
 
 use std::path::{Path, PathBuf};
 use std::process;

@@ -16,8 +16,9 @@ use super::schema::{
 use super::tables::Tables;
 use crate::failure::Result;
 
-/// Rows of one loading transaction: enough to hide its fixed cost, few enough to stay in the caches.
-const ROWS_PER_TRANSACTION: u32 = 256;
+/// Rows (orders with their lines) of one loading transaction: enough to hide its fixed cost, few enough for its
+/// write-set to stay in the nearest cache.
+const ROWS_PER_TRANSACTION: u32 = 32;
 /// What each customer has paid at the start, in cents.
 const FIRST_PAYMENT: i64 = 1_000;
 
@@ -27,7 +28,7 @@ pub(crate) fn date_now() -> u64 {
 }
 
 /// Loads everything with `threads` threads, warehouse by warehouse; answers the number of rows once they are durable
-/// (where there is a log).
+/// (where there is a log) and snapshots show them.
 pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
     let next = AtomicU64::new(0);
     let rows = AtomicU64::new(0);
@@ -67,6 +68,8 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
         }
         outcome
     })?;
+    // Snapshots are a moment old: from here on they show the whole business.
+    drop(tables.db.snapshot_latest()?);
     Ok(rows.into_inner())
 }
 
@@ -77,7 +80,7 @@ struct Loader<'a> {
     random: Random,
     date: u64,
     rows: u64,
-    receipt: Option<Receipt>,
+    receipt: Option<Receipt<'a>>,
 }
 
 impl Loader<'_> {

@@ -184,21 +184,16 @@ impl<'a> Terminal<'a> {
         unreachable!("the dice is below the sum of the shares")
     }
 
-    /// Draws and runs one transaction.
+    /// Draws and runs one transaction. The rows that an order names are known before it begins, so even alone it gains
+    /// from descents that overlap.
     #[inline]
     pub(crate) fn one(&mut self, random: &mut Random) -> Result<Step> {
         let request = self.draw(random);
         if self.reads_snapshot(&request) {
             return self.on_snapshot(&request);
         }
-        let (tables, scratch) = (self.tables, &mut self.scratch);
-        let mut attempts = 0;
-        let outcome = tables.db.submit(|tx| {
-            attempts += 1;
-            body(tx, tables, &request, scratch)
-        });
-        self.ended(&request, outcome)?;
-        Ok(Step { committed: 1, conflicts: attempts - 1, epoch: self.last_epoch })
+        let conflicts = self.execute(std::slice::from_ref(&request))?;
+        Ok(Step { committed: 1, conflicts, epoch: self.last_epoch })
     }
 
     /// Draws and runs `batch` independent transactions with their descents overlapping.
@@ -217,21 +212,39 @@ impl<'a> Terminal<'a> {
                 requests.push(request);
             }
         }
-        let (tables, scratch) = (self.tables, &mut self.scratch);
-        let mut attempts = 0;
-        let outcomes = tables.db.run_batch(
+        let conflicts = self.execute(requests)?;
+        Ok(Step { committed: batch as u32, conflicts, epoch: self.last_epoch })
+    }
+
+    /// Runs requests, each as a transaction of its own; answers how many attempts ended in a conflict.
+    #[inline]
+    fn execute(&mut self, requests: &[Request]) -> Result<u32> {
+        let Self { tables, scratch, last_epoch, observer, .. } = self;
+        let (mut attempts, mut ended, mut failed) = (0, 0, None);
+        tables.db.run_batch_with(
             requests,
             |request, touch| touch_rows(touch, tables, request),
             |tx, request| {
                 attempts += 1;
                 body(tx, tables, request, scratch)
             },
+            |outcome| {
+                let request = &requests[ended];
+                ended += 1;
+                match outcome {
+                    Ok((answer, receipt)) => {
+                        *last_epoch = receipt.epoch().number().max(*last_epoch);
+                        after_commit(tables, request, &answer);
+                        if let Some(observer) = observer {
+                            observer.committed(request, &answer, &receipt);
+                        }
+                    }
+                    Err(Error::RolledBack) => {}
+                    Err(error) => failed = Some(error),
+                }
+            },
         );
-        for (request, outcome) in requests.iter().zip(outcomes) {
-            self.ended(request, outcome)?;
-        }
-        let conflicts = attempts - requests.len() as u32;
-        Ok(Step { committed: batch as u32, conflicts, epoch: self.last_epoch })
+        failed.map_or_else(|| Ok(attempts - requests.len() as u32), |error| Err(error.into()))
     }
 
     fn reads_snapshot(&self, request: &Request) -> bool {
@@ -257,23 +270,13 @@ impl<'a> Terminal<'a> {
         // epoch is on the safe side.
         Ok(Step { committed: 1, conflicts: 0, epoch: self.last_epoch })
     }
+}
 
-    #[inline]
-    fn ended(&mut self, request: &Request, outcome: Result<(Answer, Receipt), Error>) -> Result<()> {
-        match outcome {
-            Ok((answer, receipt)) => {
-                self.last_epoch = self.last_epoch.max(receipt.epoch().number());
-                if let (Request::Delivery(input), Answer::Delivered(delivered)) = (request, &answer) {
-                    delivery::committed(self.tables, input, delivered);
-                }
-                if let Some(observer) = self.observer {
-                    observer.committed(request, &answer, &receipt);
-                }
-                Ok(())
-            }
-            Err(Error::RolledBack) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+/// What a terminal remembers of a commit.
+#[inline]
+fn after_commit(tables: &Tables, request: &Request, answer: &Answer) {
+    if let (Request::Delivery(input), Answer::Delivered(delivered)) = (request, answer) {
+        delivery::committed(tables, input, delivered);
     }
 }
 

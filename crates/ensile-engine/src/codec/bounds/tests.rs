@@ -1,4 +1,6 @@
 //! Encoded ranges hold exactly the keys that the ranges hold.
+//!
+//! Neighbours: `key/tests.rs` has the order of the encodings, on which this rests.
 
 use std::fmt::Debug;
 

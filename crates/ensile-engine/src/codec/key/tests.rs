@@ -1,4 +1,6 @@
 //! ORDER, PREFIX-FREE, ROUND TRIP, and the documented bytes.
+//!
+//! Neighbours: the table of encodings in `key.rs` is what `documented_bytes` holds it to.
 
 use std::fmt::Debug;
 

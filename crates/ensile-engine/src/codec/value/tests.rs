@@ -1,4 +1,6 @@
 //! Round trip, hostile bytes and the documented bytes.
+//!
+//! Neighbours: the table of encodings in `value.rs` is what `documented_bytes` holds it to.
 
 use std::fmt::Debug;
 

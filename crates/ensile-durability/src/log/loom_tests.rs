@@ -1,0 +1,124 @@
+//! Loom on the shipped slot, marks and epochs: L1's order, with L2's taking of buffers, against a committing worker.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p ensile-durability --lib loom`
+//!
+//! Neighbours: `logger::gather` and the engine's commit, whose order of steps is repeated here on the real types.
+
+use std::time::Duration;
+
+use ensile_base::sync::{Arc, Mutex, Ordering, fence};
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::{EpochConfig, Epochs};
+
+use super::buffer::Buffer;
+use super::marks::MarkTable;
+use super::slot::{Found, Slot};
+
+fn epochs() -> Arc<Epochs> {
+    Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::from_secs(3600) }))
+}
+
+fn small_buffer() -> Box<Buffer> {
+    Buffer::for_entry(64)
+}
+
+/// The engine's commit around an append; `unbind_first` picks one of the two orders that the appender allows.
+fn commit(slot: &Slot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs, unbind_first: bool) -> Epoch {
+    let mut buffer = slot.take();
+    if !buffer.has_room(8) {
+        buffer = small_buffer();
+    }
+    worker.bind(epochs.now());
+    // SeqCst: the commit's fence after its locks; partner: the fence in `look` (C1, L1).
+    fence(Ordering::SeqCst);
+    let tid = Tid::first_of(epochs.now());
+    if buffer.is_empty() {
+        slot.note_oldest(tid.epoch());
+    }
+    buffer.push(tid, |_| {});
+    if unbind_first {
+        worker.unbind();
+        slot.put(buffer);
+    } else {
+        slot.put(buffer);
+        worker.unbind();
+    }
+    tid.epoch()
+}
+
+/// One look of the logger, in L1's order: its claim, and the epochs that it took.
+fn look(slot: &Slot, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
+    let mut claim = epochs.now().previous();
+    // SeqCst: partner is the fence in `commit` (L1).
+    fence(Ordering::SeqCst);
+    if let Some(bound) = slot.bound() {
+        claim = claim.min(bound.previous());
+    }
+    match slot.find(claim, &mut None, 0) {
+        Found::Nothing => {}
+        Found::Taken(buffer) => taken.push(buffer.epochs().0),
+        Found::Held(oldest) => claim = claim.min(oldest.previous()),
+    }
+    claim
+}
+
+fn check_l1(unbind_first: bool) {
+    loom::model(move || {
+        let epochs = epochs();
+        let worker = epochs.register_worker();
+        let slot = Arc::new(Slot::new(Arc::clone(worker.slot())));
+        let committed = Arc::new(Mutex::new(Epoch::ZERO));
+        let thread = {
+            let (slot, epochs, committed) = (Arc::clone(&slot), Arc::clone(&epochs), Arc::clone(&committed));
+            loom::thread::spawn(move || {
+                let epoch = commit(&slot, &worker, &epochs, unbind_first);
+                *committed.lock().expect("no panic") = epoch;
+                worker
+            })
+        };
+        let mut taken = Vec::new();
+        epochs.try_advance(1_000_000);
+        let claim = look(&slot, &epochs, &mut taken);
+        let worker = thread.join().expect("no panic");
+        let epoch = *committed.lock().expect("no panic");
+        assert!(epoch > claim || taken.contains(&epoch), "a claim of {claim} passed an entry of {epoch}");
+        // L2: with the worker idle for good, two advances and a look take everything.
+        epochs.try_advance(2_000_000);
+        epochs.try_advance(3_000_000);
+        let claim = look(&slot, &epochs, &mut taken);
+        assert!(claim >= epoch && taken.contains(&epoch), "the idle worker's entry is taken");
+        drop(worker);
+    });
+}
+
+#[test]
+fn loom_l1_a_claim_never_passes_an_entry_when_the_release_comes_last() {
+    check_l1(true);
+}
+
+#[test]
+fn loom_l1_a_claim_never_passes_an_entry_when_the_unbind_comes_last() {
+    check_l1(false);
+}
+
+#[test]
+fn loom_l3_d_never_passes_an_entry_without_a_synced_mark() {
+    loom::model(|| {
+        let marks = Arc::new(MarkTable::new(2, Epoch::new(3)));
+        let logger = {
+            let marks = Arc::clone(&marks);
+            loom::thread::spawn(move || {
+                // Log 1 has an entry of epoch 4, and claims up to 5; it has not synced.
+                marks.raise_high(1, Epoch::new(4));
+                marks.claim(1, Epoch::new(5));
+            })
+        };
+        marks.claim(0, Epoch::new(5));
+        assert!(marks.durable() <= Epoch::new(3), "epoch 4 is in no synced mark");
+        logger.join().expect("no panic");
+        marks.note_synced(0, Epoch::new(5));
+        assert_eq!(marks.durable(), Epoch::new(3));
+        marks.note_synced(1, Epoch::new(5));
+        assert_eq!(marks.durable(), Epoch::new(5));
+    });
+}

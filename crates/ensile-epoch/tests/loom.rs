@@ -1,0 +1,280 @@
+//! Loom on the shipped epochs: E2, E3, E4 and S1, each a Dekker pair or a hand-over that a missing fence breaks.
+//!
+//! `bash ci/loom.sh`. What stands outside this crate (the commit's fence, the tag of garbage) is repeated here in the
+//! engine's order of steps; everything else is the real thing. Garbage is a [`Thing`], whose cells make loom fail when
+//! it is freed while somebody may still read it.
+#![cfg(loom)]
+
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, AtomicU64, Ordering, fence};
+use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle};
+use loom::cell::UnsafeCell;
+use loom::thread;
+
+const FIRST: u64 = 10;
+/// Far enough apart for E5.
+const MILLI: u64 = 1_000_000;
+
+fn epochs() -> Arc<Epochs> {
+    // Boundaries come when they are asked for.
+    let config = EpochConfig { first: Epoch::new(FIRST), snapshot_interval: Duration::MAX };
+    Arc::new(Epochs::new(&config))
+}
+
+/// Something that a reader may hold when it is freed. Its cell is no memory to be lost: loom only keeps book.
+struct Thing(UnsafeCell<()>);
+
+impl Thing {
+    fn new() -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(())))
+    }
+
+    fn read(&self) {
+        self.0.with(|_| ());
+    }
+
+    /// Fails the model if a read is not known to be over.
+    fn free(&self) {
+        self.0.with_mut(|_| ());
+    }
+}
+
+// SAFETY: loom checks every access to the cell.
+unsafe impl Send for Thing {}
+// SAFETY: as above.
+unsafe impl Sync for Thing {}
+
+/// E2: once E has reached e + 2, a commit of epoch e is installed. The commit's own steps, as in the engine.
+#[test]
+fn e2_a_commit_of_epoch_e_is_installed_when_e_plus_2_is_reached() {
+    loom::model(|| {
+        let epochs = epochs();
+        let worker = epochs.register_worker();
+        let installed = Arc::new(AtomicU64::new(0));
+        let committer = {
+            let (epochs, installed) = (epochs.clone(), installed.clone());
+            thread::spawn(move || {
+                worker.bind(epochs.now());
+                // SeqCst: between the locks and the epoch's load (C1); partner: the fence in `advance`.
+                fence(Ordering::SeqCst);
+                let epoch = epochs.now();
+                // Relaxed: what unbinding carries over (E1).
+                installed.store(1, Ordering::Relaxed);
+                worker.unbind();
+                (worker, epoch)
+            })
+        };
+        let mut seen = Vec::new();
+        for step in 1..=2 {
+            if let Advance::Advanced(now) = epochs.try_advance(step * MILLI) {
+                // Relaxed: carried over by the scan that let E pass.
+                seen.push((now, installed.load(Ordering::Relaxed) == 1));
+            }
+        }
+        let (worker, epoch) = committer.join().unwrap();
+        for (now, installed) in seen {
+            let is_due = now.number() >= epoch.number() + 2;
+            assert!(installed || !is_due, "E is {now} and a commit of {epoch} is not installed");
+        }
+        drop(worker);
+    });
+}
+
+/// The words that a tree would be: a link to a thing, taken away by one thread while another follows it.
+struct Shared {
+    epochs: Arc<Epochs>,
+    link: AtomicU64,
+    thing: Arc<Thing>,
+}
+
+fn shared() -> Arc<Shared> {
+    Arc::new(Shared { epochs: epochs(), link: AtomicU64::new(1), thing: Thing::new() })
+}
+
+impl Shared {
+    fn follow(&self) {
+        // Relaxed: whether the link is still seen is the pin's business, and what it leads to was there before.
+        if self.link.load(Ordering::Relaxed) == 1 {
+            self.thing.read();
+        }
+    }
+
+    /// Unlinks the thing and says under which tag it is garbage (E3).
+    fn retire(&self) -> Epoch {
+        // Relaxed: ordered before the tag's load by the fence.
+        self.link.store(0, Ordering::Relaxed);
+        // SeqCst: the unlink comes before the tag is read (E3); partner: the heavy fence of `scan`.
+        fence(Ordering::SeqCst);
+        self.epochs.now()
+    }
+}
+
+/// E3: garbage is not below the limit while a pin that may reach it stands. Three threads, as the worker that unlinks
+/// is not the heartbeat that scans.
+#[test]
+fn e3_what_a_pin_reaches_is_not_freed() {
+    loom::model(|| {
+        let shared = shared();
+        let pin = shared.epochs.register_pin();
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let call = pin.begin(shared.epochs.now());
+                shared.follow();
+                drop(call);
+                pin.end();
+                pin
+            })
+        };
+        let worker = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.retire())
+        };
+        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+        let _ = shared.epochs.scan();
+        // Not a join of the worker first: that would order what the limits alone must order.
+        let tag = worker.join().unwrap();
+        if tag < shared.epochs.limits().pins {
+            shared.thing.free();
+        }
+        drop(reader.join().unwrap());
+    });
+}
+
+/// E3: a pin that moves on lets go of what came before, and is honoured at its new place.
+#[test]
+fn e3_a_pin_that_moves_holds_what_it_finds_afterwards() {
+    loom::model(|| {
+        let shared = shared();
+        let pin = shared.epochs.register_pin();
+        let call = pin.begin(shared.epochs.now());
+        drop(call);
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                {
+                    let Ok(call) = pin.enter() else { panic!("nobody dooms") };
+                    shared.follow();
+                    pin.repin(shared.epochs.now());
+                    shared.follow();
+                    drop(call);
+                }
+                pin.end();
+                pin
+            })
+        };
+        let tag = shared.retire();
+        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+        if tag < shared.epochs.scan().pins {
+            shared.thing.free();
+        }
+        drop(reader.join().unwrap());
+    });
+}
+
+/// The heartbeat's side of E4: asks, then carries out, and frees what the limits allow.
+fn doom_and_free(shared: &Shared, tag: Epoch) {
+    let _ = shared.epochs.doom_oldest(Epoch::new(u64::MAX));
+    if tag < shared.epochs.scan().pins {
+        shared.thing.free();
+    }
+}
+
+/// A transaction that holds a pointer to a thing that is garbage by now, E past its tag.
+fn idle_holder() -> (Arc<Shared>, PinHandle, Epoch) {
+    let shared = shared();
+    let pin = shared.epochs.register_pin();
+    drop(pin.begin(shared.epochs.now()));
+    let tag = shared.retire();
+    assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+    assert!(shared.epochs.scan().pins <= tag, "the pin holds it back");
+    (shared, pin, tag)
+}
+
+/// E4: a call that was let in touches nothing that is freed; a transaction that is ignored is let in no more.
+#[test]
+fn e4_a_doomed_pin_is_ignored_only_between_calls() {
+    loom::model(|| {
+        let (shared, pin, tag) = idle_holder();
+        let owner = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                // Two calls: the first may be under way when the doom is asked for, the second must then fail.
+                for _ in 0..2 {
+                    if let Ok(call) = pin.enter() {
+                        shared.thing.read();
+                        drop(call);
+                    }
+                }
+                pin.end();
+                pin
+            })
+        };
+        doom_and_free(&shared, tag);
+        drop(owner.join().unwrap());
+    });
+}
+
+/// E4: a slot that begins anew while its last transaction is being doomed is honoured again.
+#[test]
+fn e4_a_slot_that_begins_anew_is_not_ignored_for_the_last_transactions_sake() {
+    loom::model(|| {
+        let shared = shared();
+        let pin = shared.epochs.register_pin();
+        drop(pin.begin(shared.epochs.now()));
+        let owner = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                pin.end();
+                let call = pin.begin(shared.epochs.now());
+                shared.follow();
+                drop(call);
+                pin.end();
+                pin
+            })
+        };
+        let _ = shared.epochs.doom_oldest(Epoch::new(u64::MAX));
+        let tag = shared.retire();
+        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+        for _ in 0..2 {
+            if tag < shared.epochs.scan().pins {
+                shared.thing.free();
+                break;
+            }
+        }
+        drop(owner.join().unwrap());
+    });
+}
+
+/// S1: a version that a registered snapshot needs is not below the limit, however registration and scan race.
+#[test]
+fn s1_a_snapshot_that_is_registered_keeps_its_versions() {
+    loom::model(|| {
+        let epochs = epochs();
+        let pin = epochs.register_pin();
+        let thing = Thing::new();
+        // The version was superseded in the epoch before the next boundary: readers of the first boundary need it.
+        let superseded = epochs.now();
+        let reader = {
+            let (epochs, thing) = (epochs.clone(), thing.clone());
+            thread::spawn(move || {
+                let call = pin.begin(epochs.now());
+                if epochs.open_snapshot(&pin) <= superseded {
+                    thing.read();
+                }
+                drop(call);
+                pin.end();
+                pin
+            })
+        };
+        for step in 1..=2 {
+            assert!(matches!(epochs.try_advance_to_boundary(step * MILLI), Advance::Advanced(_)));
+        }
+        if superseded < epochs.scan().snapshots {
+            thing.free();
+        }
+        drop(reader.join().unwrap());
+    });
+}
