@@ -26,6 +26,7 @@ use serde::Serialize;
 use zerocopy::FromBytes;
 
 use crate::arguments::TpccArguments;
+use crate::driver::panic_message;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -81,7 +82,12 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
             }
             acknowledged.extend(seen);
             progress.say(&format!("kill {number} of {kills}: recovering"));
-            let verdict = recover(arguments, &folder, &acknowledged, number)?;
+            // On a thread of its own: what threads keep of a database is gone before the next victim opens it, and a
+            // recovery that panics is a result like any other.
+            let verdict = std::thread::scope(|scope| {
+                scope.spawn(|| recover(arguments, &folder, &acknowledged, number)).join()
+            });
+            let verdict = verdict.unwrap_or_else(|panic| Err(Failure::Panic(panic_message(panic.as_ref()))))?;
             progress.clear();
             if !arguments.run.json {
                 print_verdict(&verdict, kills);
@@ -196,7 +202,7 @@ fn recover(
     let tables = Tables::open(&db, arguments.business.scale())?;
     let recovery_seconds = clock.nanos() as f64 / 1e9;
     let report = db.recovery_report().cloned().unwrap_or_default();
-    let mut lost = told_damage(&report);
+    let mut lost = empty_log(&report);
     let findings = consistency::check(&tables)?;
     lost.extend(findings.to_string().lines().map(str::to_owned));
     lost.extend(missing_orders(&db, &tables, acknowledged)?);
@@ -216,7 +222,7 @@ fn recover(
 }
 
 /// A kill does not lose what was written: an empty recovery means that the wrong folder was looked at.
-fn told_damage(report: &RecoveryReport) -> Vec<String> {
+fn empty_log(report: &RecoveryReport) -> Vec<String> {
     if report.entries == 0 { vec!["recovery found an empty log".to_owned()] } else { Vec::new() }
 }
 

@@ -22,8 +22,8 @@ pub enum Failure {
         /// What the system said.
         source: io::Error,
     },
-    /// A worker thread panicked; its message.
-    #[error("a worker thread panicked: {0}")]
+    /// A thread panicked; its message.
+    #[error("a thread panicked: {0}")]
     Panic(String),
 }
 

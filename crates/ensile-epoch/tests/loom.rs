@@ -176,7 +176,7 @@ fn e3_a_pin_that_moves_holds_what_it_finds_afterwards() {
 
 /// The heartbeat's side of E4: asks, then carries out, and frees what the limits allow.
 fn doom_and_free(shared: &Shared, tag: Epoch) {
-    let _ = shared.epochs.doom_oldest(Epoch::new(u64::MAX));
+    let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
     if tag < shared.epochs.scan().pins {
         shared.thing.free();
     }
@@ -235,7 +235,7 @@ fn e4_a_slot_that_begins_anew_is_not_ignored_for_the_last_transactions_sake() {
                 pin
             })
         };
-        let _ = shared.epochs.doom_oldest(Epoch::new(u64::MAX));
+        let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
         let tag = shared.retire();
         assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
         for _ in 0..2 {
