@@ -7,9 +7,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, builder::RangedU64ValueParser, value_parser};
+use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_parser};
 
-use crate::driver::Plan;
+use crate::driver::{Pace, Plan};
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
@@ -62,6 +62,9 @@ pub struct RunArguments {
     /// Length of a timed slice, in seconds
     #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
+    /// End each slice after so many transactions instead (to count instructions under callgrind)
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) transactions: Option<u64>,
     /// Rounds; figures are medians over them
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: usize,
@@ -89,6 +92,9 @@ pub struct RunArguments {
     /// Memory to map and touch beforehand, in MiB
     #[arg(long, default_value_t = 0)]
     pub(crate) prefault_mib: usize,
+    /// Slices begin and end when standard input says so
+    #[arg(long, hide = true)]
+    pub(crate) conducted: bool,
 }
 
 impl RunArguments {
@@ -97,11 +103,32 @@ impl RunArguments {
         if self.systems.is_empty() { usual.to_vec() } else { self.systems.clone() }
     }
 
+    /// The options that a process of its own needs to do the `index`-th share of the same work on one thread.
+    pub(crate) fn for_process(&self, index: usize) -> Vec<String> {
+        let mut words =
+            vec!["--systems".to_owned(), SystemKind::Memsilo.name().to_owned(), "--conducted".to_owned()];
+        for (option, value) in [
+            ("--batch", self.batch as u64),
+            ("--rounds", self.rounds as u64),
+            ("--seed", self.seed + index as u64),
+            ("--epoch-ms", self.epoch_ms),
+            ("--snapshot-ms", self.snapshot_ms),
+            ("--prefault-mib", self.prefault_mib as u64),
+        ] {
+            words.extend([option.to_owned(), value.to_string()]);
+        }
+        words
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         Plan {
             threads: self.threads,
             batch: self.batch,
-            seconds: self.seconds,
+            pace: match (self.conducted, self.transactions) {
+                (true, _) => Pace::Conducted,
+                (false, Some(count)) => Pace::Counted(count),
+                (false, None) => Pace::Timed(self.seconds),
+            },
             rounds: self.rounds,
             seed: self.seed,
             pin: self.pin,
@@ -175,6 +202,27 @@ pub struct BusinessArguments {
 pub struct Mix(pub(crate) [u64; 5]);
 
 impl BusinessArguments {
+    /// The options that say this again, for a business of so many `warehouses`.
+    pub(crate) fn words(&self, warehouses: u16) -> Vec<String> {
+        let mix: Vec<String> = self.mix.0.iter().map(u64::to_string).collect();
+        let mode = |mode: ReadMode| {
+            mode.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        };
+        [
+            ("--warehouses", warehouses.to_string()),
+            ("--items", self.items.to_string()),
+            ("--customers", self.customers.to_string()),
+            ("--mix", mix.join(",")),
+            ("--remote", self.remote.to_string()),
+            ("--remote-payments", self.remote_payments.to_string()),
+            ("--order-status", mode(self.order_status)),
+            ("--stock-level", mode(self.stock_level)),
+        ]
+        .into_iter()
+        .flat_map(|(option, value)| [option.to_owned(), value])
+        .collect()
+    }
+
     pub(crate) fn scale(&self) -> Scale {
         Scale { warehouses: self.warehouses, items: self.items, customers: self.customers }
     }

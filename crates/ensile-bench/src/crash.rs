@@ -87,7 +87,8 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
             let verdict = std::thread::scope(|scope| {
                 scope.spawn(|| recover(arguments, &folder, &acknowledged, number)).join()
             });
-            let verdict = verdict.unwrap_or_else(|panic| Err(Failure::Panic(panic_message(panic.as_ref()))))?;
+            let verdict =
+                verdict.unwrap_or_else(|panic| Err(Failure::Panic(panic_message(panic.as_ref()))))?;
             progress.clear();
             if !arguments.run.json {
                 print_verdict(&verdict, kills);
@@ -171,8 +172,7 @@ fn live_and_die(
 
 fn spawn(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Child> {
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
-    let (run, business) = (&arguments.run, &arguments.business);
-    let mix: Vec<String> = business.mix.0.iter().map(u64::to_string).collect();
+    let run = &arguments.run;
     Command::new(program)
         .args(["bench", "tpcc-victim", "--folder"])
         .arg(folder)
@@ -180,10 +180,7 @@ fn spawn(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Child> {
         .args(["--threads", &run.threads.to_string(), "--batch", &run.batch.to_string()])
         .args(["--seed", &(run.seed + u64::from(life)).to_string(), "--loggers", &run.loggers.to_string()])
         .args(["--epoch-ms", &run.epoch_ms.to_string(), "--snapshot-ms", &run.snapshot_ms.to_string()])
-        .args(["--warehouses", &business.warehouses.to_string(), "--items", &business.items.to_string()])
-        .args(["--customers", &business.customers.to_string(), "--mix", &mix.join(",")])
-        .args(["--remote", &business.remote.to_string()])
-        .args(["--remote-payments", &business.remote_payments.to_string()])
+        .args(arguments.business.words(arguments.business.warehouses))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -260,3 +257,6 @@ fn missing_orders(db: &Database, tables: &Tables, acknowledged: &[Acknowledged])
     }
     Ok(told)
 }
+
+#[cfg(test)]
+mod tests;

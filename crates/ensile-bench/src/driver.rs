@@ -24,6 +24,7 @@ use hdrhistogram::Histogram;
 
 use crate::failure::{Failure, Result};
 use crate::machine;
+use crate::system::processes;
 use crate::tally::{SAMPLE_EVERY, Step, Tally, new_histogram};
 
 /// A system under load, as the driver sees it.
@@ -41,6 +42,11 @@ pub(crate) trait Subject: Sync {
         asked
     }
 
+    /// How many transactions run beside each other, if that is not the number of threads.
+    fn parallelism(&self, asked: usize) -> usize {
+        self.threads(asked)
+    }
+
     /// Runs its transactions through [`Slice::repeat`] until the slice ends.
     fn work(&self, slice: &mut Slice<'_>) -> Result<()>;
 
@@ -48,12 +54,23 @@ pub(crate) trait Subject: Sync {
     fn settle(&self) {}
 }
 
+/// When a slice begins and ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// After so many seconds of window.
+    Timed(f64),
+    /// After so many transactions in all, without a lead-in: for counting instructions.
+    Counted(u64),
+    /// When another process says so on standard input: see [`crate::system::processes`].
+    Conducted,
+}
+
 /// How long, how often and on how many threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) threads: usize,
     pub(crate) batch: usize,
-    pub(crate) seconds: f64,
+    pub(crate) pace: Pace,
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
     pub(crate) pin: bool,
@@ -115,6 +132,8 @@ pub(crate) struct Slice<'a> {
     /// This worker's random numbers, the same for each system of a round.
     pub(crate) random: Random,
     durable_source: bool,
+    /// Transactions that this worker runs, where they are counted.
+    count: Option<u64>,
     phase: &'a Phase,
     clock: &'a Clock,
     tally: Tally,
@@ -128,6 +147,13 @@ impl Slice<'_> {
         durable: impl Fn() -> u64,
         mut step: impl FnMut(&mut Random) -> Result<Step>,
     ) -> Result<()> {
+        if let Some(count) = self.count {
+            self.tally.open_window();
+            while self.tally.committed() < count {
+                self.tally.note(step(&mut self.random)?);
+            }
+            return Ok(());
+        }
         let sample_steps = (SAMPLE_EVERY / u32::try_from(self.batch).unwrap_or(SAMPLE_EVERY)).max(1);
         let mut until_sample = 0;
         let mut phase = Phase::LEAD_IN;
@@ -153,6 +179,38 @@ impl Slice<'_> {
             self.tally.sample(done, started, self.clock.nanos(), durable);
         }
     }
+}
+
+/// For a subject whose work is done elsewhere: what a slice does from outside.
+impl Slice<'_> {
+    /// Waits for the window to open.
+    pub(crate) fn until_window(&self) {
+        while self.phase.get() == Phase::LEAD_IN {
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// Waits for the slice to end.
+    pub(crate) fn until_over(&self) {
+        while self.phase.get() != Phase::OVER {
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// Counts what was done elsewhere.
+    pub(crate) fn note(&mut self, step: Step) {
+        self.tally.note(step);
+    }
+}
+
+/// How often somebody looks who waits for a phase or an epoch.
+const GLANCE: Duration = Duration::from_micros(200);
+
+/// A timed window as it turned out to be.
+struct Window {
+    nanos: u64,
+    /// The durable epochs at its ends, where transactions count when durable.
+    durable: Option<(u64, u64)>,
 }
 
 /// What the conductor and the workers share.
@@ -202,6 +260,10 @@ impl Stage<'_> {
             batch: self.plan.batch,
             random: Random::seeded(seed),
             durable_source: subject.durable_epoch().is_some(),
+            count: match self.plan.pace {
+                Pace::Counted(count) => Some(count.div_ceil(workers as u64)),
+                Pace::Timed(_) | Pace::Conducted => None,
+            },
             phase: &self.phase,
             clock: &self.clock,
             tally: Tally::new(),
@@ -215,29 +277,25 @@ impl Stage<'_> {
         self.tallies.lock().expect("nothing panics while it holds this").push(slice.tally);
     }
 
-    /// One slice from the conductor's side: lead-in, window, and the sum of what the workers counted.
+    /// One slice from the conductor's side: its window, and the sum of what the workers counted.
     fn conduct(&self, subject: &dyn Subject) -> Round {
         self.phase.set(Phase::LEAD_IN);
-        self.barrier.wait();
-        let lead_in = (self.plan.seconds / 4.0).min(0.5);
-        self.sleep(lead_in);
-        let (opened, durable_opened) = self.edge(subject);
-        self.phase.set(Phase::WINDOW);
-        self.sleep(self.plan.seconds);
-        let (closed, durable_closed) = self.edge(subject);
-        self.phase.set(Phase::OVER);
-        self.barrier.wait();
+        let window = match self.plan.pace {
+            Pace::Timed(seconds) => self.timed(subject, seconds),
+            Pace::Counted(_) => self.counted(),
+            Pace::Conducted => self.conducted(),
+        };
         let mut round = Round {
-            seconds: closed.saturating_sub(opened).max(1) as f64 / 1e9,
+            seconds: window.nanos.max(1) as f64 / 1e9,
             transactions: 0,
             attempts: 0,
             conflicts: 0,
             latencies: new_histogram(),
         };
         for tally in self.tallies.lock().expect("nothing panics while it holds this").drain(..) {
-            round.transactions += match (durable_opened, durable_closed) {
-                (Some(after), Some(up_to)) => tally.committed_between(after, up_to),
-                _ => tally.committed(),
+            round.transactions += match window.durable {
+                Some((after, up_to)) => tally.released(after, up_to),
+                None => tally.committed(),
             };
             round.attempts += tally.committed() + tally.conflicts();
             round.conflicts += tally.conflicts();
@@ -246,20 +304,52 @@ impl Stage<'_> {
         round
     }
 
+    fn timed(&self, subject: &dyn Subject, seconds: f64) -> Window {
+        self.barrier.wait();
+        self.sleep((seconds / 4.0).min(0.5));
+        let (opened, after) = self.edge(subject, seconds);
+        self.phase.set(Phase::WINDOW);
+        self.sleep(seconds);
+        let (closed, up_to) = self.edge(subject, seconds);
+        self.phase.set(Phase::OVER);
+        self.barrier.wait();
+        Window { nanos: closed.saturating_sub(opened), durable: after.zip(up_to) }
+    }
+
+    fn counted(&self) -> Window {
+        self.barrier.wait();
+        let opened = self.clock.nanos();
+        self.barrier.wait();
+        Window { nanos: self.clock.nanos() - opened, durable: None }
+    }
+
+    fn conducted(&self) -> Window {
+        processes::await_word(processes::START);
+        self.barrier.wait();
+        processes::await_word(processes::OPEN);
+        let opened = self.clock.nanos();
+        self.phase.set(Phase::WINDOW);
+        processes::await_word(processes::CLOSE);
+        self.phase.set(Phase::OVER);
+        let nanos = self.clock.nanos() - opened;
+        self.barrier.wait();
+        Window { nanos, durable: None }
+    }
+
     /// An end of the window: the time and, where transactions count when durable, the durable epoch, at its next
     /// step or after a tenth of the window if it does not move.
-    fn edge(&self, subject: &dyn Subject) -> (u64, Option<u64>) {
+    fn edge(&self, subject: &dyn Subject, seconds: f64) -> (u64, Option<u64>) {
         let Some(before) = subject.durable_epoch() else {
             return (self.clock.nanos(), None);
         };
-        let give_up = self.clock.nanos() + (self.plan.seconds * 1e8) as u64;
+        let give_up = self.clock.nanos() + (seconds * 1e8) as u64;
         loop {
             let durable = subject.durable_epoch();
             let now = self.clock.nanos();
             if durable != Some(before) || now >= give_up || self.failed() {
                 return (now, durable);
             }
-            thread::sleep(Duration::from_micros(200));
+            thread::sleep(GLANCE);
         }
     }
 

@@ -10,7 +10,7 @@ use ensile::{Error, Readable};
 use serde::Serialize;
 
 use crate::arguments::OpenTransactionArguments;
-use crate::driver::{self, Plan, Round};
+use crate::driver::{self, Pace, Plan, Round};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
     let mut sides = Sides::default();
     let mut ended = Vec::new();
     // Each round: half of the time without, all of it with, half without: slow drift of the machine cancels.
-    let half = Plan { seconds: arguments.run.seconds / 2.0, rounds: 1, ..arguments.run.plan() };
-    let whole = Plan { rounds: 1, ..arguments.run.plan() };
+    let half = Plan { pace: Pace::Timed(arguments.run.seconds / 2.0), rounds: 1, ..arguments.run.plan() };
+    let whole = Plan { pace: Pace::Timed(arguments.run.seconds), ..half.clone() };
     for round in 0..arguments.run.rounds {
         progress.say(&format!("round {} of {}: without", round + 1, arguments.run.rounds));
         let (first, seen) = slice(&engine, &half)?;

@@ -1,6 +1,6 @@
 //! The systems that are compared, and how a database is opened for one of them.
 //!
-//! `memsilo` is the database without a log, `silo` the same with its log in a folder, `key-value` its index and records
+//! `memsilo` is the database without a log, `memsilo-processes` one such database in each of several processes, `silo` the same with its log in a folder, `key-value` its index and records
 //! without transactions, `btreemap` std's `BTreeMap` on one thread: a yardstick that everybody has.
 //!
 //! Neighbours: workloads open systems here; [`engine`], [`key_value`] and [`btreemap`] run YCSB on them.
@@ -8,6 +8,7 @@
 pub(crate) mod btreemap;
 pub(crate) mod engine;
 pub(crate) mod key_value;
+pub(crate) mod processes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ use crate::failure::{Failure, Result};
 pub(crate) enum SystemKind {
     /// The database in memory, without a log.
     Memsilo,
+    /// As many processes as threads were asked for, each with a memsilo of its share of the data and one thread: what
+    /// threads of one database could reach if they did not disturb each other.
+    MemsiloProcesses,
     /// The database with its log; a transaction counts when it is durable.
     Silo,
     /// Its index and records: atomic gets and puts of single keys, no transactions (YCSB only).
@@ -36,6 +40,7 @@ impl SystemKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memsilo => "memsilo",
+            Self::MemsiloProcesses => "memsilo-processes",
             Self::Silo => "silo",
             Self::KeyValue => "key-value",
             Self::Btreemap => "btreemap",
@@ -44,7 +49,7 @@ impl SystemKind {
 
     /// Whether it runs transactions.
     pub(crate) fn is_transactional(self) -> bool {
-        matches!(self, Self::Memsilo | Self::Silo)
+        matches!(self, Self::Memsilo | Self::MemsiloProcesses | Self::Silo)
     }
 }
 

@@ -4,15 +4,17 @@
 //! read for one step in [`SAMPLE_EVERY`] transactions only.
 //!
 //! Invariants:
-//! - *Durable counting*: for a system with a log a transaction belongs to the epoch of its receipt. The driver notes
-//!   the durable epoch at both ends of the timed window and asks for the transactions in between
-//!   ([`Tally::committed_between`]), so a transaction counts when, and only when, it became durable within the window.
+//! - *Durable counting*: a transaction counts when its result may be shown. One that has to wait for the log belongs
+//!   to the epoch of its receipt: the driver notes the durable epoch at both ends of the timed window, and what became
+//!   durable in between counts ([`Tally::released`]). One that has nothing to wait for (it only read what was durable
+//!   already, or there is no log) counts at commit.
 //! - A sampled latency is complete when the result could be released: at commit, or at durability.
 //!
 //! Neighbours: filled by [`crate::driver::Slice`]; summed by the driver into [`crate::report`]'s rounds.
 
 use std::collections::VecDeque;
 
+use ensile_base::Epoch;
 use hdrhistogram::Histogram;
 
 /// One transaction in this many has its latency measured.
@@ -27,8 +29,14 @@ pub(crate) struct Step {
     pub(crate) committed: u32,
     /// Attempts that ended in a conflict and were run again.
     pub(crate) conflicts: u32,
-    /// The largest epoch of the receipts; 0 when nothing has to become durable.
+    /// The epoch that has to become durable first; 0 when the results can be shown at once. See [`epoch_to_wait_for`].
     pub(crate) epoch: u64,
+}
+
+/// What a result that rests on `epoch` has to wait for.
+#[inline]
+pub(crate) fn epoch_to_wait_for(epoch: Epoch, durable: Epoch) -> u64 {
+    if epoch <= durable { 0 } else { epoch.number() }
 }
 
 /// An empty histogram of nanoseconds.
@@ -49,7 +57,9 @@ pub(crate) struct Tally {
     committed: u64,
     conflicts: u64,
     latencies: Histogram<u64>,
-    /// Transactions per epoch, in the order in which the epochs were seen; empty without a log.
+    /// Of `committed`, what had nothing to wait for.
+    at_once: u64,
+    /// The others by epoch, those before the window included, in the order in which the epochs were seen.
     per_epoch: Vec<(u64, u64)>,
     waiting: VecDeque<Waiting>,
 }
@@ -59,6 +69,7 @@ impl Tally {
         Self {
             committed: 0,
             conflicts: 0,
+            at_once: 0,
             latencies: new_histogram(),
             per_epoch: Vec::new(),
             waiting: VecDeque::new(),
@@ -70,7 +81,9 @@ impl Tally {
     pub(crate) fn note(&mut self, step: Step) {
         self.committed += u64::from(step.committed);
         self.conflicts += u64::from(step.conflicts);
-        if step.epoch != 0 {
+        if step.epoch == 0 {
+            self.at_once += u64::from(step.committed);
+        } else {
             self.note_epoch(step);
         }
     }
@@ -87,6 +100,7 @@ impl Tally {
     pub(crate) fn open_window(&mut self) {
         self.committed = 0;
         self.conflicts = 0;
+        self.at_once = 0;
         self.latencies.reset();
         self.waiting.clear();
     }
@@ -116,13 +130,11 @@ impl Tally {
         self.committed
     }
 
-    /// Transactions of the epochs above `after` and up to `up_to`.
-    pub(crate) fn committed_between(&self, after: u64, up_to: u64) -> u64 {
-        self.per_epoch
-            .iter()
-            .filter(|(epoch, _)| *epoch > after && *epoch <= up_to)
-            .map(|(_, count)| count)
-            .sum()
+    /// Transactions whose results could be shown within the window, during which the durable epoch went from `after`
+    /// to `up_to`.
+    pub(crate) fn released(&self, after: u64, up_to: u64) -> u64 {
+        let became_durable = self.per_epoch.iter().filter(|(epoch, _)| *epoch > after && *epoch <= up_to);
+        self.at_once + became_durable.map(|(_, count)| count).sum::<u64>()
     }
 
     /// Attempts that were run again, in the window.
@@ -138,7 +150,9 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, Tally};
+    use ensile_base::Epoch;
+
+    use super::{Step, Tally, epoch_to_wait_for};
 
     #[test]
     fn epochs_cut_the_window_out_of_everything_that_ran() {
@@ -146,11 +160,23 @@ mod tests {
         for (epoch, committed) in [(1, 10), (1, 5), (2, 7), (3, 1), (4, 100)] {
             tally.note(Step { committed, conflicts: 1, epoch });
         }
-        assert_eq!(tally.committed_between(1, 3), 8);
-        assert_eq!(tally.committed_between(0, 4), tally.committed());
+        assert_eq!(tally.released(1, 3), 8);
+        assert_eq!(tally.released(0, 4), tally.committed());
         tally.open_window();
         assert_eq!((tally.committed(), tally.conflicts()), (0, 0));
-        assert_eq!(tally.committed_between(0, 1), 15);
+        assert_eq!(tally.released(0, 1), 15);
+    }
+
+    #[test]
+    fn what_has_nothing_to_wait_for_counts_in_the_window_in_which_it_commits() {
+        let mut tally = Tally::new();
+        tally.note(Step { committed: 3, conflicts: 0, epoch: 0 });
+        tally.open_window();
+        tally.note(Step { committed: 5, conflicts: 0, epoch: 0 });
+        tally.note(Step { committed: 7, conflicts: 0, epoch: 9 });
+        assert_eq!((tally.released(8, 8), tally.released(8, 9)), (5, 12));
+        assert_eq!(epoch_to_wait_for(Epoch::new(4), Epoch::new(4)), 0);
+        assert_eq!(epoch_to_wait_for(Epoch::new(5), Epoch::new(4)), 5);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
 //!
-//! Invariants, cited by name where they are kept (PROTOCOLS.md; `docs/protocols/durability.md` argues them):
+//! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are appended.
 //! - L1: what a logger's durable mark may claim. L2: an idle or ended worker neither holds D back nor is passed by it.
 //! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.

@@ -8,7 +8,7 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `slot` and `logger`, L3 in `marks` and `segments`, the poison in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the poison in `waiters`.
 //!
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
@@ -17,6 +17,7 @@ mod bell;
 pub(crate) mod block;
 pub(crate) mod buffer;
 mod logger;
+mod look;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod marks;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
 use ensile_disk::DiskLock;
 use ensile_epoch::{CommitSlot, Epochs};
@@ -119,8 +120,8 @@ pub struct Log {
     next_logger: AtomicUsize,
     /// No reserve succeeds any more: poisoned, closing or closed.
     stopped: AtomicBool,
-    /// Keeps other processes out for as long as this log lives.
-    _lock: Box<dyn DiskLock>,
+    /// Keeps other processes out until this log is closed.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
 impl Log {
@@ -151,7 +152,7 @@ impl Log {
             unwritten_bytes_max: recovered.config.unwritten_bytes_max,
             next_logger: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
-            _lock: recovered.lock,
+            lock: Mutex::new(Some(recovered.lock)),
         }))
     }
 
@@ -232,6 +233,13 @@ impl Log {
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
     pub fn close(&self) -> Result<(), DurabilityError> {
+        let closed = self.make_durable_and_stop();
+        // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
+        self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        closed
+    }
+
+    fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         // Release: partner is the Acquire in `is_stopped`.
         self.stopped.store(true, Ordering::Release);
         let target = self.epochs.now();

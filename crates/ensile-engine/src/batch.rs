@@ -1,8 +1,9 @@
 //! Batches: descents that overlap and share the wait for memory.
 //!
 //! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. What a
-//! common descent finds are [`Hints`]: record handles, good under the pin that the descent ran under. A hint is only a
-//! place to look: a record that is no longer its key's latest sends the reader back to the index.
+//! common descent finds are [`Hints`]: record handles, good under the pin that the descent ran under, so they end where
+//! that pin ends: with a retry, and with the transaction. A hint is only a place to look: a record that is no longer
+//! its key's latest sends the reader back to the index.
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the hints.
 
@@ -29,20 +30,22 @@ struct Touched {
 pub(crate) struct Hints {
     found: Vec<Option<Handle>>,
     touched: Vec<Touched>,
+    /// What a multi-get's descent found: a batch's request may contain one.
+    many: Vec<Option<Handle>>,
     keys: Vec<u8>,
     /// The touched keys that belong to the request that runs now.
     active: (usize, usize),
 }
 
 impl Hints {
-    /// Descends for all keys at once and asks for the records that it finds.
+    /// Descends for all keys of a multi-get at once and asks for the records that it finds.
     pub(crate) fn descend<'k>(
         &mut self,
         keys: impl Iterator<Item = (&'k TableCore, &'k [u8])>,
         pinned: Pinned<'_>,
     ) {
-        self.found.clear();
-        Self::descend_into(&mut self.found, keys.map(|(table, key)| (&*table.tree, key)), pinned);
+        self.many.clear();
+        Self::descend_into(&mut self.many, keys.map(|(table, key)| (&*table.tree, key)), pinned);
     }
 
     fn descend_into<'k>(
@@ -69,10 +72,15 @@ impl Hints {
         }
     }
 
-    /// What the last descent found for its `at`-th key.
+    /// What the multi-get's descent found for its `at`-th key.
     #[inline]
     pub(crate) fn take(&mut self, at: usize) -> Option<Handle> {
-        self.found[at].take()
+        self.many[at].take()
+    }
+
+    /// Forgets what was found, as the pin that it was found under ends. Touched keys are looked up singly from now on.
+    pub(crate) fn forget(&mut self) {
+        self.found.clear();
     }
 
     /// Forgets everything.
@@ -122,7 +130,7 @@ impl Hints {
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
         let (from, to) = self.active;
-        if from == to {
+        if from == to || self.found.is_empty() {
             return None;
         }
         let touched = &self.touched[from..to];

@@ -1,4 +1,4 @@
-//! The catalogue: which tables there are, under which ids and types (PROTOCOLS X1).
+//! The catalogue: which tables there are, under which ids and types (X1).
 //!
 //! It is a table like any other (id 0: name -> definition), so it is logged and recovered like any other, and a
 //! table's definition is durable no later than its first row. Secondary indexes are not logged: they are rebuilt when
@@ -42,8 +42,10 @@ impl Catalog {
         Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
     }
 
-    fn take_tree(&mut self, id: u32, core: &Core) -> Arc<Masstree> {
-        self.trees.remove(&id).unwrap_or_else(|| new_tree(core))
+    /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
+    /// panic in an index's key function, and the rows stay for whoever opens the table after that.
+    fn tree(&self, id: u32, core: &Core) -> Arc<Masstree> {
+        self.trees.get(&id).map_or_else(|| new_tree(core), Arc::clone)
     }
 }
 
@@ -152,12 +154,14 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
 pub(crate) fn bootstrap(database: &Database) -> Result<()> {
     let core = database.core();
     let mut catalog = core.catalog.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let tree = catalog.take_tree(CATALOG_ID, core);
+    let tree = catalog.tree(CATALOG_ID, core);
+    catalog.trees.remove(&CATALOG_ID);
     let spec = TableSpec {
         name: "ensile.tables".to_owned(),
         key_type: "name".to_owned(),
         value_type: "definition".to_owned(),
         indexes: Vec::new(),
+        defines_indexes: false,
     };
     let table = Arc::new(TableCore::new(core.id, CATALOG_ID, tree, &spec, Vec::new()));
     core.tables.add(Arc::clone(&table))?;
@@ -193,27 +197,21 @@ pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<Tab
     let id = match &stored {
         Some(stored) => {
             check_types(&spec, &stored.key_type, &stored.value_type)?;
+            check_indexes_named(&spec, stored)?;
             stored.id
         }
         None => catalog.next_id,
     };
-    let tree = catalog.take_tree(id, core);
-    let built = build_indexes(core, &mut catalog, spec.indexes.len())
-        .and_then(|entries| fill_indexes(core, &tree, &spec, entries));
-    let trees = match built {
-        Ok(trees) => trees,
-        Err(error) => {
-            // The rows stay for whoever opens the table with an index that fits them.
-            catalog.trees.insert(id, tree);
-            return Err(error);
-        }
-    };
+    let tree = catalog.tree(id, core);
+    let entries = build_indexes(core, &mut catalog, spec.indexes.len())?;
+    let trees = fill_indexes(core, &tree, &spec, entries)?;
     let definition = Definition::of(id, &spec);
     if stored.as_ref() != Some(&definition) {
         write_definition(core, &name, &definition)?;
     }
     catalog.next_id = catalog.next_id.max(id + 1);
     let table = enter_table(core, id, tree, spec, trees)?;
+    catalog.trees.remove(&id);
     catalog.opened.insert(name, Arc::clone(&table));
     Ok(table)
 }
@@ -262,12 +260,25 @@ fn check_same_indexes(spec: &TableSpec, table: &TableCore) -> Result<()> {
     let all_same = spec.indexes.len() == table.indexes.len()
         && spec.indexes.iter().zip(&table.indexes).all(|(index, open)| same(index, open));
     // Asked for without indexes, a table is handed out with those that it has: they are maintained all the same.
-    if spec.indexes.is_empty() || all_same {
+    if !spec.defines_indexes || all_same {
         return Ok(());
     }
     Err(Error::Misuse(format!(
         "table {} is open with other indexes: define all of them at its first opening",
         spec.name
+    )))
+}
+
+/// Refuses to open a table that has indexes as if it had none: its rows would change without them.
+fn check_indexes_named(spec: &TableSpec, stored: &Definition) -> Result<()> {
+    if stored.indexes.is_empty() || spec.defines_indexes {
+        return Ok(());
+    }
+    let names: Vec<&str> = stored.indexes.iter().map(|index| index.name.as_str()).collect();
+    Err(Error::Misuse(format!(
+        "table {} has secondary indexes ({}): open it with Database::define and their key functions first",
+        spec.name,
+        names.join(", ")
     )))
 }
 
@@ -390,7 +401,7 @@ fn enter_table(
     spec: TableSpec,
     trees: Vec<(u32, Arc<Masstree>)>,
 ) -> Result<Arc<TableCore>> {
-    let TableSpec { name, key_type, value_type, indexes } = spec;
+    let TableSpec { name, key_type, value_type, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();
     for (index, (entries_id, entries_tree)) in indexes.into_iter().zip(trees) {
         let IndexSpec { name: index_name, version, unique, key_type: index_key_type, key } = index;
@@ -399,6 +410,7 @@ fn enter_table(
             key_type: index_key_type.clone(),
             value_type: key_type.clone(),
             indexes: Vec::new(),
+            defines_indexes: false,
         };
         let entries = Arc::new(TableCore::new(core.id, entries_id, entries_tree, &entries_spec, Vec::new()));
         core.tables.add(Arc::clone(&entries))?;
@@ -411,7 +423,7 @@ fn enter_table(
             entries,
         }));
     }
-    let spec = TableSpec { name, key_type, value_type, indexes: Vec::new() };
+    let spec = TableSpec { name, key_type, value_type, indexes: Vec::new(), defines_indexes };
     let table = Arc::new(TableCore::new(core.id, id, tree, &spec, opened));
     core.tables.add(Arc::clone(&table))?;
     Ok(table)

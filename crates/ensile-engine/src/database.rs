@@ -7,7 +7,8 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use ensile_durability::{Log, RecoveryReport};
 use ensile_epoch::{Advance, Epochs};
 use ensile_memory::Memory;
@@ -109,6 +110,22 @@ impl Core {
         !self.closed.swap(true, Ordering::AcqRel)
     }
 
+    /// After `mark_closed`: waits until every commit that has not seen the mark is installed and appended (E2), so that
+    /// what is committed is made durable by the log's end.
+    fn wait_for_commits(&self) {
+        // SeqCst: the mark comes before the look at E and at bindings; partner: the fence between a commit's locks and
+        // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
+        fence(Ordering::SeqCst);
+        let over = self.epochs.now().plus(2);
+        while self.epochs.now() < over {
+            // A clock that stands still would never let the epoch close; the machine's ignores this.
+            self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+            if !matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_)) {
+                std::thread::sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+            }
+        }
+    }
+
     /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
     #[inline]
     pub(crate) fn snapshot_boundary(&self, epoch: Epoch) -> Epoch {
@@ -156,7 +173,10 @@ impl Inner {
         if !self.core.mark_closed() {
             return Ok(());
         }
-        let closed = self.core.log.as_ref().map_or(Ok(()), |log| log.close());
+        let closed = self.core.log.as_ref().map_or(Ok(()), |log| {
+            self.core.wait_for_commits();
+            log.close()
+        });
         self.core.signal.stop();
         self.threads.join();
         Ok(closed?)
@@ -291,8 +311,10 @@ impl Database {
         let core = self.core();
         let seen = core.epochs.now();
         while core.snapshots && core.epochs.served_snapshot() <= seen {
+            // A clock that stands still would never let an epoch close; the machine's ignores this.
+            core.clock.advance(Duration::from_micros(ensile_base::limits::EPOCH_MICROS_MIN));
             if !matches!(core.epochs.try_advance_to_boundary(core.clock.nanos()), Advance::Advanced(_)) {
-                std::thread::sleep(Duration::from_micros(ensile_base::limits::EPOCH_MICROS_MIN / 2));
+                std::thread::sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
             }
         }
         self.snapshot()

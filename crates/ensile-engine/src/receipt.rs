@@ -42,7 +42,6 @@ pub enum Durability {
 /// It borrows the handle that ran the transaction, so that making one touches no line of another thread; the receipt
 /// of a transaction begun by [`Database::begin_owned`](crate::Database::begin_owned), and
 /// [`Receipt::durable_async`]'s future, borrow nothing.
-#[must_use = "a relaxed result may be lost until its receipt is durable"]
 pub struct Receipt<'db> {
     committed: Committed,
     core: CoreRef<'db>,

@@ -200,7 +200,6 @@ impl Database {
                 done(self.with_receipt(outcome, committed));
                 tx.restart();
             }
-            tx.context().hints.clear();
         }
     }
 

@@ -117,6 +117,8 @@ pub(crate) fn take_seat(core: &Core, with_worker: bool) -> Seat {
 pub(crate) fn give_seat(core: &Core, seat: Seat) {
     let Seat { mut context, mut worker } = seat;
     context.clear();
+    // Found under the pin that has ended; a batch may end by a panic.
+    context.hints.clear();
     with_local(core, |local| {
         if worker.is_some() && local.worker.is_none() {
             local.worker = worker.take();
@@ -148,15 +150,27 @@ fn take_worker(core: &Core) -> Box<Worker> {
 
 /// Runs `f` with a worker, outside any transaction.
 pub(crate) fn with_worker<R>(core: &Core, f: impl FnOnce(&mut Worker) -> R) -> R {
-    let mut worker = Some(take_worker(core));
-    let result = f(seated_worker(core, &mut worker));
-    with_local(core, |local| {
-        if local.worker.is_none() {
-            local.worker = worker.take();
+    let mut lent = Lent { core, worker: Some(take_worker(core)) };
+    f(seated_worker(core, &mut lent.worker))
+}
+
+/// A worker that goes back however its use ends: its garbage is not to be lost when application code (an index's key
+/// function) panics.
+struct Lent<'c> {
+    core: &'c Core,
+    worker: Option<Box<Worker>>,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let worker = &mut self.worker;
+        with_local(self.core, |local| {
+            if local.worker.is_none() {
+                local.worker = worker.take();
+            }
+        });
+        if let Some(homeless) = worker.take() {
+            self.core.pool.give(homeless);
         }
-    });
-    if let Some(homeless) = worker {
-        core.pool.give(homeless);
     }
-    result
 }

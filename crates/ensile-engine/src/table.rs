@@ -29,6 +29,8 @@ pub(crate) struct TableSpec {
     pub(crate) key_type: String,
     pub(crate) value_type: String,
     pub(crate) indexes: Vec<IndexSpec>,
+    /// Whether `indexes` are all that the table is to have, rather than whatever it has.
+    pub(crate) defines_indexes: bool,
 }
 
 /// A secondary index as somebody asks for it.

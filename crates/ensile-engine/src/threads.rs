@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
 use ensile_durability::{Progress, Recoverable, Recovery, Step};
+use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
 use crate::error::Result;
@@ -83,7 +84,10 @@ fn heartbeat(core: &Core) {
 
 /// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, dooms (E4).
 fn step(core: &Core) {
-    let _ = core.epochs.try_advance(core.clock.nanos());
+    let advanced = core.epochs.try_advance(core.clock.nanos());
+    if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
+        log.wake_loggers();
+    }
     let limits = core.epochs.scan();
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());

@@ -16,9 +16,11 @@ use crate::collect::{Garbage, Horizon};
 use crate::database::Core;
 use crate::record::blocks::{Blocks, NodeBlocks};
 
-/// Things of each kind that a worker frees after one commit: more than a small transaction leaves behind, so that
-/// garbage shrinks, and few enough that no request waits for it (§4.8).
+/// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
+/// garbage shrinks whatever the size of transactions, and no request waits for much of others' (§4.8).
 const FREED_PER_COMMIT: usize = 16;
+/// Things of one kind that one write leaves behind at most: the record that it replaces, and one that is unhooked.
+const LEFT_PER_WRITE: usize = 2;
 /// The same for an idle worker's step.
 const FREED_PER_IDLE_STEP: usize = 4096;
 
@@ -93,13 +95,13 @@ impl Worker {
         (nodes, &mut self.changes)
     }
 
-    /// Frees a bounded amount of garbage: a step between requests. While the limits have not moved since everything
-    /// below them was freed, there is nothing to look for.
+    /// Frees a bounded amount of garbage after a commit of so many writes: a step between requests. While the limits
+    /// have not moved since everything below them was freed, there is nothing to look for.
     #[inline]
-    pub(crate) fn collect(&mut self, core: &Core, pinned: Pinned<'_>) {
+    pub(crate) fn collect(&mut self, core: &Core, writes: usize, pinned: Pinned<'_>) {
         let limits = core.epochs.limits();
         if self.collected != Some(limits) {
-            self.collect_most(core, limits, pinned, FREED_PER_COMMIT);
+            self.collect_most(core, limits, pinned, FREED_PER_COMMIT + LEFT_PER_WRITE * writes);
         }
         self.publish_garbage();
     }

@@ -253,6 +253,9 @@ impl Epochs {
             .min_by_key(|(epoch, _)| *epoch);
         let (epoch, slot) = oldest.filter(|(epoch, _)| *epoch < before)?;
         slot.ask_doom();
+        // The scanner's half of the Dekker pair with `enter`. Here and not in the next scan, which may be another
+        // thread's and past its own fence already; it waits for our lock before it looks for requests.
+        self.fences.heavy();
         Some(epoch)
     }
 

@@ -9,7 +9,9 @@
 //! - the doom first: the owner, after its light fence, sees it and fails.
 //!
 //! `doom` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
-//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`.
+//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a slot
+//! for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any other,
+//! which looks at `doom` only behind its fence.
 //!
 //! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads and dooms.
 
@@ -68,14 +70,26 @@ impl PinSlot {
     /// The caller may load shared pointers once this returns.
     #[inline]
     pub fn begin(&self, epoch: Epoch) -> Call<'_> {
-        // Relaxed: ordered before the light fence; a doom of this slot's previous transaction is forgotten here.
-        self.words.doom.store(NONE, Ordering::Relaxed);
-        // Relaxed: ordered before every later pointer load by the light fence; partner: heavy fence of `scan`.
-        self.words.pin.store(epoch.number(), Ordering::Relaxed);
-        // Relaxed: as the pin; partner: `try_doom`.
+        // Relaxed, both: ordered before the look at `doom` and before every later pointer load by the light fence;
+        // partners: `try_doom` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
+        // Relaxed: as above.
+        self.words.pin.store(epoch.number(), Ordering::Relaxed);
         self.fences.light();
+        // Relaxed: whoever asked before its own fence without seeing our call is seen here by the light fence.
+        if self.words.doom.load(Ordering::Relaxed) != NONE {
+            self.forget_doom();
+        }
         Call { slot: self }
+    }
+
+    /// A doom of this slot's previous transaction is none of the new one's.
+    #[cold]
+    fn forget_doom(&self) {
+        // AcqRel: an exchange, so that the heartbeat's steps come wholly before or wholly after it.
+        self.words.doom.swap(NONE, Ordering::AcqRel);
+        // A scan that still read `IGNORED` fenced before this: what it lets go is not found any more.
+        self.fences.light();
     }
 
     /// Registers snapshot `boundary`; the caller must look again, after this, whether it is still the one served (S1).

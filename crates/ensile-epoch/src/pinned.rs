@@ -7,7 +7,7 @@
 
 use std::marker::PhantomData;
 
-/// A copyable token: "the caller holds a pin for `'p`" (PROTOCOLS E3).
+/// A copyable token: "the caller holds a pin for `'p`" (E3).
 #[derive(Clone, Copy, Debug)]
 pub struct Pinned<'p>(PhantomData<&'p ()>);
 

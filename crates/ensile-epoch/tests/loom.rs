@@ -109,77 +109,100 @@ impl Shared {
         fence(Ordering::SeqCst);
         self.epochs.now()
     }
+
+    fn advance(&self) {
+        assert!(matches!(self.epochs.try_advance(MILLI), Advance::Advanced(_)));
+    }
 }
 
-/// E3: garbage is not below the limit while a pin that may reach it stands. Three threads, as the worker that unlinks
-/// is not the heartbeat that scans.
-#[test]
-fn e3_what_a_pin_reaches_is_not_freed() {
-    loom::model(|| {
+/// A reader and a worker that unlinks, each a thread, while this one is the heartbeat that scans; the epoch is moved on
+/// by the heartbeat, or early by the worker.
+fn check_e3(worker_advances: bool, read: fn(&Shared, &PinHandle)) {
+    loom::model(move || {
         let shared = shared();
         let pin = shared.epochs.register_pin();
         let reader = {
             let shared = shared.clone();
             thread::spawn(move || {
-                let call = pin.begin(shared.epochs.now());
-                shared.follow();
-                drop(call);
+                read(&shared, &pin);
                 pin.end();
                 pin
             })
         };
         let worker = {
             let shared = shared.clone();
-            thread::spawn(move || shared.retire())
+            thread::spawn(move || {
+                let tag = shared.retire();
+                if worker_advances {
+                    shared.advance();
+                }
+                tag
+            })
         };
-        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
-        let _ = shared.epochs.scan();
-        // Not a join of the worker first: that would order what the limits alone must order.
-        let tag = worker.join().unwrap();
-        if tag < shared.epochs.limits().pins {
+        if !worker_advances {
+            shared.advance();
+        }
+        let limits = shared.epochs.scan();
+        // Joined only now: to join before the scan would order what the fences must order.
+        if worker.join().unwrap() < limits.pins {
             shared.thing.free();
         }
         drop(reader.join().unwrap());
     });
 }
 
-/// E3: a pin that moves on lets go of what came before, and is honoured at its new place.
+fn read_once(shared: &Shared, pin: &PinHandle) {
+    let _call = pin.begin(shared.epochs.now());
+    shared.follow();
+}
+
+fn read_and_move(shared: &Shared, pin: &PinHandle) {
+    let _call = pin.begin(shared.epochs.now());
+    pin.repin(shared.epochs.now());
+    shared.follow();
+}
+
+#[test]
+fn e3_what_a_pin_reaches_is_not_freed() {
+    check_e3(false, read_once);
+}
+
+#[test]
+fn e3_what_a_pin_reaches_is_not_freed_when_an_epoch_closes_within_the_scan() {
+    check_e3(true, read_once);
+}
+
+/// A pin that moves on is honoured at its new place.
 #[test]
 fn e3_a_pin_that_moves_holds_what_it_finds_afterwards() {
+    check_e3(false, read_and_move);
+}
+
+/// A pin that moves on lets go of what came before only once that has been read.
+#[test]
+fn e3_a_pin_that_moves_has_read_what_it_lets_go() {
     loom::model(|| {
         let shared = shared();
         let pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
-        drop(call);
+        std::mem::forget(call);
         let reader = {
             let shared = shared.clone();
             thread::spawn(move || {
-                {
-                    let Ok(call) = pin.enter() else { panic!("nobody dooms") };
-                    shared.follow();
-                    pin.repin(shared.epochs.now());
-                    shared.follow();
-                    drop(call);
-                }
-                pin.end();
+                shared.follow();
+                pin.repin(shared.epochs.now());
                 pin
             })
         };
         let tag = shared.retire();
-        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+        shared.advance();
         if tag < shared.epochs.scan().pins {
             shared.thing.free();
         }
-        drop(reader.join().unwrap());
+        let pin = reader.join().unwrap();
+        drop(pin.enter());
+        drop(pin);
     });
-}
-
-/// The heartbeat's side of E4: asks, then carries out, and frees what the limits allow.
-fn doom_and_free(shared: &Shared, tag: Epoch) {
-    let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
-    if tag < shared.epochs.scan().pins {
-        shared.thing.free();
-    }
 }
 
 /// A transaction that holds a pointer to a thing that is garbage by now, E past its tag.
@@ -188,15 +211,15 @@ fn idle_holder() -> (Arc<Shared>, PinHandle, Epoch) {
     let pin = shared.epochs.register_pin();
     drop(pin.begin(shared.epochs.now()));
     let tag = shared.retire();
-    assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
+    shared.advance();
     assert!(shared.epochs.scan().pins <= tag, "the pin holds it back");
     (shared, pin, tag)
 }
 
-/// E4: a call that was let in touches nothing that is freed; a transaction that is ignored is let in no more.
-#[test]
-fn e4_a_doomed_pin_is_ignored_only_between_calls() {
-    loom::model(|| {
+/// E4: a call that was let in touches nothing that is freed; a transaction that is ignored is let in no more. The
+/// scan may be another thread's than the request, and past its fence when that comes.
+fn check_e4(another_asks: bool) {
+    loom::model(move || {
         let (shared, pin, tag) = idle_holder();
         let owner = {
             let shared = shared.clone();
@@ -212,14 +235,39 @@ fn e4_a_doomed_pin_is_ignored_only_between_calls() {
                 pin
             })
         };
-        doom_and_free(&shared, tag);
+        let ask = {
+            let shared = shared.clone();
+            move || {
+                let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
+            }
+        };
+        let other = if another_asks {
+            Some(thread::spawn(ask))
+        } else {
+            ask();
+            None
+        };
+        if tag < shared.epochs.scan().pins {
+            shared.thing.free();
+        }
         drop(owner.join().unwrap());
+        other.map(thread::JoinHandle::join);
     });
+}
+
+#[test]
+fn e4_a_doomed_pin_is_ignored_only_between_calls() {
+    check_e4(false);
+}
+
+#[test]
+fn e4_a_doomed_pin_is_ignored_only_between_calls_when_another_scans() {
+    check_e4(true);
 }
 
 /// E4: a slot that begins anew while its last transaction is being doomed is honoured again.
 #[test]
-fn e4_a_slot_that_begins_anew_is_not_ignored_for_the_last_transactions_sake() {
+fn e4_a_slot_that_begins_anew_is_honoured_again() {
     loom::model(|| {
         let shared = shared();
         let pin = shared.epochs.register_pin();
@@ -228,30 +276,26 @@ fn e4_a_slot_that_begins_anew_is_not_ignored_for_the_last_transactions_sake() {
             let shared = shared.clone();
             thread::spawn(move || {
                 pin.end();
-                let call = pin.begin(shared.epochs.now());
-                shared.follow();
-                drop(call);
+                read_once(&shared, &pin);
                 pin.end();
                 pin
             })
         };
         let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
+        let _ = shared.epochs.scan();
         let tag = shared.retire();
-        assert!(matches!(shared.epochs.try_advance(MILLI), Advance::Advanced(_)));
-        for _ in 0..2 {
-            if tag < shared.epochs.scan().pins {
-                shared.thing.free();
-                break;
-            }
+        shared.advance();
+        if tag < shared.epochs.scan().pins {
+            shared.thing.free();
         }
         drop(owner.join().unwrap());
     });
 }
 
-/// S1: a version that a registered snapshot needs is not below the limit, however registration and scan race.
-#[test]
-fn s1_a_snapshot_that_is_registered_keeps_its_versions() {
-    loom::model(|| {
+/// S1: a version that a registered snapshot needs is not below the limit, however registration, scan and boundaries
+/// race.
+fn check_s1(other_advances: bool) {
+    loom::model(move || {
         let epochs = epochs();
         let pin = epochs.register_pin();
         let thing = Thing::new();
@@ -269,12 +313,35 @@ fn s1_a_snapshot_that_is_registered_keeps_its_versions() {
                 pin
             })
         };
-        for step in 1..=2 {
-            assert!(matches!(epochs.try_advance_to_boundary(step * MILLI), Advance::Advanced(_)));
-        }
+        let advance = {
+            let epochs = epochs.clone();
+            move || {
+                for step in 1..=2 {
+                    let step = epochs.try_advance_to_boundary(step * MILLI);
+                    assert!(matches!(step, Advance::Advanced(_)));
+                }
+            }
+        };
+        let other = if other_advances {
+            Some(thread::spawn(advance))
+        } else {
+            advance();
+            None
+        };
         if superseded < epochs.scan().snapshots {
             thing.free();
         }
         drop(reader.join().unwrap());
+        other.map(thread::JoinHandle::join);
     });
+}
+
+#[test]
+fn s1_a_snapshot_that_is_registered_keeps_its_versions() {
+    check_s1(false);
+}
+
+#[test]
+fn s1_a_snapshot_keeps_its_versions_when_a_boundary_comes_within_the_scan() {
+    check_s1(true);
 }

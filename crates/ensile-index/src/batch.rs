@@ -1,4 +1,4 @@
-//! Many point reads at once: their cache misses overlap (HOUSE decision 6).
+//! Many point reads at once: their cache misses overlap.
 //!
 //! Each descent takes one step at a time and asks for the lines of its next step before the others take their turn: a
 //! step reads one node, except that a leaf takes two, its first line and then the slot that this line points to, so

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 ///
 /// # Safety
 /// `allocate` returns a block of its own, as large and as aligned as asked, that stays valid until it is retired;
-/// `retire` keeps the block intact for as long as any pin that stands now may reach it (PROTOCOLS E3).
+/// `retire` keeps the block intact for as long as any pin that stands now may reach it (E3).
 pub unsafe trait NodeMemory {
     /// A block of this layout, with any content. Never fails: a process out of memory ends here.
     fn allocate(&mut self, layout: Layout) -> NonNull<u8>;

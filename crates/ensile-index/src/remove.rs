@@ -1,6 +1,6 @@
 //! Removing a key. What the removal leaves empty is unlinked by `prune`.
 //!
-//! Neighbours: up, the engine's unhooking of absent records (PROTOCOLS U1, U2); down, `tree::find`, `prune`.
+//! Neighbours: up, the engine's unhooking of absent records (U1, U2); down, `tree::find`, `prune`.
 
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;

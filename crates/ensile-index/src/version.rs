@@ -1,6 +1,6 @@
 //! The version word of a node, and the one place where the index orders memory.
 //!
-//! One 64-bit word per node (PROTOCOLS C4):
+//! One 64-bit word per node (C4):
 //!
 //! ```text
 //! 63                10  9   8    5 4    3    2       1        0

@@ -1,4 +1,4 @@
-//! Witnesses: what a search saw of a leaf, so that a commit can ask whether it still is so (Silo §4.6, PROTOCOLS C4).
+//! Witnesses: what a search saw of a leaf, so that a commit can ask whether it still is so (Silo §4.6, C4).
 //!
 //! **COVER**: a leaf covers the slices `low..high` of its layer, and its witness vouches for all of them. The bounds
 //! change only together with the version, so a key that comes into being later, wherever it lands, has changed the

@@ -27,9 +27,8 @@ fn handles_go_between_threads() {
     is_clone::<Index<Local, Local, Local>>();
     is_send::<Transaction<'_>>();
     is_send::<Snapshot<'_>>();
-    is_send::<Receipt>();
-    is_sync::<Receipt>();
-    is_clone::<Receipt>();
+    is_send::<Receipt<'_>>();
+    is_sync::<Receipt<'_>>();
     is_send::<Error>();
     is_sync::<Error>();
 }

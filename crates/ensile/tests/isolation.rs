@@ -11,7 +11,7 @@ fn open(rows: &[(u32, i64)]) -> Result<(Database, Table<u32, i64>)> {
     Ok((db, table))
 }
 
-fn is_conflict(result: Result<Receipt>) -> bool {
+fn is_conflict(result: Result<Receipt<'_>>) -> bool {
     matches!(result, Err(Error::Conflict))
 }
 
@@ -81,6 +81,24 @@ fn a_scan_depends_on_no_more_than_it_read() -> Result<()> {
     first.put(&table, &5000, &0)?;
     db.run(|tx| tx.put(&table, &10, &1))?;
     assert!(is_conflict(first.commit()));
+    Ok(())
+}
+
+/// An iterator fetches ahead, but a few rows, and fewer when they are large.
+#[test]
+fn an_iterator_depends_on_no_more_than_it_fetched() -> Result<()> {
+    let db = Database::in_memory()?;
+    for (name, bytes, far) in [("small", 1, 100), ("large", 200_000, 5)] {
+        let table = db.table::<u32, Vec<u8>>(name)?;
+        for key in 0..=far {
+            db.run(|tx| tx.put(&table, &key, &vec![0; bytes]))?;
+        }
+        let mut reading = db.begin();
+        assert!(reading.range(&table, ..).next().is_some());
+        reading.put(&table, &5000, &[])?;
+        db.run(|tx| tx.put(&table, &far, &vec![1; bytes]))?;
+        let _receipt = reading.commit()?;
+    }
     Ok(())
 }
 

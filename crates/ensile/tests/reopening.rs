@@ -127,7 +127,8 @@ fn an_index_can_be_left_out_and_taken_up_again() -> Result<()> {
     }
     {
         let db = open(&folder)?;
-        let table = db.table::<u32, u32>("table")?;
+        assert!(matches!(db.table::<u32, u32>("table"), Err(Error::Misuse(_))), "not by an oversight");
+        let table = db.define::<u32, u32>("table").open()?;
         assert!(matches!(table.index::<u32>("by_row"), Err(Error::Misuse(_))));
         db.run(|tx| tx.put(&table, &2, &7))?;
     }

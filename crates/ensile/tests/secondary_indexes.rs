@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `Database::define` and the `_by` reads; `reopening` has their rebuilding.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 use ensile::prelude::*;
 
@@ -102,12 +102,41 @@ fn bounds_cut_between_secondary_keys() -> Result<()> {
             let open = (Bound::Excluded(from), Bound::Excluded(to));
             assert_eq!(ids(snapshot.range_by(by_name, open)), (lower + 1..upper).collect::<Vec<_>>());
         }
+        let backwards: Vec<u64> = (0..lower).rev().collect();
+        assert_eq!(ids(snapshot.range_reverse_by(&opened.by_name, ..from)), backwards);
         assert_eq!(snapshot.first_by(&opened.by_name, from..)?.map(|row| row.0), Some(lower));
         assert_eq!(snapshot.last_by(&opened.by_name, ..=from)?.map(|row| row.0), Some(lower));
     }
     assert_eq!(ids(snapshot.range_by(&opened.by_name, Prefix("a"))), [2, 3, 4, 5, 6]);
     assert_eq!(ids(snapshot.range_by(&opened.by_name, Prefix("a\0"))), [3, 4]);
     Ok(())
+}
+
+#[test]
+fn scans_go_both_ways_and_end_when_asked_to() -> Result<()> {
+    let opened = open()?;
+    let names = ["a", "a\0", "b", "b", "b\0", "c"];
+    let rows: Vec<(u64, &str, Option<u32>)> =
+        (0..).zip(names).map(|(id, name)| (id, name, Some(id as u32))).collect();
+    fill(&opened, &rows)?;
+    opened.db.run(|tx| {
+        let mut seen = Vec::new();
+        tx.scan_by(&opened.by_name, "a\0"..="b", |id, row| {
+            assert_eq!(row.name, names[id as usize]);
+            seen.push(id);
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!(seen, [1, 2, 3]);
+        seen.clear();
+        tx.scan_reverse_by(&opened.by_name, ..="b", |id, _row| {
+            seen.push(id);
+            if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        assert_eq!(seen, [3, 2, 1]);
+        assert_eq!(tx.last_by(&opened.by_name, Prefix("b"))?.map(|row| row.0), Some(4));
+        assert_eq!(tx.first_by(&opened.by_age, 2..)?.map(|row| row.0), Some(2));
+        Ok(())
+    })
 }
 
 #[test]

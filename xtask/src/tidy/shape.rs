@@ -5,8 +5,9 @@
 use super::{Facts, Report};
 use crate::source::Source;
 
-/// Lines of `//!` that a file opens with, at least.
+/// Lines of `//!` that a file opens with, at least: a file of tests may say in one what it shows.
 const HEADER_LINES_MIN: usize = 2;
+const TEST_HEADER_LINES_MIN: usize = 1;
 /// Lines of a file without its tests, at most.
 const FILE_LINES_MAX: usize = 1_000;
 /// Lines of a file with its tests, or of a file of tests, at most.
@@ -17,7 +18,8 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Every file opens with `//!`: what it is, its invariants, its neighbours.
 pub(super) fn header(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let opening = source.lines.iter().take_while(|line| line.starts_with("//!"));
-    if opening.filter(|line| line.trim().len() > "//!".len()).count() < HEADER_LINES_MIN {
+    let lines_min = if source.is_test { TEST_HEADER_LINES_MIN } else { HEADER_LINES_MIN };
+    if opening.filter(|line| line.trim().len() > "//!".len()).count() < lines_min {
         let advice =
             "open with a `//!` header of two lines or more: what this is, its invariants, its neighbours";
         report.add(1, advice);

@@ -5,6 +5,7 @@
 use clap::Parser;
 
 use super::{Bench, Mix};
+use crate::driver::Pace;
 use crate::system::SystemKind;
 use crate::workload::tpcc::terminal::ReadMode;
 
@@ -49,7 +50,7 @@ fn the_promised_lines_parse() {
 #[test]
 fn nonsense_is_refused_with_a_reason() {
     for (line, reason) in [
-        ("ycsb --systems oracle", "possible values: memsilo, silo, key-value, btreemap"),
+        ("ycsb --systems oracle", "possible values: memsilo, memsilo-processes, silo, key-value, btreemap"),
         ("ycsb --records 0", "0 is not in 1.."),
         ("ycsb --threads 0", "0 is not in 1.."),
         ("ycsb --seconds soon", "a number of seconds is due"),
@@ -63,4 +64,18 @@ fn nonsense_is_refused_with_a_reason() {
         let error = parse(line).expect_err(line);
         assert!(error.contains(reason), "{line}: {error}");
     }
+}
+
+#[test]
+fn what_is_said_to_a_process_of_its_own_parses_to_the_same() {
+    let line =
+        "tpcc --warehouses 4 --threads 2 --mix 1,2,3,4,5 --remote 7 --stock-level serializable --epoch-ms 20";
+    let Bench::Tpcc(tpcc) = parse(line).expect("it parses") else { panic!("not tpcc") };
+    let mut words = vec!["tpcc".to_owned()];
+    words.extend(tpcc.run.for_process(3));
+    words.extend(tpcc.business.words(2));
+    let Bench::Tpcc(said) = parse(&words.join(" ")).expect("it parses") else { panic!("not tpcc") };
+    assert_eq!(format!("{:?}", said.business.flags()), format!("{:?}", tpcc.business.flags()));
+    assert_eq!((said.business.warehouses, said.run.threads, said.run.seed), (2, 1, tpcc.run.seed + 3));
+    assert_eq!((said.run.epoch_ms, said.run.plan().pace), (20, Pace::Conducted));
 }

@@ -12,7 +12,7 @@ use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::arguments::VictimArguments;
-use crate::driver::{self, Plan};
+use crate::driver::{self, Pace, Plan};
 use crate::failure::{Failure, Result};
 use crate::system::SystemKind;
 use crate::workload::tpcc::Business;
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| acknowledge(&db, &placed, &over));
-        let plan = Plan { seconds: FOR_EVER_SECONDS, rounds: 1, ..run.plan() };
+        let plan = Plan { pace: Pace::Timed(FOR_EVER_SECONDS), rounds: 1, ..run.plan() };
         let outcome = driver::run(&[&business], &plan, |_, _, _| {});
         // Relaxed: only ends the other thread.
         over.store(true, Ordering::Relaxed);

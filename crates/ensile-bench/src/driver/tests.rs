@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicU64, Ordering};
 
-use super::{Plan, Slice, Subject, run};
+use super::{Pace, Plan, Slice, Subject, run};
 use crate::failure::{Failure, Result};
 use crate::tally::Step;
 
 fn plan(threads: usize, rounds: usize) -> Plan {
-    Plan { threads, batch: 1, seconds: 0.05, rounds, seed: 1, pin: false }
+    Plan { threads, batch: 1, pace: Pace::Timed(0.05), rounds, seed: 1, pin: false }
 }
 
 /// Commits once in a hundred microseconds at most; a new durable epoch every ten transactions.
@@ -58,7 +58,7 @@ fn systems_take_turns_and_every_round_is_measured() {
         assert!(round.seconds >= 0.05, "{round:?}");
         assert!(round.transactions > 0 && round.rate() <= 20_000.0, "{round:?}");
         assert!((round.abort_rate() - 0.5).abs() < 1e-9);
-        assert!(round.latencies.len() > 0 && round.latencies.min() >= 99_000);
+        assert!(!round.latencies.is_empty() && round.latencies.min() >= 99_000);
     }
 }
 
@@ -90,4 +90,12 @@ fn a_failing_worker_ends_the_run_and_nobody_waits_for_ever() {
     assert!(matches!(failure, Failure::Usage(_)), "{failure}");
     let failure = run(&[&Broken { panics: true }], &plan(2, 3), |_, _, _| {}).expect_err("it panics");
     assert!(failure.to_string().contains("planted"), "{failure}");
+}
+
+#[test]
+fn a_counted_slice_ends_after_its_transactions() {
+    let toy = Toy { done: AtomicU64::new(0), durable: false };
+    let plan = Plan { pace: Pace::Counted(50), ..plan(2, 1) };
+    let rounds = run(&[&toy], &plan, |_, _, _| {}).expect("toys do not fail");
+    assert_eq!(rounds[0][0].transactions, 50);
 }

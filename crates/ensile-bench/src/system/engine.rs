@@ -6,12 +6,13 @@
 use std::ops::ControlFlow;
 
 use ensile::{Database, Error, Readable, Receipt, Table, Transaction};
+use ensile_base::Epoch;
 use ensile_base::sync::AtomicU64;
 
 use super::{Options, SystemKind};
 use crate::driver::{Slice, Subject};
 use crate::failure::Result;
-use crate::tally::Step;
+use crate::tally::{Step, epoch_to_wait_for};
 use crate::workload::ycsb::load::{LoadPlan, for_each_share};
 use crate::workload::ycsb::mix::{Operation, Request, Requests};
 use crate::workload::ycsb::payload::Payload;
@@ -59,12 +60,13 @@ impl<const N: usize> Engine<N> {
             attempts += 1;
             body(tx, &self.table, request)
         })?;
-        Ok(Step { committed: 1, conflicts: attempts - 1, epoch: self.counted_epoch(&receipt) })
+        let epoch = epoch_to_wait_for(receipt.epoch(), self.db.durable_epoch());
+        Ok(Step { committed: 1, conflicts: attempts - 1, epoch })
     }
 
     #[inline]
     fn many(&self, requests: &[Request]) -> Result<Step> {
-        let (mut attempts, mut epoch, mut failed) = (0, 0, None);
+        let (mut attempts, mut epoch, mut failed) = (0, Epoch::ZERO, None);
         self.db.run_batch_with(
             requests,
             |request, touch| touch.key(&self.table, &request.key),
@@ -73,7 +75,7 @@ impl<const N: usize> Engine<N> {
                 body(tx, &self.table, *request)
             },
             |outcome| match outcome {
-                Ok(((), receipt)) => epoch = epoch.max(self.counted_epoch(&receipt)),
+                Ok(((), receipt)) => epoch = epoch.max(receipt.epoch()),
                 Err(error) => failed = Some(error),
             },
         );
@@ -81,13 +83,8 @@ impl<const N: usize> Engine<N> {
             return Err(error.into());
         }
         let committed = requests.len() as u32;
+        let epoch = epoch_to_wait_for(epoch, self.db.durable_epoch());
         Ok(Step { committed, conflicts: attempts - committed, epoch })
-    }
-
-    /// The epoch that has to be durable; a read of rows that were there before all epochs waits for the first.
-    #[inline]
-    fn counted_epoch(&self, receipt: &Receipt) -> u64 {
-        if self.kind == SystemKind::Silo { receipt.epoch().number().max(1) } else { 0 }
     }
 }
 

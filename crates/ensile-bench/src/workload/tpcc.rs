@@ -27,11 +27,12 @@ pub(crate) mod tables;
 pub(crate) mod terminal;
 
 use crate::arguments::{BusinessArguments, RunArguments, TpccArguments};
-use crate::driver::{self, Slice, Subject};
+use crate::driver::{self, Round, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::{Machine, resident_bytes};
 use crate::progress::Progress;
 use crate::report::{Facts, Outcome, Report};
+use crate::system::processes::{self, Processes};
 use crate::system::{Options, SystemKind};
 use draw::Constants;
 use tables::Tables;
@@ -84,56 +85,95 @@ impl Subject for Business<'_> {
     }
 }
 
+/// A system that has its business.
+struct Loaded {
+    running: Running,
+    rows: u64,
+    rss_bytes: u64,
+}
+
+/// Where it runs.
+enum Running {
+    Here(Box<Business<'static>>),
+    Elsewhere(Processes),
+}
+
+impl Loaded {
+    fn load(kind: SystemKind, options: &Options, arguments: &TpccArguments) -> Result<Self> {
+        if kind == SystemKind::MemsiloProcesses {
+            let (run, business) = (&arguments.run, &arguments.business);
+            let processes =
+                Processes::start(run.threads, |index| processes::tpcc_arguments(run, business, index))?;
+            let (rows, rss_bytes) = (processes.records(), processes.resident_bytes());
+            return Ok(Self { running: Running::Elsewhere(processes), rows, rss_bytes });
+        }
+        let before = resident_bytes();
+        let (business, rows) = Business::load(kind, options, arguments)?;
+        let rss_bytes = resident_bytes().saturating_sub(before);
+        Ok(Self { running: Running::Here(Box::new(business)), rows, rss_bytes })
+    }
+
+    fn subject(&self) -> &dyn Subject {
+        match &self.running {
+            Running::Here(business) => &**business,
+            Running::Elsewhere(processes) => processes,
+        }
+    }
+
+    /// Whether the consistency conditions hold; what is wrong is printed.
+    fn check(&self) -> Result<bool> {
+        let Running::Here(business) = &self.running else { return Ok(true) };
+        let findings = consistency::check(&business.tables)?;
+        if !findings.is_clean() {
+            eprint!("{}: {findings}", business.name());
+        }
+        Ok(findings.is_clean())
+    }
+
+    fn outcome(&self, run: &RunArguments, rounds: &[Round]) -> Outcome {
+        let subject = self.subject();
+        let facts = Facts {
+            system: subject.name(),
+            threads: subject.parallelism(run.threads),
+            batch: run.batch,
+            durable: subject.durable_epoch().is_some(),
+            records: self.rows,
+            rss_bytes: self.rss_bytes,
+        };
+        Outcome::new(&facts, rounds)
+    }
+}
+
 /// Runs TPC-C and reports it. The second answer tells whether every consistency condition held, where asked for.
 pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
     let systems = arguments.run.systems_or(&[SystemKind::Memsilo, SystemKind::Silo]);
     if let Some(kind) = systems.iter().find(|kind| !kind.is_transactional()) {
-        return Err(Failure::Usage(format!(
-            "{} has no transactions: tpcc runs on memsilo and silo",
-            kind.name()
-        )));
+        let name = kind.name();
+        return Err(Failure::Usage(format!("{name} has no transactions: tpcc runs on memsilo and silo")));
     }
     let mut progress = Progress::new(arguments.run.rounds);
     let options = arguments.run.options();
     let mut loaded = Vec::new();
     for kind in systems {
         progress.say(&format!("loading {} warehouses into {}", arguments.business.warehouses, kind.name()));
-        let before = resident_bytes();
-        let (business, rows) = Business::load(kind, &options, arguments)?;
-        loaded.push((business, rows, resident_bytes().saturating_sub(before)));
+        loaded.push(Loaded::load(kind, &options, arguments)?);
     }
-    let subjects: Vec<&dyn Subject> = loaded.iter().map(|(business, ..)| business as &dyn Subject).collect();
+    let subjects: Vec<&dyn Subject> = loaded.iter().map(Loaded::subject).collect();
+    processes::ready(&arguments.run, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.rows)));
     let rounds = driver::run(&subjects, &arguments.run.plan(), |round, subject, done| {
+        processes::tell_round(&arguments.run, done);
         progress.round(round, subject.name(), done.rate());
     })?;
     let mut consistent = true;
     if arguments.check {
-        for (business, ..) in &loaded {
-            progress.say(&format!("checking the consistency conditions of {}", business.name()));
-            let findings = consistency::check(&business.tables)?;
-            progress.clear();
-            if !findings.is_clean() {
-                consistent = false;
-                eprint!("{}: {findings}", business.name());
-            }
+        for loaded in &loaded {
+            progress.say(&format!("checking the consistency conditions of {}", loaded.subject().name()));
+            consistent &= loaded.check()?;
         }
     }
     progress.clear();
-    let results = loaded
-        .iter()
-        .zip(&rounds)
-        .map(|((business, rows, rss_bytes), rounds)| {
-            let facts = Facts {
-                system: business.name(),
-                threads: arguments.run.threads,
-                batch: arguments.run.batch,
-                durable: business.durable_epoch().is_some(),
-                records: *rows,
-                rss_bytes: *rss_bytes,
-            };
-            Outcome::new(&facts, rounds)
-        })
-        .collect();
+    let results =
+        loaded.iter().zip(&rounds).map(|(loaded, rounds)| loaded.outcome(&arguments.run, rounds)).collect();
     Ok((Report { machine: Machine::look(), results }, consistent))
 }
 

@@ -1,6 +1,6 @@
 //! YCSB: transactions on single keys of one table, with 8-byte keys and values of a fixed size.
 //!
-//! Neighbours: the command line gives [`YcsbArguments`](crate::arguments::YcsbArguments); [`crate::system`] has the
+//! Neighbours: the command line gives [`YcsbArguments`]; [`crate::system`] has the
 //! systems that run it.
 
 pub(crate) mod distribution;
@@ -21,11 +21,23 @@ use crate::system::SystemKind;
 use crate::system::btreemap::Map;
 use crate::system::engine::Engine;
 use crate::system::key_value::KeyValueStore;
+use crate::system::processes::{self, Processes};
 use load::LoadPlan;
 use mix::Requests;
 
 /// The sizes of value that are compiled in.
 pub(crate) const VALUE_BYTES: [usize; 5] = [8, 30, 100, 1_000, 10_000];
+
+/// A system that has its records.
+struct Loaded {
+    subject: Box<dyn Subject>,
+    rss_bytes: u64,
+    records: u64,
+}
+
+/// What is compared unless asked otherwise.
+const USUAL: [SystemKind; 4] =
+    [SystemKind::Memsilo, SystemKind::Silo, SystemKind::KeyValue, SystemKind::Btreemap];
 
 /// Runs YCSB and reports it.
 pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
@@ -56,7 +68,7 @@ pub(crate) fn title(arguments: &YcsbArguments) -> String {
 }
 
 fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
-    let systems = arguments.run.systems_or(SystemKind::value_variants());
+    let systems = arguments.run.systems_or(&USUAL);
     if arguments.workload.scans() && systems.contains(&SystemKind::KeyValue) {
         return Err(Failure::Usage("key-value cannot scan: leave it out of workload e".to_owned()));
     }
@@ -64,38 +76,69 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
     let requests = Requests::new(arguments.workload, arguments.records, arguments.distribution);
     let plan = LoadPlan::new(arguments);
     let options = arguments.run.options();
-    let mut loaded: Vec<(Box<dyn Subject>, u64)> = Vec::new();
+    let mut loaded = Vec::new();
     for kind in systems {
         progress.say(&format!("loading {} records into {}", plan.records, kind.name()));
         let before = resident_bytes();
         let subject: Box<dyn Subject> = match kind {
+            SystemKind::MemsiloProcesses => {
+                let processes =
+                    Processes::start(arguments.run.threads, |index| for_process(arguments, index))?;
+                let (rss_bytes, records) = (processes.resident_bytes(), processes.records());
+                loaded.push(Loaded { subject: Box::new(processes), rss_bytes, records });
+                continue;
+            }
             SystemKind::Memsilo | SystemKind::Silo => {
                 Box::new(Engine::<N>::load(kind, &options, requests, &plan)?)
             }
             SystemKind::KeyValue => Box::new(KeyValueStore::<N>::load(&options, requests, &plan)?),
             SystemKind::Btreemap => Box::new(Map::<N>::load(requests, &plan)),
         };
-        loaded.push((subject, resident_bytes().saturating_sub(before)));
+        let rss_bytes = resident_bytes().saturating_sub(before);
+        loaded.push(Loaded { subject, rss_bytes, records: plan.records });
     }
-    let subjects: Vec<&dyn Subject> = loaded.iter().map(|(subject, _)| &**subject).collect();
+    let subjects: Vec<&dyn Subject> = loaded.iter().map(|loaded| &*loaded.subject).collect();
+    processes::ready(&arguments.run, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.records)));
     let rounds = driver::run(&subjects, &arguments.run.plan(), |round, subject, done| {
+        processes::tell_round(&arguments.run, done);
         progress.round(round, subject.name(), done.rate());
     })?;
     progress.clear();
     let results = loaded
         .iter()
         .zip(&rounds)
-        .map(|((subject, rss_bytes), rounds)| {
+        .map(|(Loaded { subject, rss_bytes, records }, rounds)| {
             let facts = Facts {
                 system: subject.name(),
-                threads: subject.threads(arguments.run.threads),
+                threads: subject.parallelism(arguments.run.threads),
                 batch: arguments.run.batch,
                 durable: subject.durable_epoch().is_some(),
-                records: arguments.records,
+                records: *records,
                 rss_bytes: *rss_bytes,
             };
             Outcome::new(&facts, rounds)
         })
         .collect();
     Ok(Report { machine: Machine::look(), results })
+}
+
+/// The command line of one of several processes: it gets its share of the records.
+fn for_process(arguments: &YcsbArguments, index: usize) -> Vec<String> {
+    fn name(value: &impl ValueEnum) -> String {
+        value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+    let mut words = vec!["ycsb".to_owned()];
+    words.extend(arguments.run.for_process(index));
+    for (option, value) in [
+        ("--records", arguments.records.div_ceil(arguments.run.threads as u64).to_string()),
+        ("--workload", name(&arguments.workload)),
+        ("--value-bytes", arguments.value_bytes.to_string()),
+        ("--load-order", name(&arguments.load_order)),
+    ] {
+        words.extend([option.to_owned(), value]);
+    }
+    if let Some(distribution) = &arguments.distribution {
+        words.extend(["--distribution".to_owned(), name(distribution)]);
+    }
+    words
 }

@@ -1,9 +1,7 @@
 //! A logger: takes what its workers appended, writes it, marks what is complete, syncs (SiloR §3.3 to §3.5).
 //!
 //! Invariants:
-//! - L1: E is read first, then a full fence, then c_w of each worker, then its buffer, then the queue of full buffers.
-//!   The fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit: either the commit
-//!   reads an epoch at least as large as our E, above any mark made here, or we see it bound.
+//! - L1: the claim of a mark comes from `look`, and the queue of full buffers is drained after it.
 //! - L2: part-filled buffers of workers between commits are taken here, ended workers' as well.
 //! - L3: marks are written where any log has an entry; one sync per mark.
 //! - A failed write or sync poisons the log for good.
@@ -14,15 +12,16 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
 use super::bell::Bell;
 use super::buffer::Buffer;
+use super::look::look;
 use super::queue::Queue;
 use super::segments::Segments;
-use super::slot::{Found, Slot};
+use super::slot::Slot;
 use super::{Log, Step};
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
@@ -158,30 +157,13 @@ impl Logger {
     /// Works out L1's d and takes every buffer that it would claim.
     fn gather(&self, log: &Log) -> Gathered {
         let before = log.marks.claimed(self.index);
-        let mut claim = log.epochs.now().previous();
-        // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its
-        // bind and its epoch load (L1, C1).
-        fence(Ordering::SeqCst);
         let mut slots = self.lock_slots();
-        for bound in slots.iter().filter_map(|slot| slot.bound()) {
-            claim = claim.min(bound.previous());
-        }
         let mut buffers = Vec::new();
-        let mut fresh = None;
-        for slot in slots.iter() {
-            fresh = fresh.or_else(|| self.queue.spare());
-            match slot.find(claim, &mut fresh, PATIENCE) {
-                Found::Nothing => {}
-                Found::Taken(buffer) => buffers.push(buffer),
-                Found::Held(oldest) => claim = claim.min(oldest.previous()),
-            }
-        }
-        self.forget_spent(&mut slots, &mut fresh);
+        let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
+        // Ended workers whose last entries are taken (L2).
+        slots.retain(|slot| !slot.is_spent());
         let workers = slots.len();
         drop(slots);
-        if let Some(spare) = fresh {
-            self.queue.give_back(std::iter::once(spare), 0, workers);
-        }
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
         let queued = self.queue.drain();
         let queued_bytes = queued.iter().map(|buffer| buffer.bytes()).sum();
@@ -191,17 +173,6 @@ impl Logger {
         }
         // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).
         Gathered { claim: claim.max(before), buffers, queued_bytes, workers }
-    }
-
-    /// Drops the slots of ended workers that hold nothing any more (L2).
-    fn forget_spent(&self, slots: &mut Vec<Arc<Slot>>, spare: &mut Option<Box<Buffer>>) {
-        slots.retain(|slot| {
-            let spent = slot.is_spent();
-            if spent && spare.is_none() {
-                *spare = slot.take_last();
-            }
-            !spent
-        });
     }
 
     /// Writes the buffers, and a mark of the claim where one is due; syncs with the mark.

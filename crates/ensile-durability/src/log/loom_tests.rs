@@ -1,8 +1,8 @@
-//! Loom on the shipped slot, marks and epochs: L1's order, with L2's taking of buffers, against a committing worker.
+//! Loom on the shipped look, slot, marks and epochs: L1 and L2 against a committing worker, L3's minimum.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p ensile-durability --lib loom`
 //!
-//! Neighbours: `logger::gather` and the engine's commit, whose order of steps is repeated here on the real types.
+//! Neighbours: the engine's commit, whose order of steps is repeated here on the real types.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::buffer::Buffer;
+use super::look::look;
 use super::marks::MarkTable;
-use super::slot::{Found, Slot};
+use super::slot::Slot;
 
 fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::from_secs(3600) }))
@@ -46,19 +47,11 @@ fn commit(slot: &Slot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs, unb
     tid.epoch()
 }
 
-/// One look of the logger, in L1's order: its claim, and the epochs that it took.
-fn look(slot: &Slot, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
-    let mut claim = epochs.now().previous();
-    // SeqCst: partner is the fence in `commit` (L1).
-    fence(Ordering::SeqCst);
-    if let Some(bound) = slot.bound() {
-        claim = claim.min(bound.previous());
-    }
-    match slot.find(claim, &mut None, 0) {
-        Found::Nothing => {}
-        Found::Taken(buffer) => taken.push(buffer.epochs().0),
-        Found::Held(oldest) => claim = claim.min(oldest.previous()),
-    }
+/// One look of the logger: its claim; the epochs that it took are added to `taken`.
+fn look_once(slot: &Arc<Slot>, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
+    let mut buffers = Vec::new();
+    let claim = look(epochs, std::slice::from_ref(slot), &mut || None, 0, &mut buffers);
+    taken.extend(buffers.iter().map(|buffer| buffer.epochs().0));
     claim
 }
 
@@ -78,14 +71,14 @@ fn check_l1(unbind_first: bool) {
         };
         let mut taken = Vec::new();
         epochs.try_advance(1_000_000);
-        let claim = look(&slot, &epochs, &mut taken);
+        let claim = look_once(&slot, &epochs, &mut taken);
         let worker = thread.join().expect("no panic");
         let epoch = *committed.lock().expect("no panic");
         assert!(epoch > claim || taken.contains(&epoch), "a claim of {claim} passed an entry of {epoch}");
         // L2: with the worker idle for good, two advances and a look take everything.
         epochs.try_advance(2_000_000);
         epochs.try_advance(3_000_000);
-        let claim = look(&slot, &epochs, &mut taken);
+        let claim = look_once(&slot, &epochs, &mut taken);
         assert!(claim >= epoch && taken.contains(&epoch), "the idle worker's entry is taken");
         drop(worker);
     });

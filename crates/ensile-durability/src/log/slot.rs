@@ -7,7 +7,7 @@
 //!   that appended unbinds, and cleared only by an owner that has already put the entries where the logger will find
 //!   them: on the logger's own list, or in its queue, which it drains after it has looked at the slots.
 //!
-//! Neighbours: the appender on the worker's side, `logger::gather` on the other.
+//! Neighbours: the appender on the worker's side, `look` on the other.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -158,7 +158,12 @@ impl Slot {
     }
 
     /// The logger wants every entry of epochs up to `claim`. It has read c_w before (L1).
-    pub(crate) fn find(&self, claim: Epoch, fresh: &mut Option<Box<Buffer>>, patience: u32) -> Found {
+    pub(crate) fn find(
+        &self,
+        claim: Epoch,
+        spare: &mut impl FnMut() -> Option<Box<Buffer>>,
+        patience: u32,
+    ) -> Found {
         let mut backoff = Backoff::new();
         for _ in 0..=patience {
             let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else { return Found::Nothing };
@@ -176,7 +181,7 @@ impl Slot {
                 return Found::Nothing;
             }
             self.clear_oldest();
-            self.put(fresh.take().unwrap_or_else(Buffer::stub));
+            self.put(spare().unwrap_or_else(Buffer::stub));
             return Found::Taken(buffer);
         }
         self.oldest().filter(|oldest| *oldest <= claim).map_or(Found::Nothing, Found::Held)
@@ -192,10 +197,5 @@ impl Slot {
     pub(crate) fn is_spent(&self) -> bool {
         // Acquire: the last append's `note_oldest` is visible (partner: `end`).
         self.shared.ended.load(Ordering::Acquire) && self.oldest().is_none()
-    }
-
-    /// The last buffer of a spent slot, for its next use.
-    pub(crate) fn take_last(&self) -> Option<Box<Buffer>> {
-        self.shared.exchange.take()
     }
 }

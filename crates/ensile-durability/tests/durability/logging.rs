@@ -293,3 +293,43 @@ fn threads_that_wait_are_woken_by_logger_threads() {
     disk.crash(8);
     assert_eq!(Rig::simulated(&disk, 1).rows.len(), 200);
 }
+
+#[test]
+fn busy_workers_a_heartbeat_and_loggers_lose_nothing_together() {
+    const WORKERS: u64 = 3;
+    const COMMITS: u64 = 1500;
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.clone()), config(2), Clock::machine()).expect("recovers");
+    let value = [3; 1000];
+    std::thread::scope(|scope| {
+        let rig = &rig;
+        for logger in 0..2 {
+            scope.spawn(move || {
+                while rig.log.logger_step(logger) != Step::Stopped {
+                    rig.log.logger_wait(logger, Duration::from_millis(2));
+                }
+            });
+        }
+        scope.spawn(|| {
+            while rig.log.health() == Health::Running {
+                let _ = rig.epochs.try_advance(rig.clock.nanos());
+                rig.log.wake_loggers();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|index| {
+                scope.spawn(move || {
+                    let mut worker = rig.worker();
+                    for key in 0..COMMITS {
+                        worker.commit(&rig.epochs, index * COMMITS + key, &value).expect("runs");
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
+        rig.log.close().expect("closes");
+    });
+    disk.crash(9);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, WORKERS * COMMITS);
+}

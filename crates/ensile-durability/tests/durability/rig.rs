@@ -113,9 +113,9 @@ impl Worker {
     /// The next TID in the epoch that is read now: to be called while bound.
     pub(crate) fn stamp(&mut self, epochs: &Epochs) -> Tid {
         // Workers share keys but no lane of sequence numbers, so no two commits have one TID.
-        let lane = Tid::from_word(Tid::first_of(epochs.now()).bits() | self.lane << (STATUS_BITS + 9));
+        let lane = Tid::from_word(Tid::first_of(epochs.now()).bits() | self.lane << (STATUS_BITS + 11));
         self.last = lane.max(self.last).successor().expect("not that many commits");
-        assert_eq!((self.last.bits() >> (STATUS_BITS + 9)) & 0xff, self.lane, "a lane is full");
+        assert_eq!((self.last.bits() >> (STATUS_BITS + 11)) & 0x3f, self.lane, "a lane is full");
         self.last
     }
 

@@ -73,9 +73,6 @@ fn commit_writes(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinn
     let committed = place(core, worker, sets, pinned)
         .and_then(|()| reserve(core, worker, sets, pinned))
         .and_then(|()| bound(core, worker, sets, pinned));
-    if let Some(appender) = &mut worker.appender {
-        appender.release();
-    }
     match &committed {
         Ok(committed) => register_garbage(core, worker, sets, *committed, pinned),
         Err(_) => abandon(core, worker, sets),
@@ -93,7 +90,10 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
         // SeqCst: as above.
         fence(Ordering::SeqCst);
         let boundary = core.snapshot_boundary(epoch);
-        let chosen = validate(worker, sets, pinned)
+        // `close` waits for the commits that have not seen its mark by now, and only for them.
+        let chosen = core
+            .check_open()
+            .and_then(|()| validate(worker, sets, pinned))
             .and_then(|()| check_room(worker, sets, boundary, pinned))
             .and_then(|()| choose_tid(worker, sets, epoch));
         match chosen {
@@ -108,6 +108,10 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
             }
         }
     });
+    // The buffer first: unbinding is the commit's last step (E1), and the logger may take the entry from then on.
+    if let Some(appender) = &mut worker.appender {
+        appender.release();
+    }
     worker.commit.unbind();
     committed
 }

@@ -286,12 +286,21 @@ impl<'db> Transaction<'db> {
         }
         if !table.indexes.is_empty() {
             let pinned = call.pinned();
-            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
+            let kept = Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
                 table,
                 key,
                 None,
                 Some(value),
-            )?;
+            );
+            // The entry may be the key's own, come since the key was found free. What is told must rest on one
+            // moment, so the key's absence goes into the sets beside the entry's presence.
+            if matches!(kept, Err(Error::NotUnique { .. }))
+                && sets.writes.find(table.id, key).is_none()
+                && reading::lookup(&mut sets.reader(last_read), table, key, None, scratch, pinned)
+            {
+                return Err(Error::KeyExists { table: table.name().to_owned() });
+            }
+            kept?;
         }
         let record = last_read.find(table.id, key);
         sets.write((table.id, key, value), Kind::Put, Expect::Absent, record)
@@ -434,7 +443,7 @@ impl<'db> Transaction<'db> {
         let core = &self.core;
         let worker = session::seated_worker(core, worker);
         let committed = commit::commit(core, worker, sets, call.pinned());
-        worker.collect(core, call.pinned());
+        worker.collect(core, sets.writes.entries.len(), call.pinned());
         committed
     }
 
@@ -456,12 +465,12 @@ impl<'db> Transaction<'db> {
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
-    /// pin, so they go with it.
+    /// pin, so all of them go with it, those of a batch's later requests too.
     #[cold]
     pub(crate) fn renew(&mut self, core: &crate::database::Core) {
         self.restart();
         let context = self.context();
-        context.hints.activate(0, 0);
+        context.hints.forget();
         context.pin.end();
         drop(context.pin.begin(core.epochs.now()));
     }
@@ -505,16 +514,26 @@ struct Maintenance<'m> {
 }
 
 impl Maintenance<'_> {
-    /// Moves the entries of `key` from its `old` row to its `new` one. All or nothing: every unique index is asked
-    /// before anything is written.
+    /// Moves the entries of `key` from its `old` row to its `new` one. All or nothing: every index's keys are made and
+    /// checked, every unique index is asked, and room is made sure of, for the row too, before anything is written.
     fn run(&mut self, table: &TableCore, key: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
-        for index in table.indexes.iter().filter(|index| index.unique) {
-            if let Some((_, true)) = self.entry_keys(index, key, old, new)? {
+        let mut bytes = key.len() + new.map_or(0, <[u8]>::len);
+        let mut moves = None;
+        for index in &table.indexes {
+            moves = self.entry_keys(index, key, old, new)?;
+            let Some((_, enters)) = moves else { continue };
+            bytes += self.entry_keys.0.len() + self.entry_keys.1.len() + key.len();
+            if enters && index.unique {
                 self.check_unique(table, index)?;
             }
         }
+        self.sets.writes.check_room(bytes)?;
         for index in &table.indexes {
-            let Some((leaves, enters)) = self.entry_keys(index, key, old, new)? else { continue };
+            // With one index its keys are still there.
+            if table.indexes.len() > 1 {
+                moves = self.entry_keys(index, key, old, new)?;
+            }
+            let Some((leaves, enters)) = moves else { continue };
             let entries = index.entries.id;
             if leaves {
                 let write = (entries, self.entry_keys.0.as_slice(), &[][..]);

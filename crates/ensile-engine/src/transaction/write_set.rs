@@ -227,16 +227,23 @@ impl WriteSet {
         Ok(())
     }
 
-    fn store(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
-        let start = self.arena.len();
-        if start + bytes.len() > TRANSACTION_BYTES_MAX {
-            let bytes = start + bytes.len();
-            return Err(Error::TooLarge {
-                what: "the transaction's write-set",
-                bytes,
-                bytes_max: TRANSACTION_BYTES_MAX,
-            });
+    /// Whether `bytes` more of keys and values fit, so that several writes succeed together or not at all.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if not.
+    #[inline]
+    pub(crate) fn check_room(&self, bytes: usize) -> Result<()> {
+        let bytes = self.arena.len() + bytes;
+        if bytes <= TRANSACTION_BYTES_MAX {
+            return Ok(());
         }
+        Err(Error::TooLarge { what: "the transaction's write-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
+    }
+
+    #[inline]
+    fn store(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
+        self.check_room(bytes.len())?;
+        let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
         Ok((start as u32, bytes.len() as u32))
     }

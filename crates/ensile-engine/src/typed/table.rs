@@ -84,15 +84,17 @@ impl<K, V> fmt::Debug for Table<K, V> {
 impl Database {
     /// Opens the table called `name`, and makes it if there is none.
     ///
-    /// A table with secondary indexes is opened with [`define`](Self::define), before anyone opens it without: the
-    /// database cannot keep the functions that compute their keys from one process to the next. Once it is open with
-    /// them, it is handed out with them here too.
+    /// A table with secondary indexes is opened with [`define`](Self::define) first: the database cannot keep the
+    /// functions that compute their keys from one process to the next. Once it is open with them, it is handed out
+    /// with them here too.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the table exists with other types or the name is empty; [`Error::TooLarge`] if the name
-    /// is.
+    /// [`Error::Misuse`] if the table exists with other types, has indexes and is not open with them yet, or the name
+    /// is empty; [`Error::TooLarge`] if the name is.
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
-        self.define(name).open()
+        let mut builder = self.define(name);
+        builder.spec.defines_indexes = false;
+        builder.open()
     }
 
     /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
@@ -121,6 +123,7 @@ impl Database {
             key_type: K::type_name(),
             value_type: V::type_name(),
             indexes: Vec::new(),
+            defines_indexes: true,
         };
         TableBuilder { database: self, spec, types: PhantomData }
     }

@@ -1,4 +1,4 @@
-//! Witnesses: what must make them fail, what must not, and how a transaction keeps its own (PROTOCOLS C4).
+//! Witnesses: what must make them fail, what must not, and how a transaction keeps its own (C4).
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

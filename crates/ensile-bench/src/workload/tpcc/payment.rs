@@ -1,7 +1,7 @@
 //! The payment transaction (clause 2.5): a customer pays; warehouse, district and customer are credited, and history
 //! remembers.
 //!
-//! Neighbours: drawn and run by [`super::terminal`]; [`customer_named`] also serves [`super::order_status`].
+//! Neighbours: drawn and run by [`super::terminal`]; [`customer_selected`] also serves [`super::order_status`].
 
 use std::io::Write as _;
 use std::ops::ControlFlow;

@@ -5,13 +5,14 @@
 //! - A new-order that the specification wants rolled back counts as done; any other error ends the run.
 //! - Nothing is allocated per transaction.
 //!
-//! Neighbours: the driver's subject in [`super::bench`]; [`crate::crash`] listens to what was placed.
+//! Neighbours: a [`super::Business`] under the driver has one for each worker; [`crate::crash`] listens to what was placed.
 
 use std::cell::Cell;
 use std::hint::black_box;
 
 use clap::ValueEnum;
 use ensile::{Error, Receipt, Transaction};
+use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
@@ -21,7 +22,7 @@ use super::payment::Selection;
 use super::tables::Tables;
 use super::{delivery, keys, new_order, order_status, payment, stock_level};
 use crate::failure::Result;
-use crate::tally::Step;
+use crate::tally::{Step, epoch_to_wait_for};
 
 /// What a read-only transaction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,10 +48,6 @@ pub(crate) struct Flags {
 
 /// A transaction as it is entered.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack or in a reused batch; boxing would allocate"
-)]
 pub(crate) enum Request {
     NewOrder(new_order::Input),
     Payment(payment::Input),
@@ -85,7 +82,6 @@ pub(crate) struct Terminal<'a> {
     scratch: Vec<u32>,
     clock: Clock,
     born: u64,
-    last_epoch: u64,
     observer: Option<&'a dyn Observer>,
 }
 
@@ -109,7 +105,6 @@ impl<'a> Terminal<'a> {
             scratch: Vec::with_capacity(512),
             clock: Clock::machine(),
             born: date_now(),
-            last_epoch: 1,
             observer,
         }
     }
@@ -192,8 +187,7 @@ impl<'a> Terminal<'a> {
         if self.reads_snapshot(&request) {
             return self.on_snapshot(&request);
         }
-        let conflicts = self.execute(std::slice::from_ref(&request))?;
-        Ok(Step { committed: 1, conflicts, epoch: self.last_epoch })
+        self.execute(std::slice::from_ref(&request))
     }
 
     /// Draws and runs `batch` independent transactions with their descents overlapping.
@@ -204,23 +198,25 @@ impl<'a> Terminal<'a> {
         requests: &mut Vec<Request>,
     ) -> Result<Step> {
         requests.clear();
+        let (mut on_snapshot, mut epoch) = (0, 0);
         for _ in 0..batch {
             let request = self.draw(random);
             if self.reads_snapshot(&request) {
-                self.on_snapshot(&request)?;
+                on_snapshot += 1;
+                epoch = self.on_snapshot(&request)?.epoch.max(epoch);
             } else {
                 requests.push(request);
             }
         }
-        let conflicts = self.execute(requests)?;
-        Ok(Step { committed: batch as u32, conflicts, epoch: self.last_epoch })
+        let step = self.execute(requests)?;
+        Ok(Step { committed: step.committed + on_snapshot, epoch: step.epoch.max(epoch), ..step })
     }
 
-    /// Runs requests, each as a transaction of its own; answers how many attempts ended in a conflict.
+    /// Runs requests, each as a transaction of its own.
     #[inline]
-    fn execute(&mut self, requests: &[Request]) -> Result<u32> {
-        let Self { tables, scratch, last_epoch, observer, .. } = self;
-        let (mut attempts, mut ended, mut failed) = (0, 0, None);
+    fn execute(&mut self, requests: &[Request]) -> Result<Step> {
+        let Self { tables, scratch, observer, .. } = self;
+        let (mut attempts, mut ended, mut epoch, mut failed) = (0, 0, Epoch::ZERO, None);
         tables.db.run_batch_with(
             requests,
             |request, touch| touch_rows(touch, tables, request),
@@ -233,7 +229,7 @@ impl<'a> Terminal<'a> {
                 ended += 1;
                 match outcome {
                     Ok((answer, receipt)) => {
-                        *last_epoch = receipt.epoch().number().max(*last_epoch);
+                        epoch = epoch.max(receipt.epoch());
                         after_commit(tables, request, &answer);
                         if let Some(observer) = observer {
                             observer.committed(request, &answer, &receipt);
@@ -244,7 +240,12 @@ impl<'a> Terminal<'a> {
                 }
             },
         );
-        failed.map_or_else(|| Ok(attempts - requests.len() as u32), |error| Err(error.into()))
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let committed = requests.len() as u32;
+        let epoch = epoch_to_wait_for(epoch, tables.db.durable_epoch());
+        Ok(Step { committed, conflicts: attempts - committed, epoch })
     }
 
     fn reads_snapshot(&self, request: &Request) -> bool {
@@ -266,9 +267,10 @@ impl<'a> Terminal<'a> {
             }
             _ => unreachable!("only order-status and stock-level read snapshots"),
         }
-        // What a snapshot shows is older than anything this terminal committed: counting it with the terminal's last
-        // epoch is on the safe side.
-        Ok(Step { committed: 1, conflicts: 0, epoch: self.last_epoch })
+        // A snapshot shows everything before its boundary, and is durable with the epoch before that.
+        let shown = snapshot.epoch().previous();
+        let epoch = epoch_to_wait_for(shown, self.tables.db.durable_epoch());
+        Ok(Step { committed: 1, conflicts: 0, epoch })
     }
 }
 

@@ -1,0 +1,180 @@
+//! Independent processes with a database and a load of their own each, run as one system beside the others: what as
+//! many threads of one database could reach if they never disturbed each other.
+//!
+//! Each child is this program with `--conducted` and one thread. It loads, says `ready` with its resident bytes and records, and
+//! then for each slice hears [`START`], [`OPEN`] and [`CLOSE`] on its standard input and answers with its counts.
+//!
+//! Invariant: children run only within slices of this system; in between they wait for a word.
+//!
+//! Neighbours: the driver runs [`Processes`] as a [`Subject`] in the parent, and calls [`await_word`] in a child.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use ensile_base::sync::Mutex;
+
+use super::SystemKind;
+use crate::arguments::{BusinessArguments, RunArguments};
+use crate::driver::{Round, Slice, Subject};
+use crate::failure::{Failure, Result};
+use crate::tally::Step;
+
+/// The slice's lead-in begins.
+pub(crate) const START: &str = "start";
+/// Its window opens.
+pub(crate) const OPEN: &str = "open";
+/// It is over.
+pub(crate) const CLOSE: &str = "close";
+/// A child has loaded.
+const READY: &str = "ready";
+
+/// One child.
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn tell(&mut self, word: &str) -> Result<()> {
+        writeln!(self.input, "{word}").map_err(Failure::io("telling a process to go on"))
+    }
+
+    /// The next line that begins with `word`; its numbers.
+    fn hear(&mut self, word: &str) -> Result<[u64; 2]> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).map_err(Failure::io("listening to a process"))?;
+        let mut words = line.split_whitespace();
+        let mut numbers = [0; 2];
+        if words.next() != Some(word) {
+            return Err(Failure::Usage(format!("one of the processes ended early, or said: {line:?}")));
+        }
+        for (number, word) in numbers.iter_mut().zip(words) {
+            *number = word.parse().map_err(|_| Failure::Usage(format!("a process said: {line:?}")))?;
+        }
+        Ok(numbers)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended by itself has nothing to be told; nobody is left behind either way.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Several children under load.
+pub(crate) struct Processes {
+    children: Mutex<Vec<Process>>,
+    count: usize,
+    resident_bytes: u64,
+    records: u64,
+}
+
+impl Processes {
+    /// Starts `count` children with these arguments to `ensile bench`, and waits until they have loaded.
+    pub(crate) fn start(count: usize, arguments: impl Fn(usize) -> Vec<String>) -> Result<Self> {
+        let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+        let mut children = Vec::new();
+        for index in 0..count {
+            let mut child = Command::new(&program)
+                .arg("bench")
+                .args(arguments(index))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .map_err(Failure::io("starting a process"))?;
+            let input = child.stdin.take().expect("its standard input is a pipe");
+            let output = BufReader::new(child.stdout.take().expect("its standard output is a pipe"));
+            children.push(Process { child, input, output });
+        }
+        let (mut resident_bytes, mut records) = (0, 0);
+        for child in &mut children {
+            let [bytes, loaded] = child.hear(READY)?;
+            resident_bytes += bytes;
+            records += loaded;
+        }
+        Ok(Self { children: Mutex::new(children), count, resident_bytes, records })
+    }
+
+    /// What all of them grew by when they loaded.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.resident_bytes
+    }
+
+    /// Records that all of them hold.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+}
+
+impl Subject for Processes {
+    fn name(&self) -> &'static str {
+        SystemKind::MemsiloProcesses.name()
+    }
+
+    fn threads(&self, _asked: usize) -> usize {
+        1
+    }
+
+    fn parallelism(&self, _asked: usize) -> usize {
+        self.count
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        let mut children = self.children.lock().expect("one thread only");
+        children.iter_mut().try_for_each(|child| child.tell(START))?;
+        slice.until_window();
+        children.iter_mut().try_for_each(|child| child.tell(OPEN))?;
+        slice.until_over();
+        children.iter_mut().try_for_each(|child| child.tell(CLOSE))?;
+        for child in children.iter_mut() {
+            let [transactions, conflicts] = child.hear(CLOSE)?;
+            let whole = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            slice.note(Step { committed: whole(transactions), conflicts: whole(conflicts), epoch: 0 });
+        }
+        Ok(())
+    }
+}
+
+/// In a child: tells that it has loaded, and the resident bytes and records of its (one) system.
+pub(crate) fn ready(run: &RunArguments, loaded: impl Iterator<Item = (u64, u64)>) {
+    if run.conducted {
+        let (bytes, records) = loaded.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        say(&format!("{READY} {bytes} {records}"));
+    }
+}
+
+/// In a child: tells what a slice did.
+pub(crate) fn tell_round(run: &RunArguments, round: &Round) {
+    if run.conducted {
+        say(&format!("{CLOSE} {} {}", round.transactions, round.conflicts));
+    }
+}
+
+fn say(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
+        // Whoever conducts is gone.
+        std::process::exit(1);
+    }
+}
+
+/// In a child: waits for a word of the parent; ends the process if the parent has ended.
+pub(crate) fn await_word(word: &str) {
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(1..) if line.trim_end() == word => {}
+        _ => std::process::exit(1),
+    }
+}
+
+/// TPC-C's command line for one of several processes: it gets its share of the warehouses.
+pub(crate) fn tpcc_arguments(run: &RunArguments, business: &BusinessArguments, index: usize) -> Vec<String> {
+    let mut words = vec!["tpcc".to_owned()];
+    words.extend(run.for_process(index));
+    words.extend(business.words(business.warehouses.div_ceil(run.threads as u16)));
+    words
+}

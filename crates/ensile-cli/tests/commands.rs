@@ -1,0 +1,82 @@
+//! The `ensile` command from outside: the main job on a small scale, JSON for programs, and exit codes.
+//!
+//! Neighbours: the benchmarks themselves are tested in `ensile-bench`.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder that is gone when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ensile-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder left behind in the temporary folder fails no test.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `ensile` with the words of a line in a folder of its own.
+fn ensile(folder: &Folder, line: &str) -> (Output, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ensile"))
+        .args(line.split_whitespace())
+        .current_dir(&folder.0)
+        .output()
+        .expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output, stdout, stderr)
+}
+
+#[test]
+fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
+    let folder = Folder::new("crash");
+    let line = "bench tpcc --crash-after 0.3 --repeat 2 --lives 2 --items 200 --customers 30 --threads 2";
+    let (output, stdout, stderr) = ensile(&folder, line);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.ends_with("verdict: clean\n"), "{stdout}");
+    assert_eq!(stdout.lines().count(), 5, "{stdout}");
+}
+
+#[test]
+fn programs_get_one_json_document() {
+    let folder = Folder::new("json");
+    let small = "--seconds 0.05 --rounds 1 --json";
+    for line in [
+        "bench ycsb --records 1000 --threads 2 --batch 4",
+        "bench ycsb --records 1000 --threads 2 --systems memsilo,memsilo-processes",
+        "bench tpcc --items 200 --customers 30 --check",
+        "bench snapshots --records 10000 --snapshot-ms 20",
+    ] {
+        let (_, stdout, stderr) = ensile(&folder, &format!("{line} {small}"));
+        assert!(
+            stdout.starts_with("{\n  \"machine\": {") && stdout.ends_with("}\n"),
+            "{line}: {stdout}\n{stderr}"
+        );
+    }
+}
+
+#[test]
+fn nonsense_ends_with_exit_code_2_and_a_reason() {
+    let folder = Folder::new("usage");
+    for (line, reason) in [
+        ("bench ycsb --records 0", "0 is not in 1.."),
+        ("bench ycsb --systems oracle", "possible values"),
+        ("bench ycsb --workload e --systems key-value --records 10", "key-value cannot scan"),
+        ("bench ycsb --value-bytes 7", "sizes are [8, 30, 100, 1000, 10000]"),
+        ("bench tpcc --systems btreemap", "btreemap has no transactions"),
+    ] {
+        let (output, _, stderr) = ensile(&folder, line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(reason), "{line}: {stderr}");
+    }
+    let (output, stdout, _) = ensile(&folder, "--version");
+    assert!(output.status.success() && stdout.starts_with("ensile "), "{stdout}");
+}

@@ -1,0 +1,44 @@
+//! A look at all workers of a logger: what a mark may claim, and the buffers that the claim needs (L1, L2).
+//!
+//! The order is the invariant. L1: E is read first, then a full fence, then c_w of every worker, then its buffer. The
+//! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit: either the commit reads
+//! an epoch at least as large as our E, above any claim made here, or we see it bound.
+//!
+//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads `slot`.
+
+use ensile_base::Epoch;
+use ensile_base::sync::{Arc, Ordering, fence};
+use ensile_epoch::Epochs;
+
+use super::buffer::Buffer;
+use super::slot::{Found, Slot};
+
+/// Looks at `slots`, taking buffers into `taken`; returns L1's d, for entries that did not come through the queue.
+/// `spare` gives fresh buffers to put in their place; `patience` is how often a held buffer is looked at again.
+///
+/// The caller holds the list of slots still. A worker that joins later reads, by that list's lock, an E at least as
+/// large as ours, so its entries are above the claim.
+#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
+pub(super) fn look(
+    epochs: &Epochs,
+    slots: &[Arc<Slot>],
+    spare: &mut impl FnMut() -> Option<Box<Buffer>>,
+    patience: u32,
+    taken: &mut Vec<Box<Buffer>>,
+) -> Epoch {
+    let mut claim = epochs.now().previous();
+    // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its bind
+    // and its epoch load (L1, C1).
+    fence(Ordering::SeqCst);
+    for bound in slots.iter().filter_map(|slot| slot.bound()) {
+        claim = claim.min(bound.previous());
+    }
+    for slot in slots {
+        match slot.find(claim, spare, patience) {
+            Found::Nothing => {}
+            Found::Taken(buffer) => taken.push(buffer),
+            Found::Held(oldest) => claim = claim.min(oldest.previous()),
+        }
+    }
+    claim
+}

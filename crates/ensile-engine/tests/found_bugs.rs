@@ -1,0 +1,277 @@
+//! Bugs that a hunt through the engine's core once found, each as the smallest run that showed it.
+//!
+//! Databases here are driven by hand where epochs and garbage must move at one point of the run and no other.
+//!
+//! Neighbours: `serializable` hunts at random; these runs hit their spot every time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
+use ensile_sim::SimDisk;
+
+type Bytes = Table<u64, Vec<u8>>;
+
+struct Driven {
+    db: Database,
+    clock: Clock,
+}
+
+impl Driven {
+    /// Without snapshots, so that a replaced record waits for pins alone.
+    fn new() -> Self {
+        let clock = Clock::manual();
+        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+        Self { db: builder.snapshots(false).open().expect("opens"), clock }
+    }
+
+    fn beat(&self, beats: u32) {
+        for _ in 0..beats {
+            self.clock.advance(Duration::from_millis(40));
+            self.db.heartbeat_step();
+        }
+    }
+
+    /// Frees what can be freed, and fills freed blocks of small rows with rows under keys from 1000 on.
+    fn reuse_freed_blocks(&self, table: &Bytes) {
+        for key in 1000..1050 {
+            self.beat(1);
+            self.db.run(|tx| tx.put(table, &key, &vec![0xEE; 40])).expect("commits");
+        }
+    }
+}
+
+#[test]
+fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
+    db.run(|tx| [1, 100].iter().try_for_each(|key| tx.put(&table, key, &vec![*key as u8; 40])))?;
+    let mut runs = 0;
+    let results = db.run_batch(
+        &[100u64, 1],
+        |key, touch| touch.key(&table, key),
+        |tx, key| {
+            if *key == 100 {
+                runs += 1;
+                tx.get(&table, &100)?;
+                if runs == 1 {
+                    // The next request's record is replaced; this request runs again, under a new pin.
+                    db.run(|other| other.put(&table, &1, &vec![7; 400]))?;
+                    driven.beat(1);
+                    db.run(|other| other.put(&table, &100, &vec![8; 40]))?;
+                    tx.put(&table, &101, &vec![])?;
+                } else {
+                    driven.reuse_freed_blocks(&table);
+                }
+            }
+            tx.get(&table, key)
+        },
+    );
+    assert_eq!(runs, 2);
+    let rows: Vec<_> = results.into_iter().map(|result| result.expect("commits").0).collect();
+    assert_eq!(rows, [Some(vec![8; 40]), Some(vec![7; 400])]);
+    Ok(())
+}
+
+#[test]
+fn a_multi_get_within_a_batch_leaves_the_batchs_hints_alone() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
+    db.run(|tx| (0..60).try_for_each(|key| tx.put(&table, &key, &vec![key as u8; 40])))?;
+    let results = db.run_batch(
+        &[0u64, 1, 2, 3],
+        |key, touch| touch.key(&table, key),
+        |tx, key| {
+            tx.put(&table, &50, &vec![0xFF; 40])?;
+            let many = tx.get_many(&table, &[50, 51])?;
+            assert_eq!(many, [Some(vec![0xFF; 40]), Some(vec![51; 40])]);
+            tx.get(&table, key)
+        },
+    );
+    for (key, result) in (0u8..).zip(results) {
+        assert_eq!(result?.0, Some(vec![key; 40]));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_batch_that_panics_leaves_no_hints_to_the_next_transaction() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
+    db.run(|tx| tx.put(&table, &1, &vec![1; 40]))?;
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        db.run_batch(
+            &[1u64],
+            |key, touch| touch.key(&table, key),
+            |_tx, _key| -> Result<()> { panic!("planned") },
+        )
+    }));
+    assert!(panicked.is_err());
+    db.run(|tx| {
+        // A blind write by a handle of the old pin would already be wrong; get rid of the record first.
+        tx.delete(&table, &1)?;
+        tx.put(&table, &1, &vec![7; 400])
+    })?;
+    driven.reuse_freed_blocks(&table);
+    assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(vec![7; 400]));
+    Ok(())
+}
+
+fn on_disk(disk: &Arc<SimDisk>) -> Result<Database> {
+    Database::builder_in_memory()
+        .disk(Arc::clone(disk) as Arc<_>)
+        .epoch_interval(Duration::from_millis(1))
+        .open()
+}
+
+#[test]
+fn rows_survive_an_opening_whose_key_function_panics() -> Result<()> {
+    let disk = Arc::new(SimDisk::new());
+    {
+        let db = on_disk(&disk)?;
+        let table = db.table::<u64, u64>("numbers")?;
+        db.run(|tx| (0..10).try_for_each(|key| tx.put(&table, &key, &key)))?;
+        db.close()?;
+    }
+    // As if in another process: threads of this one may still hold what the first opening lent them.
+    disk.kill();
+    let db = on_disk(&disk)?;
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let define = db.define::<u64, u64>("numbers");
+        define.index("bad", 1, |_key, row: &u64| if *row == 5 { panic!("planned") } else { *row }).open()
+    }));
+    assert!(panicked.is_err());
+    let table = db.define::<u64, u64>("numbers").index("good", 1, |_key, row: &u64| *row).open()?;
+    assert_eq!(db.run(|tx| tx.range(&table, ..).collect::<Result<Vec<_>>>())?.len(), 10);
+    assert_eq!(
+        db.run(|tx| tx.find_by(&table.index::<u64>("good")?, &5).collect::<Result<Vec<_>>>())?,
+        [(5, 5)]
+    );
+    Ok(())
+}
+
+#[test]
+fn rows_survive_an_opening_that_the_log_refuses() -> Result<()> {
+    let disk = Arc::new(SimDisk::new());
+    {
+        let db = on_disk(&disk)?;
+        let table = db.table::<u64, u64>("numbers")?;
+        db.run(|tx| (0..10).try_for_each(|key| tx.put(&table, &key, &key)))?;
+        db.close()?;
+    }
+    // As if in another process: threads of this one may still hold what the first opening lent them.
+    disk.kill();
+    let db = on_disk(&disk)?;
+    let other = db.table::<u64, u64>("other")?;
+    disk.fail_all_syncs(true);
+    assert!(db.run(|tx| tx.put(&other, &1, &1)).is_err(), "the log is stopped");
+    let refused = db.define::<u64, u64>("numbers").index("new", 1, |_key, row: &u64| *row).open();
+    assert!(matches!(refused, Err(Error::Durability(_))), "{refused:?}");
+    let table = db.table::<u64, u64>("numbers")?;
+    let rows = db.run_with(Durability::Relaxed, |tx| tx.range(&table, ..).collect::<Result<Vec<_>>>())?;
+    assert_eq!(rows.len(), 10);
+    Ok(())
+}
+
+#[test]
+fn a_write_refused_for_one_index_leaves_nothing_in_another() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db
+        .define::<u64, String>("people")
+        .unique_index("by_first", 1, |_key, name: &String| name.chars().next().unwrap_or(' ').to_string())
+        .index("by_name", 1, |_key, name: &String| name.clone())
+        .open()?;
+    let long = format!("a{}", "x".repeat(70_000));
+    db.run(|tx| {
+        for refused in [tx.put(&table, &1, &long), tx.insert(&table, &1, &long)] {
+            assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+        }
+        tx.put(&table, &2, "ada")
+    })?;
+    let by_first = table.index::<String>("by_first")?;
+    assert_eq!(db.run(|tx| tx.get_by(&by_first, "a"))?, Some((2, "ada".to_owned())));
+    Ok(())
+}
+
+#[test]
+fn large_transactions_do_not_leave_more_garbage_than_is_freed() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
+    let mut most = 0;
+    for round in 0..200u64 {
+        db.run(|tx| {
+            (0..200).try_for_each(|key| {
+                tx.delete(&table, &(round * 200 + key))?;
+                tx.put(&table, &((round + 1) * 200 + key), &vec![0; 40])
+            })
+        })?;
+        driven.beat(30);
+        most = most.max(db.stats().garbage_things);
+    }
+    assert!(most < 4_000, "{most} things wait, and nobody holds them back");
+    Ok(())
+}
+
+#[test]
+fn a_key_and_its_unique_entry_that_appear_together_are_a_taken_key() -> Result<()> {
+    let driven = Driven::new();
+    let db = driven.db.clone();
+    let armed = Arc::new(AtomicBool::new(false));
+    let nested: Arc<std::sync::OnceLock<Table<u64, u64>>> = Arc::default();
+    let (trigger, target) = (Arc::clone(&armed), Arc::clone(&nested));
+    let weak = db.clone();
+    let table = db
+        .define::<u64, u64>("numbers")
+        .unique_index("by_row", 1, move |_key, row: &u64| {
+            // Between the outer insert's look at its key and its look at the index, somebody else inserts the row.
+            if trigger.swap(false, Ordering::Relaxed) {
+                let table = target.get().expect("set before");
+                weak.run(|tx| tx.insert(table, &1, &11)).expect("commits");
+            }
+            *row
+        })
+        .open()?;
+    let _ = nested.set(table.clone());
+    armed.store(true, Ordering::Relaxed);
+    let refused = db.run(|tx| tx.insert(&table, &1, &11));
+    assert!(matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn what_was_committed_before_close_returned_is_durable() -> Result<()> {
+    for round in 0..30 {
+        let disk = Arc::new(SimDisk::new());
+        let db = on_disk(&disk)?;
+        let table = db.table::<u64, u64>("numbers")?;
+        let receipts = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3u64)
+                .map(|thread| {
+                    let (db, table) = (&db, &table);
+                    scope.spawn(move || {
+                        let mut receipts = Vec::new();
+                        for key in 0.. {
+                            match db.submit(|tx| tx.put(table, &(thread << 32 | key), &key)) {
+                                Ok((_, receipt)) => receipts.push(receipt),
+                                Err(_) => return receipts,
+                            }
+                        }
+                        receipts
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(3));
+            db.close().expect("closes");
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+        });
+        for receipt in receipts {
+            receipt
+                .durable()
+                .unwrap_or_else(|error| panic!("round {round}, epoch {}: {error}", receipt.epoch()));
+        }
+    }
+    Ok(())
+}
