@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_parser};
 
 use crate::driver::{Pace, Plan};
+use crate::failure::{Failure, Result};
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
@@ -40,17 +41,19 @@ pub enum Bench {
 const YCSB_EXAMPLES: &str = "Examples:
   ensile bench ycsb --systems memsilo,btreemap --records 10000000 --threads 1 --rounds 5
   ensile bench ycsb --systems memsilo,btreemap --batch 16
+  ensile bench ycsb --systems memsilo,memsilo-processes --threads 2
   ensile bench ycsb --workload a --distribution zipfian --threads 2 --json";
 
 const TPCC_EXAMPLES: &str = "Examples:
   ensile bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
+  ensile bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
   ensile bench tpcc --crash-after 3
   ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
 pub struct RunArguments {
-    /// Systems to run side by side, in turns [default: all that can]
+    /// Systems to run side by side, in turns [default: memsilo and silo; for YCSB key-value and btreemap too]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub(crate) systems: Vec<SystemKind>,
     /// Worker threads
@@ -99,8 +102,16 @@ pub struct RunArguments {
 
 impl RunArguments {
     /// The systems asked for, or the `usual` ones.
-    pub(crate) fn systems_or(&self, usual: &[SystemKind]) -> Vec<SystemKind> {
-        if self.systems.is_empty() { usual.to_vec() } else { self.systems.clone() }
+    pub(crate) fn systems_or(&self, usual: &[SystemKind]) -> Result<Vec<SystemKind>> {
+        if self.systems.is_empty() {
+            return Ok(usual.to_vec());
+        }
+        for (index, kind) in self.systems.iter().enumerate() {
+            if self.systems[..index].contains(kind) {
+                return Err(Failure::Usage(format!("--systems names {} twice", kind.name())));
+            }
+        }
+        Ok(self.systems.clone())
     }
 
     /// The options that a process of its own needs to do the `index`-th share of the same work on one thread.

@@ -72,6 +72,7 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
         ("bench ycsb --workload e --systems key-value --records 10", "key-value cannot scan"),
         ("bench ycsb --value-bytes 7", "sizes are [8, 30, 100, 1000, 10000]"),
         ("bench tpcc --systems btreemap", "btreemap has no transactions"),
+        ("bench tpcc --systems silo,silo", "names silo twice"),
     ] {
         let (output, _, stderr) = ensile(&folder, line);
         assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");

@@ -7,6 +7,8 @@
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the hints.
 
+use std::cell::Cell;
+
 use ensile_epoch::Pinned;
 use ensile_index::{Lookup, Masstree, Probe};
 
@@ -17,6 +19,8 @@ use crate::table::TableCore;
 const CHUNK: usize = 32;
 /// Bytes of a record asked for as soon as its address is known.
 const PREFETCHED_BYTES: usize = 128;
+/// Bytes of a record asked for at all: behind these the processor sees the pattern by itself.
+const PREFETCHED_BYTES_MAX: usize = 768;
 
 /// A key that a request of a batch says it will touch.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,8 @@ pub(crate) struct Hints {
     keys: Vec<u8>,
     /// The touched keys that belong to the request that runs now.
     active: (usize, usize),
+    /// Where the next look at the active keys begins: keys are used in about the order that they were touched in.
+    next: Cell<usize>,
 }
 
 impl Hints {
@@ -69,6 +75,13 @@ impl Hints {
                     found[base + at] = Some(record);
                 }
             });
+            // The rest of larger records, once their first lines tell how large they are.
+            for record in found[base..].iter().flatten() {
+                let bytes = record.at(pinned).class().bytes().min(PREFETCHED_BYTES_MAX);
+                if bytes > PREFETCHED_BYTES {
+                    record.prefetch_rest(PREFETCHED_BYTES, bytes);
+                }
+            }
         }
     }
 
@@ -109,11 +122,10 @@ impl Hints {
         self.touched.len()
     }
 
-    /// Descends for every touched key.
+    /// Descends for every touched key that has not been descended for.
     pub(crate) fn descend_touched<'t>(&mut self, table: impl Fn(u32) -> &'t TableCore, pinned: Pinned<'_>) {
         let Self { found, touched, keys, .. } = self;
-        found.clear();
-        let probes = touched.iter().map(|touched| {
+        let probes = touched[found.len()..].iter().map(|touched| {
             let (start, length) = touched.key;
             (&*table(touched.table).tree, &keys[start as usize..(start + length) as usize])
         });
@@ -124,6 +136,14 @@ impl Hints {
     #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         self.active = (from, to);
+        self.next.set(from);
+    }
+
+    /// Makes room for keys touched by the running transaction itself; those touched before get no descent any more.
+    /// Answers where the new ones begin.
+    pub(crate) fn begin_touching(&mut self) -> usize {
+        self.found.resize(self.touched.len(), None);
+        self.touched.len()
     }
 
     /// The record that the running request's descent found under this key.
@@ -133,9 +153,14 @@ impl Hints {
         if from == to || self.found.is_empty() {
             return None;
         }
-        let touched = &self.touched[from..to];
-        let at = touched.iter().position(|touched| touched.table == table && self.key(touched) == key)?;
-        self.found[from + at]
+        let is_it = |at: &usize| {
+            let touched = &self.touched[*at];
+            touched.table == table && self.key(touched) == key
+        };
+        let next = self.next.get();
+        let at = (next..to).chain(from..next).find(is_it)?;
+        self.next.set(at);
+        self.found[at]
     }
 }
 

@@ -277,3 +277,6 @@ impl<'p> LockedPath<'p> {
         self.locks[level].as_mut().expect("a locked level")
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -2,7 +2,8 @@
 //!
 //! They are atomics because readers load them while a writer stores; they need no order of their own, since nothing
 //! read from them is acted upon before `VersionWord::unchanged` has said yes, and every store lies between
-//! `Held::begin_change` and the drop of the lock. The exceptions have their own method, `publish`.
+//! `Held::begin_change` and the drop of the lock. The exceptions have their own methods, `publish` and
+//! `read_to_follow`.
 //!
 //! Neighbours: up, `node` and `bag`; down, `version` for the fences.
 
@@ -60,11 +61,20 @@ impl GuardedU64 {
 }
 
 impl<T> GuardedPtr<T> {
+    /// Loads a pointer that is followed before any fence: a bag's, whose suffixes are compared before the version is
+    /// validated, or a neighbour's that another node's lock guards.
+    #[inline(always)]
+    pub(crate) fn read_to_follow(&self) -> *mut T {
+        // Acquire: pairs with the Release store of `publish`: what the pointer points to is seen. One written by `write`
+        // is seen as part of its node.
+        self.0.load(Ordering::Acquire)
+    }
+
     /// Stores a pointer outside any change of this node (a grown bag, a neighbour link): readers may see either.
     #[inline]
     pub(crate) fn publish(&self, value: *mut T) {
-        // Release: pairs with the Acquire fence of `VersionWord::unchanged` after a reader's load: what the pointer
-        // points to is seen.
+        // Release: pairs with the Acquire of `read_to_follow`, or with the Acquire fence of `VersionWord::unchanged` after
+        // a reader's load: what the pointer points to is seen.
         self.0.store(value, Ordering::Release);
     }
 }

@@ -253,7 +253,7 @@ impl<'p> Ptr<'p, Leaf> {
     pub(crate) fn bag(self) -> Option<BagRef<'p>> {
         // SAFETY: a bag in a leaf's field is retired only after the field names another one, and a leaf's last bag
         // only with the leaf: under the pin of 'p it is not freed.
-        NonNull::new(self.get().bag.read()).map(|bag| unsafe { BagRef::from_raw(bag) })
+        NonNull::new(self.get().bag.read_to_follow()).map(|bag| unsafe { BagRef::from_raw(bag) })
     }
 
     /// Makes sure that a suffix of `length` bytes fits into the bag; under the lock, in no change: readers may use

@@ -216,7 +216,8 @@ fn unlink_leaf<'p>(
     // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
     let top = locked.top?;
     let step = path.step(top);
-    let (prev, next) = (leaf.prev.read(), leaf.next.read());
+    // `prev` belongs to the left neighbour's lock, which we do not have yet (LINK).
+    let (prev, next) = (leaf.prev.read_to_follow(), leaf.next.read());
     // SAFETY: neighbours of a leaf that we hold locked: `next` is linked (LINK); `prev` was linked under our pin, and
     // whether it still is our neighbour is checked under its lock.
     let (prev, next) = unsafe { (Ptr::new_or_null(prev), Ptr::new_or_null(next)) };

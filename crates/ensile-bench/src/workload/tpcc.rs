@@ -146,7 +146,7 @@ impl Loaded {
 
 /// Runs TPC-C and reports it. The second answer tells whether every consistency condition held, where asked for.
 pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
-    let systems = arguments.run.systems_or(&[SystemKind::Memsilo, SystemKind::Silo]);
+    let systems = arguments.run.systems_or(&[SystemKind::Memsilo, SystemKind::Silo])?;
     if let Some(kind) = systems.iter().find(|kind| !kind.is_transactional()) {
         let name = kind.name();
         return Err(Failure::Usage(format!("{name} has no transactions: tpcc runs on memsilo and silo")));

@@ -68,7 +68,7 @@ pub(crate) fn title(arguments: &YcsbArguments) -> String {
 }
 
 fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
-    let systems = arguments.run.systems_or(&USUAL);
+    let systems = arguments.run.systems_or(&USUAL)?;
     if arguments.workload.scans() && systems.contains(&SystemKind::KeyValue) {
         return Err(Failure::Usage("key-value cannot scan: leave it out of workload e".to_owned()));
     }

@@ -77,6 +77,12 @@ impl Handle {
     pub(crate) fn prefetch(self, bytes: usize) {
         prefetch::lines(self.0 as *const u8, bytes);
     }
+
+    /// Asks for the lines from byte `from` to byte `to`.
+    #[inline]
+    pub(crate) fn prefetch_rest(self, from: usize, to: usize) {
+        prefetch::lines((self.0 as *const u8).wrapping_add(from), to - from);
+    }
 }
 
 /// A record that cannot be freed for `'p`.

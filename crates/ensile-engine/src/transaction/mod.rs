@@ -22,6 +22,7 @@ use std::ops::ControlFlow;
 use ensile_epoch::{Call, Pinned};
 use ensile_index::{Direction, Lookup, Range, Witness};
 
+use crate::batch::Touch;
 use crate::database::CoreRef;
 use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, Reader, Scan};
@@ -385,6 +386,42 @@ impl<'db> Transaction<'db> {
             Some(value),
         )?;
         sets.write((table.id, key, value), Kind::Put, Expect::Anything, record)
+    }
+
+    /// Says which keys the transaction is about to read or write, and fetches them from memory together: their ways
+    /// down the index overlap, and the reads and writes that follow start from what was found. It costs nothing to be
+    /// wrong. Best called once, first thing, in about the order of use.
+    ///
+    /// ```
+    /// use ensile_engine::Readable;
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::in_memory()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// db.run(|tx| (0..100).try_for_each(|item| tx.put(&stock, &item, &10)))?;
+    /// let wanted = [3, 14, 15, 92];
+    /// db.run(|tx| {
+    ///     tx.touch(|touch| wanted.iter().for_each(|item| touch.key(&stock, item)))?;
+    ///     wanted.iter().try_for_each(|item| tx.update(&stock, item, |left| *left -= 1).map(drop))
+    /// })?;
+    /// assert_eq!(db.run(|tx| tx.get(&stock, &92))?, Some(9));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Expired`]: run the transaction again.
+    pub fn touch(&mut self, keys: impl FnOnce(&mut Touch<'_>)) -> Result<()> {
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
+        }
+        let Some(Seat { context, .. }) = &mut self.seat else { unreachable!("taken when the transaction ends") };
+        let Context { pin, hints, .. } = &mut **context;
+        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let core = &self.core;
+        let from = hints.begin_touching();
+        keys(&mut Touch { database: core.id, hints });
+        hints.descend_touched(|id| core.table(id), call.pinned());
+        hints.activate(from, hints.touched_len());
+        Ok(())
     }
 
     /// A buffer to encode a value into; give it back with [`Transaction::give_value_buffer`].

@@ -107,6 +107,28 @@ pub trait Readable: RawRead + Sized {
         failed.map_or(Ok(rows), |error| Err(undecodable::<V>(&table.core, error)))
     }
 
+    /// As [`get_many`](Self::get_many), handing each row to `read` with its position instead of collecting them.
+    ///
+    /// # Errors
+    /// [`Error::Decode`](crate::Error::Decode) if a row is not of the table's type, after the others were read.
+    fn get_many_with<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        keys: &[impl AsKey<K>],
+        mut read: impl FnMut(usize, Option<&V>),
+    ) -> Result<()> {
+        let keys: Vec<KeyBuffer> = keys.iter().map(|key| encoded(key)).collect();
+        let mut failed = None;
+        self.raw_get_many(&table.core, &keys, &mut |at, row| match row {
+            None => read(at, None),
+            Some(row) => match V::view(row, |row| read(at, Some(row))) {
+                Ok(()) => {}
+                Err(error) => failed = Some(error),
+            },
+        })?;
+        failed.map_or(Ok(()), |error| Err(undecodable::<V>(&table.core, error)))
+    }
+
     /// The row with the least key within `bounds`, if any.
     fn first<K: Key, V: Value>(
         &mut self,
@@ -234,6 +256,34 @@ pub trait Readable: RawRead + Sized {
             Direction::Forward,
             visit,
         )
+    }
+
+    /// The primary keys of the rows that an index holds within `bounds`, in its order, until `visit` breaks. The rows
+    /// themselves are not read: an entry stands for its row, and moves with it.
+    ///
+    /// # Errors
+    /// As for [`scan`](Self::scan).
+    fn scan_keys_by<S: Key, K: Key, V: Value>(
+        &mut self,
+        index: &Index<S, K, V>,
+        bounds: impl KeyBounds<S>,
+        mut visit: impl FnMut(K) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let range = bounds.encode_delimited();
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut failed = None;
+        self.raw_scan(&index.core.entries, range.as_range(), Direction::Forward, &mut |_entry, key| {
+            match K::decode(key) {
+                Ok(key) => visit(key),
+                Err(error) => {
+                    failed = Some(not_of_type(&index.table, K::type_name(), error));
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// As [`scan_reverse`](Self::scan_reverse), in the order of an index, with bounds on its keys.

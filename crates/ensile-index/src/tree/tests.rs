@@ -3,3 +3,4 @@
 mod concurrent;
 mod edges;
 mod model;
+mod reclaim;

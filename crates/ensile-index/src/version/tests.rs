@@ -2,10 +2,12 @@
 
 #[cfg(loom)]
 mod loomed {
+    use ensile_base::sync::{Ordering, fence};
+    use loom::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::thread;
 
-    use crate::guarded::GuardedU64;
+    use crate::guarded::{GuardedPtr, GuardedU64};
     use crate::version::{Version, VersionWord};
 
     struct Node {
@@ -97,6 +99,59 @@ mod loomed {
                 }
             }
             writer.join().unwrap();
+        });
+    }
+
+    /// C1 and C4: two transactions, each of which inserts where the other has missed, do not both find their witness
+    /// as it was.
+    #[test]
+    fn of_two_inserts_into_each_others_gaps_one_is_seen() {
+        loom::model(|| {
+            let (left, right) = (node(), node());
+            let witness = Version::leaf(true).bits();
+            let commit = move |own: Arc<Node>, other: Arc<Node>| {
+                assert!(change(&own));
+                // SeqCst: the commit's fence between its last lock and its validation; partner: itself, over there.
+                fence(Ordering::SeqCst);
+                other.version.is_exactly(witness)
+            };
+            let first = {
+                let (left, right) = (left.clone(), right.clone());
+                thread::spawn(move || commit(left, right))
+            };
+            let second = commit(right, left);
+            assert!(!(first.join().unwrap() && second), "both have missed the other's insert");
+        });
+    }
+
+    /// A bag that replaces another one is read before the version is validated (`GuardedPtr::read_to_follow`).
+    #[test]
+    fn a_published_pointer_brings_what_it_points_to() {
+        struct Bagged {
+            version: VersionWord,
+            bag: GuardedPtr<UnsafeCell<u64>>,
+        }
+        loom::model(|| {
+            let leaf = Arc::new(Bagged {
+                version: VersionWord::new(Version::leaf(true)),
+                bag: GuardedPtr::new(std::ptr::null_mut()),
+            });
+            let writer = {
+                let leaf = leaf.clone();
+                thread::spawn(move || {
+                    let held = leaf.version.try_lock_now().expect("no other writer");
+                    leaf.bag.publish(Box::into_raw(Box::new(UnsafeCell::new(7))));
+                    drop(held);
+                })
+            };
+            // SAFETY: what was published stands until both threads are done with it.
+            if let Some(bag) = unsafe { leaf.bag.read_to_follow().as_ref() } {
+                // SAFETY: loom checks that the block was made before.
+                bag.with(|value| assert_eq!(unsafe { *value }, 7));
+            }
+            writer.join().unwrap();
+            // SAFETY: made by `Box::into_raw` in the writer, which is done, as are we.
+            drop(unsafe { Box::from_raw(leaf.bag.read()) });
         });
     }
 }

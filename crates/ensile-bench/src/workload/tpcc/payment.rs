@@ -76,14 +76,11 @@ pub(crate) fn customer_selected(
         Selection::Number(number) => number,
         Selection::LastName(last) => {
             scratch.clear();
-            reader.scan_by(
-                &tables.customer_by_name,
-                customers_named(warehouse, district, last),
-                |key, _| {
-                    scratch.push(key.2);
-                    ControlFlow::Continue(())
-                },
-            )?;
+            let named = customers_named(warehouse, district, last);
+            reader.scan_keys_by(&tables.customer_by_name, named, |key| {
+                scratch.push(key.2);
+                ControlFlow::Continue(())
+            })?;
             if scratch.is_empty() {
                 return Err(missing("customer by last name"));
             }

@@ -34,6 +34,9 @@ impl Input {
     }
 }
 
+/// Stock rows fetched from memory at a time.
+const ITEMS_TOGETHER: usize = 64;
+
 /// Answers the number of distinct items below the threshold.
 pub(crate) fn run(
     reader: &mut impl Readable,
@@ -54,12 +57,16 @@ pub(crate) fn run(
     })?;
     items.sort_unstable();
     items.dedup();
-    let mut low = 0;
-    for &item in items.iter() {
-        let quantity = reader
-            .get_with(&tables.stock, &(warehouse, item), |row| row.quantity.get())?
-            .ok_or_else(|| missing("stock"))?;
-        low += usize::from(quantity < input.threshold);
+    let (mut low, mut all_there) = (0, true);
+    for together in items.chunks(ITEMS_TOGETHER) {
+        let mut keys = [(warehouse, 0); ITEMS_TOGETHER];
+        for (key, item) in keys.iter_mut().zip(together) {
+            key.1 = *item;
+        }
+        reader.get_many_with(&tables.stock, &keys[..together.len()], |_, row| match row {
+            Some(row) => low += usize::from(row.quantity.get() < input.threshold),
+            None => all_there = false,
+        })?;
     }
-    Ok(low)
+    if all_there { Ok(low) } else { Err(missing("stock")) }
 }
