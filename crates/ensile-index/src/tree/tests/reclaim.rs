@@ -200,7 +200,7 @@ fn nothing_is_reached_that_is_used_for_something_else() {
             }
             workers.into_iter().map(|worker| worker.join().expect("no worker panics")).sum()
         });
-        eprintln!("{reused}"); assert!(reused > 1, "blocks are used again: {reused}");
+        assert!(reused > 100, "blocks are used again: {reused}");
         // SAFETY: all threads are done.
         let shape = tree.check(unsafe { Pinned::assume() }).expect("a whole tree");
         assert_eq!((shape.keys, shape.layers, shape.leaves), (0, 1, 1));
