@@ -61,12 +61,14 @@ impl<'db> RawKeyValue<'db> {
         let result = (|| {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
             let record = Handle::from_value(value).at(call.pinned());
-            if record.read(&mut self.scratch) == Seen::Superseded {
+            let before = record.lock();
+            if !before.is_latest() || before.is_absent() {
+                record.unlock_with(before);
                 return Ok(false);
             }
-            let before = record.lock();
             // SeqCst: as in commit, the lock comes before the data stores (C5).
             fence(Ordering::SeqCst);
+            record.copy_locked(&mut self.scratch);
             self.value.clear();
             change(self.scratch.bytes(), &mut self.value);
             let fits = record.fits(self.value.len());
@@ -154,7 +156,8 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// As for [`KeyValue::get`].
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
-        Ok(self.get(key)?.map(|value| read(&value)))
+        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
+        found.transpose().map_err(|error| self.undecodable(&error))
     }
 
     /// Changes the value of `key` atomically. False if there is none.
@@ -204,4 +207,30 @@ fn encoded<K: Key>(key: &K) -> KeyBuffer {
 #[cold]
 fn too_long(bytes: usize) -> Error {
     Error::Misuse(format!("key-value records keep their size: {bytes} bytes do not fit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Result};
+
+    #[test]
+    fn concurrent_modifications_of_one_key_are_all_there() -> Result<()> {
+        const EACH: u64 = 20_000;
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        db.key_value(&table).put(&1, &0)?;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || {
+                    let mut numbers = db.key_value(table);
+                    for _ in 0..EACH {
+                        assert!(numbers.modify(&1, |value| *value += 1).expect("fits"));
+                    }
+                });
+            }
+        });
+        assert_eq!(db.key_value(&table).get(&1)?, Some(3 * EACH));
+        Ok(())
+    }
 }

@@ -270,6 +270,13 @@ impl<'p> Record<'p> {
         }
     }
 
+    /// Copies the data out under the lock, which holds it still.
+    #[inline]
+    pub(crate) fn copy_locked(self, scratch: &mut Scratch) {
+        debug_assert!(self.word().is_locked());
+        self.copy_out(scratch);
+    }
+
     /// Ends the lock with this word; its bits tell the new version or the old one.
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {

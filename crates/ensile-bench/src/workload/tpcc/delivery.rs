@@ -29,13 +29,52 @@ impl Input {
     }
 }
 
-/// Delivers one order of each district.
+/// Delivers one order of each district, in three steps over all districts, so that each step's rows are fetched from
+/// memory together.
 pub(crate) fn run(tx: &mut Transaction<'_>, tables: &Tables, input: &Input) -> Result<Delivered, Error> {
-    let mut delivered = [0; DISTRICTS as usize];
-    for (index, order) in delivered.iter_mut().enumerate() {
-        *order = deliver(tx, tables, input, index as u8 + 1)?;
+    let mut parcels = [Parcel::default(); DISTRICTS as usize];
+    for (parcel, district) in parcels.iter_mut().zip(1..) {
+        *parcel = oldest_waiting(tx, tables, input.warehouse, district)?;
     }
-    Ok(delivered)
+    let waiting = |parcel: &&mut Parcel| parcel.order > 0;
+    tx.touch(|touch| {
+        for parcel in parcels.iter_mut().filter(waiting) {
+            touch.key(&tables.new_order, &parcel.key(input));
+            touch.key(&tables.order, &parcel.key(input));
+        }
+    })?;
+    for parcel in parcels.iter_mut().filter(waiting) {
+        take(tx, tables, input, parcel)?;
+    }
+    tx.touch(|touch| {
+        for parcel in parcels.iter_mut().filter(waiting) {
+            let (warehouse, district, order) = parcel.key(input);
+            for line in 1..=parcel.line_count {
+                touch.key(&tables.order_line, &(warehouse, district, order, line));
+            }
+            touch.key(&tables.customer, &(warehouse, district, parcel.customer));
+        }
+    })?;
+    for parcel in parcels.iter_mut().filter(waiting) {
+        hand_over(tx, tables, input, parcel)?;
+    }
+    Ok(parcels.map(|parcel| parcel.order))
+}
+
+/// One district's order on its way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parcel {
+    district: u8,
+    /// Its number; 0 if none waits.
+    order: u32,
+    customer: u32,
+    line_count: u8,
+}
+
+impl Parcel {
+    fn key(&self, input: &Input) -> (u16, u8, u32) {
+        (input.warehouse, self.district, self.order)
+    }
 }
 
 /// After the commit: the next deliveries start their scans behind these orders.
@@ -50,29 +89,38 @@ pub(crate) fn committed(tables: &Tables, input: &Input, delivered: &Delivered) {
     }
 }
 
-/// Delivers the oldest waiting order of one district; 0 if none waits.
-fn deliver(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, district: u8) -> Result<u32, Error> {
-    let warehouse = input.warehouse;
+/// The oldest waiting order of one district.
+fn oldest_waiting(
+    tx: &mut Transaction<'_>,
+    tables: &Tables,
+    warehouse: u16,
+    district: u8,
+) -> Result<Parcel, Error> {
     // Relaxed: see `committed`.
     let from = tables.undelivered[Tables::district_index(warehouse, district)].load(Ordering::Relaxed);
     let waiting = (warehouse, district, from)..=(warehouse, district, u32::MAX);
-    let Some(((_, _, order), _)) = tx.first(&tables.new_order, waiting)? else {
-        return Ok(0);
-    };
-    if !tx.delete(&tables.new_order, &(warehouse, district, order))? {
+    let order = tx.first(&tables.new_order, waiting)?.map_or(0, |((_, _, order), _)| order);
+    Ok(Parcel { district, order, ..Parcel::default() })
+}
+
+/// Takes the order from those that wait, and notes its carrier.
+fn take(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &mut Parcel) -> Result<(), Error> {
+    if !tx.delete(&tables.new_order, &parcel.key(input))? {
         return Err(missing("new_order"));
     }
-    let (mut customer, mut line_count) = (0, 0);
-    let there = tx.update(&tables.order, &(warehouse, district, order), |row| {
-        customer = row.customer.get();
-        line_count = row.line_count;
+    let there = tx.update(&tables.order, &parcel.key(input), |row| {
+        parcel.customer = row.customer.get();
+        parcel.line_count = row.line_count;
         row.carrier = input.carrier;
     })?;
-    if !there {
-        return Err(missing("order"));
-    }
+    if there { Ok(()) } else { Err(missing("order")) }
+}
+
+/// Dates the order's lines and books their amount on the customer.
+fn hand_over(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &Parcel) -> Result<(), Error> {
+    let (warehouse, district, order) = parcel.key(input);
     let mut amount = 0;
-    for line in 1..=line_count {
+    for line in 1..=parcel.line_count {
         let there = tx.update(&tables.order_line, &(warehouse, district, order, line), |row| {
             amount += i64::from(row.amount.get());
             row.delivery_date.set(input.date);
@@ -81,9 +129,9 @@ fn deliver(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, district: u
             return Err(missing("order_line"));
         }
     }
-    let there = tx.update(&tables.customer, &(warehouse, district, customer), |row| {
+    let there = tx.update(&tables.customer, &(warehouse, district, parcel.customer), |row| {
         row.balance += amount;
         row.delivery_count += 1;
     })?;
-    if there { Ok(order) } else { Err(missing("customer")) }
+    if there { Ok(()) } else { Err(missing("customer")) }
 }
