@@ -205,6 +205,9 @@ pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<Tab
     let tree = catalog.tree(id, core);
     let entries = build_indexes(core, &mut catalog, spec.indexes.len())?;
     let trees = fill_indexes(core, &tree, &spec, entries)?;
+    for id in entries_ids(&trees).chain([id]) {
+        core.tables.check_room(id)?;
+    }
     let definition = Definition::of(id, &spec);
     if stored.as_ref() != Some(&definition) {
         write_definition(core, &name, &definition)?;
@@ -298,6 +301,10 @@ fn write_definition(core: &Core, name: &str, definition: &Definition) -> Result<
             result => return result.map(drop),
         }
     }
+}
+
+fn entries_ids(trees: &[(u32, Arc<Masstree>)]) -> impl Iterator<Item = u32> + '_ {
+    trees.iter().map(|(id, _)| *id)
 }
 
 /// Ids and empty trees for the entries of `count` indexes.

@@ -10,7 +10,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use ensile_durability::{Log, RecoveryReport};
-use ensile_epoch::{Advance, Epochs};
+use ensile_epoch::{Advance, Epochs, Limits};
 use ensile_memory::Memory;
 
 use crate::builder::Builder;
@@ -147,6 +147,21 @@ impl Core {
 
     pub(crate) fn register_counters(&self, counters: &Arc<CachePadded<Counters>>) {
         self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(counters));
+    }
+
+    /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker
+    /// could free and has not is nobody's fault.
+    pub(crate) fn held_bytes(&self, limits: Limits) -> u64 {
+        let counters = self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Relaxed: figures, each a little old.
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let held = |worker: &Counters| {
+            let pinned = read(&worker.held_at_pins) == limits.pins.number();
+            let versions = read(&worker.held_at_snapshots) == limits.snapshots.number();
+            u64::from(pinned) * read(&worker.garbage_pinned_bytes)
+                + u64::from(versions) * read(&worker.garbage_version_bytes)
+        };
+        counters.iter().map(|worker| held(worker)).sum()
     }
 
     /// Sums one counter over all workers there ever were.

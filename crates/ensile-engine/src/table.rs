@@ -169,15 +169,18 @@ impl Directory {
         self.slot(id)?.get()
     }
 
+    /// Refuses ids beyond the most that there can be.
+    pub(crate) fn check_room(&self, id: u32) -> Result<()> {
+        if self.slot(id).is_some() {
+            return Ok(());
+        }
+        Err(too_large("the number of tables and indexes", (id & !VOLATILE) as usize + 1, TABLES_MAX))
+    }
+
     /// Enters a table under its id, which must be free.
     pub(crate) fn add(&self, table: Arc<TableCore>) -> Result<()> {
-        let Some(slot) = self.slot(table.id) else {
-            return Err(too_large(
-                "the number of tables and indexes",
-                table.id as usize & !(VOLATILE as usize),
-                TABLES_MAX,
-            ));
-        };
+        self.check_room(table.id)?;
+        let Some(slot) = self.slot(table.id) else { unreachable!("just checked") };
         let added = slot.set(table);
         assert!(added.is_ok(), "table ids are never reused");
         Ok(())

@@ -95,9 +95,7 @@ fn step(core: &Core) {
         worker.collect_idle(core, call.pinned());
     }
     drop(call);
-    let held_bytes =
-        core.sum(|worker| &worker.garbage_pinned_bytes) + core.sum(|worker| &worker.garbage_version_bytes);
-    if held_bytes > core.garbage_bytes_max {
+    if core.held_bytes(limits) > core.garbage_bytes_max {
         // Whoever is two epochs old holds something back; younger ones will be gone before a doom reaches them.
         let old = core.epochs.now().previous().previous();
         if limits.pins.min(limits.snapshots) < old && core.epochs.doom_oldest(old).is_some() {

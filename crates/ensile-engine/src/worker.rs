@@ -32,6 +32,9 @@ pub(crate) struct Counters {
     pub(crate) garbage_pinned_bytes: AtomicU64,
     pub(crate) garbage_version_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
+    /// The limits that the two figures of bytes were left over at; 0 while there is still something to free.
+    pub(crate) held_at_pins: AtomicU64,
+    pub(crate) held_at_snapshots: AtomicU64,
 }
 
 impl Counters {
@@ -60,6 +63,8 @@ pub(crate) struct Worker {
     pub(crate) order: Vec<u32>,
     pub(crate) changes: NodeChanges,
     pub(crate) counters: Arc<CachePadded<Counters>>,
+    /// The last commit failed because its epoch had no TID left (E5).
+    pub(crate) sequence_is_full: bool,
     /// The limits below which everything has been freed.
     collected: Option<Limits>,
 }
@@ -79,6 +84,7 @@ impl Worker {
             order: Vec::new(),
             changes: NodeChanges::new(),
             counters,
+            sequence_is_full: false,
             collected: None,
         }
     }
@@ -111,6 +117,9 @@ impl Worker {
     fn publish_garbage(&self) {
         Counters::set(&self.counters.garbage_pinned_bytes, self.garbage.pinned_bytes);
         Counters::set(&self.counters.garbage_version_bytes, self.garbage.version_bytes);
+        let held_at = self.collected.map_or((0, 0), |at| (at.pins.number(), at.snapshots.number()));
+        Counters::set(&self.counters.held_at_pins, held_at.0 as usize);
+        Counters::set(&self.counters.held_at_snapshots, held_at.1 as usize);
     }
 
     /// As [`Worker::collect`], for a worker that nobody waits for.

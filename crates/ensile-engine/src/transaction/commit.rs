@@ -73,6 +73,11 @@ fn commit_writes(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinn
     let committed = place(core, worker, sets, pinned)
         .and_then(|()| reserve(core, worker, sets, pinned))
         .and_then(|()| bound(core, worker, sets, pinned));
+    if worker.sequence_is_full {
+        // E5: the next attempt needs a new epoch, and not at the next beat.
+        worker.sequence_is_full = false;
+        let _ = core.epochs.try_advance(core.clock.nanos());
+    }
     match &committed {
         Ok(committed) => register_garbage(core, worker, sets, *committed, pinned),
         Err(_) => abandon(core, worker, sets),
@@ -82,6 +87,7 @@ fn commit_writes(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinn
 
 /// The critical section: from binding to unbinding (E1).
 fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    let whole = WholeOrAbort;
     worker.commit.bind(core.epochs.now());
     let committed = lock(worker, sets, pinned).and_then(|()| {
         // SeqCst, both: the locks come before E is read, and E before the validation (C1): the serialization point.
@@ -113,7 +119,18 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
         appender.release();
     }
     worker.commit.unbind();
+    std::mem::forget(whole);
     committed
+}
+
+/// Ends the process if a commit is left half-way: an invariant of ours is broken, some records carry the new TID and
+/// others a lock, and serving either would be worse than recovering what is durable.
+struct WholeOrAbort;
+
+impl Drop for WholeOrAbort {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
 }
 
 /// Gives every write-set entry its record: a placeholder goes into the index where the key is missing (C3, §4.5).
@@ -248,10 +265,10 @@ fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
         largest = largest.max(write.before.tid());
     }
     debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
-    let tid = if largest.epoch() < epoch {
-        Tid::first_of(epoch)
-    } else {
-        largest.successor().ok_or(Error::Conflict)?
+    let tid = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
+    let Some(tid) = tid else {
+        worker.sequence_is_full = true;
+        return Err(Error::Conflict);
     };
     worker.last_tid = tid;
     Ok(tid)

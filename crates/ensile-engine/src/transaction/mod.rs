@@ -413,7 +413,9 @@ impl<'db> Transaction<'db> {
         if let Some(failure) = self.failed {
             return Err(failure.into());
         }
-        let Some(Seat { context, .. }) = &mut self.seat else { unreachable!("taken when the transaction ends") };
+        let Some(Seat { context, .. }) = &mut self.seat else {
+            unreachable!("taken when the transaction ends")
+        };
         let Context { pin, hints, .. } = &mut **context;
         let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
         let core = &self.core;

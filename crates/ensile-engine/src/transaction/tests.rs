@@ -285,6 +285,35 @@ fn an_open_transaction_holds_nobody_up_and_is_ended_at_the_garbage_limit() -> Re
 }
 
 #[test]
+fn garbage_that_an_idle_thread_could_free_dooms_nobody() -> Result<()> {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+    let db = builder.garbage_bytes_max(1 << 20).open()?;
+    let driven = Driven { db, clock };
+    let table = driven.db.table::<u64, Vec<u8>>("bytes")?;
+    let (idle, wake) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for key in 0..3000u64 {
+                driven.db.run(|tx| tx.put(&table, &key, &vec![0; 900])).expect("commits");
+                driven.db.run(|tx| tx.put(&table, &key, &vec![0; 1900])).expect("commits");
+            }
+            idle.wait();
+            wake.wait();
+        });
+        idle.wait();
+        assert!(driven.db.stats().garbage_pinned_bytes > 1 << 20);
+        driven.beat(3);
+        let mut tx = driven.db.begin();
+        driven.beat(50);
+        assert!(tx.get(&table, &1).is_ok(), "it holds back none of it");
+        wake.wait();
+    });
+    assert_eq!(driven.db.stats().expired, 0);
+    Ok(())
+}
+
+#[test]
 fn any_number_of_transactions_may_be_open_and_move_between_threads() -> Result<()> {
     let db = Database::in_memory()?;
     let table = db.table::<u64, u64>("numbers")?;
