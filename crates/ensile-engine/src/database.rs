@@ -264,7 +264,6 @@ impl Database {
     }
 
     /// Settings of a database without a folder: [`Database::in_memory`] with more to choose.
-    #[must_use]
     pub fn builder_in_memory() -> Builder {
         Builder::in_memory()
     }

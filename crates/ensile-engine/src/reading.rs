@@ -101,6 +101,13 @@ pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet>, table: u32, key: &[u8]
     }
 }
 
+/// Called with a key and its value.
+pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// Called with the reader, a key and its value.
+pub(crate) type VisitRow<'v, R> = dyn FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// Called with an index entry's key, the row's primary key and the row.
+pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
 /// A scan's parameters.
 pub(crate) struct Scan<'s> {
     pub(crate) table: &'s TableCore,
@@ -116,7 +123,7 @@ pub(crate) fn scan<R: Reader>(
     scan: &Scan<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'_>,
-    visit: &mut dyn FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
+    visit: &mut VisitRow<'_, R>,
 ) {
     let mut merge = Merge { reader, scan, own: Overlay::new(scan), scratch, pinned, visit, broken: false };
     scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
@@ -158,7 +165,7 @@ struct Merge<'m, R> {
     own: Overlay<'m>,
     scratch: &'m mut Scratch,
     pinned: Pinned<'m>,
-    visit: &'m mut dyn FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
+    visit: &'m mut VisitRow<'m, R>,
     broken: bool,
 }
 
@@ -239,7 +246,7 @@ pub(crate) fn scan_index<R: Reader>(
     scan: &Scan<'_>,
     (scratch, row_scratch): (&mut Scratch, &mut Scratch),
     pinned: Pinned<'_>,
-    visit: &mut dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+    visit: &mut VisitIndexed<'_>,
 ) {
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
     self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, key| {

@@ -42,6 +42,7 @@ pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
 pub(crate) struct Replay {
     memory: Arc<Memory>,
     trees: std::sync::RwLock<Trees>,
+    #[expect(clippy::vec_box, reason = "taken and given back once per entry: as a pointer")]
     workers: Mutex<Vec<Box<Worker>>>,
     /// Nothing is freed before replay ends, so its epochs stand still.
     epochs: Epochs,

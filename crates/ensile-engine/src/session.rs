@@ -20,12 +20,14 @@ const SEATS_PER_THREAD: usize = 4;
 /// Workers that no thread has.
 #[derive(Default)]
 pub(crate) struct Pool {
+    #[expect(clippy::vec_box, reason = "a worker moves between seats, threads and the pool as a pointer")]
     idle: Mutex<Vec<Box<Worker>>>,
     closed: AtomicBool,
 }
 
 impl Pool {
     /// The idle workers, held still.
+    #[expect(clippy::vec_box, reason = "as above")]
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Box<Worker>>> {
         // Pushing, popping and collecting leave a whole list at every point.
         self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -61,6 +63,7 @@ struct Local {
     database: u64,
     pool: Arc<Pool>,
     worker: Option<Box<Worker>>,
+    #[expect(clippy::vec_box, reason = "as for workers")]
     contexts: Vec<Box<Context>>,
 }
 

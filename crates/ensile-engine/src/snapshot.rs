@@ -12,7 +12,7 @@ use ensile_index::{Direction, Range, Witness};
 
 use crate::database::CoreRef;
 use crate::error::Result;
-use crate::reading::{self, Held, Reader, Scan};
+use crate::reading::{self, Held, Reader, Scan, Visit, VisitIndexed};
 use crate::record::{Record, Scratch};
 use crate::session::{self, Seat};
 use crate::table::{IndexCore, TableCore};
@@ -121,7 +121,7 @@ impl<'db> Snapshot<'db> {
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         self.in_batches(table, range, direction, |context, reader, scan, pinned, entry| {
             reading::scan(reader, scan, &mut context.scratch, pinned, &mut |_, key, value| {
@@ -137,7 +137,7 @@ impl<'db> Snapshot<'db> {
         index: &IndexCore,
         range: Range<'_>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
         self.core.check_table(table)?;
         self.in_batches(&index.entries, range, direction, |context, reader, scan, pinned, entry| {

@@ -8,7 +8,7 @@
 //! | `()` | nothing |
 //! | `Option<T>` | `00`, or `01` and T |
 //! | [`fixed_layout!`](crate::fixed_layout) types | their memory |
-//! | [`serde_value!`](crate::serde_value) types, `Serde<T>` | postcard |
+//! | `serde_value!` types, `Serde<T>` | postcard |
 //!
 //! Invariant: round trip. Decoding gives the value back, and what no value encodes to is an error, never a panic.
 //!

@@ -17,15 +17,13 @@ pub(crate) mod log_entry;
 mod node_set;
 pub(crate) mod write_set;
 
-use std::ops::ControlFlow;
-
 use ensile_epoch::{Call, Pinned};
 use ensile_index::{Direction, Lookup, Range, Witness};
 
 use crate::batch::Touch;
 use crate::database::CoreRef;
 use crate::error::{Error, Result};
-use crate::reading::{self, Held, Own, Reader, Scan};
+use crate::reading::{self, Held, Own, Reader, Scan, Visit, VisitIndexed};
 use crate::receipt::{Durability, Receipt};
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session::{self, Seat};
@@ -216,7 +214,7 @@ impl<'db> Transaction<'db> {
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, last_read, overlay, .. } = context;
@@ -234,7 +232,7 @@ impl<'db> Transaction<'db> {
         index: &IndexCore,
         range: Range<'_>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, row_scratch, last_read, overlay, .. } = context;

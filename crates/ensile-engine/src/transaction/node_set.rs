@@ -64,7 +64,7 @@ impl NodeSet {
                     }
                 }
                 NodeChange::Created { node, from, version } => {
-                    if !self.of_node(from).is_empty() {
+                    if self.of_node(from).next().is_some() {
                         self.add(Witness::new(node, version));
                     }
                 }
@@ -103,12 +103,6 @@ impl NodeSet {
 struct Entries<'s> {
     entries: std::slice::IterMut<'s, Witness>,
     node: NodeId,
-}
-
-impl Entries<'_> {
-    fn is_empty(mut self) -> bool {
-        self.next().is_none()
-    }
 }
 
 impl<'s> Iterator for Entries<'s> {

@@ -15,6 +15,7 @@ use super::table::Table;
 use crate::codec::bounds::{ByteRange, encoded};
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix, Value};
 use crate::error::{Error, Result};
+use crate::reading::{Visit, VisitIndexed};
 use crate::snapshot::Snapshot;
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::Transaction;
@@ -325,11 +326,6 @@ pub trait Readable: RawRead + Sized {
 impl Readable for Transaction<'_> {}
 impl Readable for Snapshot<'_> {}
 
-/// Is shown the key and the row.
-type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
-/// Is shown the place in the index, the primary key and the row.
-type VisitEntry<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
-
 /// The reads of bytes underneath, which both readers have.
 pub(crate) trait RawRead {
     fn raw_get<R>(
@@ -360,7 +356,7 @@ pub(crate) trait RawRead {
         index: &IndexCore,
         range: Range<'_>,
         direction: Direction,
-        visit: &mut VisitEntry<'_>,
+        visit: &mut VisitIndexed<'_>,
     ) -> Result<()>;
 }
 
@@ -402,7 +398,7 @@ macro_rules! raw_read {
                 index: &IndexCore,
                 range: Range<'_>,
                 direction: Direction,
-                visit: &mut VisitEntry<'_>,
+                visit: &mut VisitIndexed<'_>,
             ) -> Result<()> {
                 $reader::raw_scan_index(self, table, index, range, direction, visit)
             }

@@ -1,49 +1,44 @@
-//! Readers beside writers that do anything: what their witnesses vouch for must be so.
+//! Readers beside writers that do anything: what they are told, and what their witnesses vouch for, must be so.
+
+use std::collections::BTreeSet;
 
 use ensile_base::random::Random;
 use shuttle::rand::RngCore;
+use shuttle::sync::Arc;
 
-use super::{WHOLE, in_and_out, insert, schedules, schedules_with_long_rests, tens};
-use crate::testing::{Memory, collect, pinned};
+use super::{WHOLE, schedules, schedules_with_long_rests};
+use crate::testing::{Collected, Memory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, Probe, Witness};
 
-fn random() -> Random {
-    Random::seeded(shuttle::rand::thread_rng().next_u64())
+type Works = Vec<fn(&Masstree, &mut Memory)>;
+
+/// Each key has its own value, so that a value which is another's, or no value at all, shows.
+fn value_of(key: &[u8]) -> u64 {
+    key.iter().fold(1, |value, &byte| value * 31 + u64::from(byte) + 1) % 1_000_003
 }
 
-/// One of a few keys that share leaves, slices and layers.
-fn some_key(random: &mut Random) -> Vec<u8> {
-    match random.below(4) {
-        0 | 1 => random.below(150).to_be_bytes().to_vec(),
-        2 => [&b"prefix--"[..], &b"prefix--one"[..random.below(12) as usize]].concat(),
-        _ => [&b"prefix--prefix--"[..], &[b'a' + random.below(3) as u8]].concat(),
-    }
+fn put(tree: &Masstree, memory: &mut Memory, key: &[u8]) {
+    assert_eq!(super::insert(tree, memory, key, value_of(key)), Insert::Inserted);
 }
 
-/// Inserts and removes: keys of its own parity only come and go, so the writer knows which are there.
-fn write(tree: &Masstree, memory: &mut Memory, thread: u8, steps: usize) {
-    let mut random = random();
-    let mut own = std::collections::BTreeSet::new();
-    let mut misses: Vec<(Vec<u8>, Witness)> = Vec::new();
-    for _ in 0..steps {
-        let mut key = some_key(&mut random);
-        key.push(thread);
-        match tree.get(&key, pinned()) {
-            Lookup::Found(_) => assert!(own.contains(&key), "{key:?} came back"),
-            Lookup::Missing(witness) => {
-                assert!(!own.contains(&key), "{key:?} is lost");
-                misses.push((key.clone(), witness));
-            }
-        }
-        if own.remove(&key) {
-            assert!(tree.remove(&key, 1, memory, pinned()));
-        } else {
-            assert_eq!(insert(tree, memory, &key, 1), Insert::Inserted);
-            let stale = |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(pinned());
-            assert!(!misses.iter().any(stale), "{key:?} came behind a witness");
-            own.insert(key);
-        }
+fn take(tree: &Masstree, memory: &mut Memory, key: &[u8]) {
+    assert!(tree.remove(key, value_of(key), memory, pinned()), "{key:?} is lost");
+}
+
+fn number(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+fn tens(tree: &Masstree, memory: &mut Memory, count: u64) {
+    (0..count).for_each(|n| put(tree, memory, &number(n * 10)));
+}
+
+fn scan(tree: &Masstree, direction: Direction) -> Collected {
+    let collected = collect(tree, WHOLE, direction);
+    for (key, value) in &collected.entries {
+        assert_eq!(*value, value_of(key), "{key:?} with a value that was never its own");
     }
+    collected
 }
 
 /// If all leaves of a scan are as they were, a second scan finds the same.
@@ -53,8 +48,8 @@ fn scan_twice(tree: &Masstree) {
         (Direction::Forward, Direction::Reverse),
         (Direction::Reverse, Direction::Forward),
     ] {
-        let seen = collect(tree, WHOLE, first);
-        let mut again = collect(tree, WHOLE, second).entries;
+        let seen = scan(tree, first);
+        let mut again = scan(tree, second).entries;
         if !seen.witnesses.iter().all(|witness| witness.holds(pinned())) {
             continue;
         }
@@ -65,18 +60,28 @@ fn scan_twice(tree: &Masstree) {
     }
 }
 
+/// A key that is there all the time is found, by a get, a batch and a scan.
+fn watch(tree: &Masstree, key: &[u8]) {
+    let found = Lookup::Found(value_of(key));
+    for direction in [Direction::Forward, Direction::Reverse] {
+        (0..3).for_each(|_| assert_eq!(tree.get(key, pinned()), found));
+        Masstree::get_batch(&[Probe { tree, key }], pinned(), &mut |_, lookup| assert_eq!(lookup, found));
+        assert_eq!(scan(tree, direction).entries.iter().filter(|entry| entry.0 == key).count(), 1);
+    }
+}
+
 /// One batch, and later single reads: a key that is found has failed the batch's miss of it.
 fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     let probes: Vec<_> = keys.iter().map(|key| Probe { tree, key }).collect();
     let mut misses: Vec<Option<Witness>> = vec![None; keys.len()];
-    Masstree::get_batch(&probes, pinned(), &mut |index, lookup| {
-        if let Lookup::Missing(witness) = lookup {
-            misses[index] = Some(witness);
-        }
+    Masstree::get_batch(&probes, pinned(), &mut |index, lookup| match lookup {
+        Lookup::Missing(witness) => misses[index] = Some(witness),
+        Lookup::Found(value) => assert_eq!(value, value_of(keys[index])),
     });
     for _ in 0..3 {
         for (key, miss) in keys.iter().zip(&misses) {
-            if let Lookup::Found(_) = tree.get(key, pinned()) {
+            if let Lookup::Found(value) = tree.get(key, pinned()) {
+                assert_eq!(value, value_of(key));
                 let holds = miss.is_some_and(|miss| miss.holds(pinned()));
                 assert!(!holds, "{key:?} appeared behind a batch's witness");
             }
@@ -84,84 +89,208 @@ fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     }
 }
 
-#[test]
-fn what_writers_and_scans_are_told_is_true() {
-    let works: Vec<fn(&Masstree, &mut Memory)> = vec![
-        |tree, memory| write(tree, memory, 1, 12),
-        |tree, memory| write(tree, memory, 2, 12),
-        |tree, _| scan_twice(tree),
-    ];
-    schedules(4_000, |tree, memory| tens(tree, memory, 13), works.clone());
-    schedules_with_long_rests(4_000, |tree, memory| tens(tree, memory, 13), works);
+/// One of a few keys that share leaves, slices and layers.
+fn some_key(random: &mut Random) -> Vec<u8> {
+    match random.below(4) {
+        0 | 1 => number(random.below(150)).to_vec(),
+        2 => [&b"prefix--"[..], &b"prefix--one"[..random.below(12) as usize]].concat(),
+        _ => [&b"prefix--prefix--"[..], &[b'a' + random.below(3) as u8]].concat(),
+    }
 }
 
-fn one_key_in_the_second_leaf(tree: &Masstree, memory: &mut Memory) {
-    tens(tree, memory, 30);
-    for n in 16..30u64 {
-        assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
+/// Inserts and removes keys that end in the thread's number, so that it knows which of them are there.
+fn write(tree: &Masstree, memory: &mut Memory, thread: u8, steps: usize) {
+    let mut random = Random::seeded(shuttle::rand::thread_rng().next_u64());
+    let mut own = BTreeSet::new();
+    let mut misses: Vec<(Vec<u8>, Witness)> = Vec::new();
+    for _ in 0..steps {
+        let mut key = some_key(&mut random);
+        key.push(thread);
+        match tree.get(&key, pinned()) {
+            Lookup::Found(value) => {
+                assert!(own.contains(&key) && value == value_of(&key), "{key:?}: {value}")
+            }
+            Lookup::Missing(witness) => {
+                assert!(!own.contains(&key), "{key:?} is lost");
+                misses.push((key.clone(), witness));
+            }
+        }
+        if own.remove(&key) {
+            take(tree, memory, &key);
+        } else {
+            put(tree, memory, &key);
+            let stale = |(missed, witness): &(Vec<u8>, Witness)| *missed == key && witness.holds(pinned());
+            assert!(!misses.iter().any(stale), "{key:?} came behind a witness");
+            own.insert(key);
+        }
     }
+}
+
+fn both_ways(iterations: usize, prepare: fn(&Masstree, &mut Memory), works: Works) {
+    schedules(iterations, prepare, works.clone());
+    schedules_with_long_rests(iterations, prepare, works);
+}
+
+#[test]
+fn what_writers_and_scans_are_told_is_true() {
+    both_ways(
+        3_000,
+        |tree, memory| tens(tree, memory, 13),
+        vec![
+            |tree, memory| write(tree, memory, 1, 12),
+            |tree, memory| write(tree, memory, 2, 12),
+            |tree, _| scan_twice(tree),
+        ],
+    );
 }
 
 #[test]
 fn a_batch_that_meets_a_dying_leaf_is_told_of_what_comes_there() {
-    let works: Vec<fn(&Masstree, &mut Memory)> = vec![
+    both_ways(
+        3_000,
         |tree, memory| {
-            assert!(tree.remove(&150u64.to_be_bytes(), 15, memory, pinned()));
-            in_and_out(tree, memory, 155..156);
-            insert(tree, memory, &157u64.to_be_bytes(), 1);
+            // One key is left in the second leaf.
+            tens(tree, memory, 30);
+            (16..30).for_each(|n| take(tree, memory, &number(n * 10)));
         },
-        |tree, _| batch_then_get(tree, &[&155u64.to_be_bytes(), &157u64.to_be_bytes()]),
-        |tree, _| scan_twice(tree),
-    ];
-    schedules(4_000, one_key_in_the_second_leaf, works.clone());
-    schedules_with_long_rests(2_000, one_key_in_the_second_leaf, works);
+        vec![
+            |tree, memory| {
+                take(tree, memory, &number(150));
+                put(tree, memory, &number(155));
+                take(tree, memory, &number(155));
+                put(tree, memory, &number(157));
+            },
+            |tree, _| batch_then_get(tree, &[&number(155), &number(157)]),
+            |tree, _| scan_twice(tree),
+        ],
+    );
 }
 
 #[test]
 fn a_batch_that_meets_a_dying_layer_is_told_of_what_comes_there() {
-    fn layer(tree: &Masstree, memory: &mut Memory) {
-        insert(tree, memory, b"prefix--one", 1);
-        insert(tree, memory, b"prefix--two", 1);
-    }
-    let works: Vec<fn(&Masstree, &mut Memory)> = vec![
+    both_ways(
+        3_000,
         |tree, memory| {
-            assert!(tree.remove(b"prefix--one", 1, memory, pinned()));
-            assert!(tree.remove(b"prefix--two", 1, memory, pinned()));
-            insert(tree, memory, b"prefix--key", 1);
-            insert(tree, memory, b"prefix--six", 1);
+            put(tree, memory, b"prefix--one");
+            put(tree, memory, b"prefix--two");
         },
-        |tree, _| batch_then_get(tree, &[b"prefix--key", b"prefix--six"]),
-        |tree, _| scan_twice(tree),
-    ];
-    schedules(4_000, layer, works.clone());
-    schedules_with_long_rests(2_000, layer, works);
+        vec![
+            |tree, memory| {
+                take(tree, memory, b"prefix--one");
+                take(tree, memory, b"prefix--two");
+                put(tree, memory, b"prefix--key");
+                put(tree, memory, b"prefix--six");
+            },
+            |tree, _| batch_then_get(tree, &[b"prefix--key", b"prefix--six"]),
+            |tree, _| scan_twice(tree),
+        ],
+    );
+}
+
+#[test]
+fn a_key_keeps_its_value_while_its_slot_becomes_a_layer() {
+    both_ways(
+        4_000,
+        |tree, memory| put(tree, memory, b"prefix--prefix--one"),
+        vec![
+            |tree, memory| {
+                put(tree, memory, b"prefix--prefix--two");
+                take(tree, memory, b"prefix--prefix--two");
+            },
+            |tree, memory| {
+                put(tree, memory, b"prefix--p");
+                take(tree, memory, b"prefix--p");
+            },
+            |tree, _| watch(tree, b"prefix--prefix--one"),
+        ],
+    );
+}
+
+#[test]
+fn a_key_keeps_its_value_while_its_leaf_and_bag_are_replaced() {
+    const KEY: &[u8] = b"12345678 and more";
+    both_ways(
+        3_000,
+        |tree, memory| {
+            tens(tree, memory, 14);
+            put(tree, memory, KEY);
+        },
+        vec![
+            |tree, memory| {
+                put(tree, memory, b"12345677 and so on, a longer one");
+                put(tree, memory, b"12345679 which is the longest of them all");
+                take(tree, memory, b"12345677 and so on, a longer one");
+            },
+            |tree, memory| (1..5).for_each(|n| put(tree, memory, &number(n))),
+            |tree, _| watch(tree, KEY),
+        ],
+    );
 }
 
 /// Layers with more than one leaf: their roots split, collapse and go while the slot that names them moves.
 #[test]
 fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
     fn in_the_layer(n: u64) -> Vec<u8> {
-        [&5u64.to_be_bytes()[..], &n.to_be_bytes()].concat()
+        [number(5), number(n)].concat()
     }
     fn grow_and_shrink(tree: &Masstree, memory: &mut Memory, numbers: std::ops::Range<u64>) {
-        for n in numbers.clone() {
-            assert_eq!(insert(tree, memory, &in_the_layer(n), 1), Insert::Inserted);
-        }
-        for n in numbers {
-            assert!(tree.remove(&in_the_layer(n), 1, memory, pinned()));
-        }
+        numbers.clone().for_each(|n| put(tree, memory, &in_the_layer(n)));
+        numbers.for_each(|n| take(tree, memory, &in_the_layer(n)));
     }
-    let works: Vec<fn(&Masstree, &mut Memory)> = vec![
-        |tree, memory| grow_and_shrink(tree, memory, 20..30),
-        |tree, memory| grow_and_shrink(tree, memory, 40..48),
-        // The leaf above is full: it splits, and the slot moves.
-        |tree, memory| in_and_out(tree, memory, 1..8),
-        |tree, _| scan_twice(tree),
-    ];
-    let prepare = |tree: &Masstree, memory: &mut Memory| {
-        tens(tree, memory, 13);
-        (0..4).for_each(|n| assert_eq!(insert(tree, memory, &in_the_layer(n), 1), Insert::Inserted));
+    both_ways(
+        1_500,
+        |tree, memory| {
+            tens(tree, memory, 13);
+            (0..4).for_each(|n| put(tree, memory, &in_the_layer(n)));
+        },
+        vec![
+            |tree, memory| grow_and_shrink(tree, memory, 20..30),
+            |tree, memory| grow_and_shrink(tree, memory, 40..48),
+            // The leaf above is full: it splits, and the slot moves.
+            |tree, memory| {
+                (1..5).for_each(|n| put(tree, memory, &number(n)));
+                (1..5).for_each(|n| take(tree, memory, &number(n)));
+            },
+            |tree, _| scan_twice(tree),
+        ],
+    );
+}
+
+/// A replace moves no version, so whoever acts on a value must look at it again under the lock. Two threads count a
+/// key up, a third takes it away with the count that it saw.
+fn count_and_take() {
+    const KEY: &[u8] = b"counter";
+    let mut memory = Memory::default();
+    let tree = Arc::new(Masstree::new(&mut memory));
+    assert_eq!(super::insert(&tree, &mut memory, KEY, 0), Insert::Inserted);
+    let count = |tree: Arc<Masstree>| {
+        let mut counted = 0;
+        for _ in 0..4 {
+            if let Lookup::Found(value) = tree.get(KEY, pinned()) {
+                counted += u64::from(tree.replace(KEY, value, value + 1, pinned()));
+            }
+        }
+        counted
     };
-    schedules(1_500, prepare, works.clone());
-    schedules_with_long_rests(1_500, prepare, works);
+    let counters: Vec<_> = (0..2)
+        .map(|_| {
+            let tree = tree.clone();
+            shuttle::thread::spawn(move || count(tree))
+        })
+        .collect();
+    let taken = match tree.get(KEY, pinned()) {
+        Lookup::Found(value) => tree.remove(KEY, value, &mut memory, pinned()).then_some(value),
+        Lookup::Missing(_) => panic!("nobody else takes it"),
+    };
+    let counted: u64 = counters.into_iter().map(|counter| counter.join().unwrap()).sum();
+    match tree.get(KEY, pinned()) {
+        Lookup::Found(value) => assert_eq!((value, None), (counted, taken), "a count is lost"),
+        Lookup::Missing(_) => assert_eq!(Some(counted), taken, "a count was taken away unseen"),
+    }
+}
+
+#[test]
+fn a_replace_is_neither_lost_nor_removed_unseen() {
+    shuttle::check_random(count_and_take, 3_000);
+    shuttle::check_pct(count_and_take, 3_000, 4);
 }
