@@ -11,7 +11,8 @@ use ensile_base::sync::{AtomicU64, Ordering};
 use super::draw::{Constants, LAST_NAMES, data, digits, last_name, letters, nurand};
 use super::keys::{self, DISTRICTS};
 use super::schema::{
-    Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse,
+    Address, Customer, CustomerData, District, History, Item, NewOrder, Order, OrderLine, Stock, StockInfo,
+    Warehouse,
 };
 use super::tables::Tables;
 use crate::failure::Result;
@@ -142,11 +143,12 @@ impl Loader<'_> {
                 ytd: 0.into(),
                 order_count: 0.into(),
                 remote_count: 0.into(),
-                data: data(random),
-                district_info: std::array::from_fn(|_| letters(random, 24)),
             };
+            let info =
+                StockInfo { data: data(random), district_info: std::array::from_fn(|_| letters(random, 24)) };
             tx.put(&tables.stock, &(warehouse, item), &row)?;
-            Ok(1)
+            tx.put(&tables.stock_info, &(warehouse, item), &info)?;
+            Ok(2)
         })?;
         for district in 1..=DISTRICTS {
             self.district(warehouse, district)?;
@@ -181,7 +183,9 @@ impl Loader<'_> {
             } else {
                 nurand(random, 255, constant, 0, u64::from(LAST_NAMES) - 1) as u32
             };
-            tx.put(&tables.customer, &(warehouse, district, customer), &customer_row(random, name, date))?;
+            let key = (warehouse, district, customer);
+            tx.put(&tables.customer, &key, &customer_row(random, name, date))?;
+            tx.put(&tables.customer_data, &key, &CustomerData { data: letters(random, 300) })?;
             let payment = History {
                 customer: customer.into(),
                 customer_district: district,
@@ -193,7 +197,7 @@ impl Loader<'_> {
                 data: letters(random, 12),
             };
             tx.put(&tables.history, &keys::history(0, base + u64::from(customer)), &payment)?;
-            Ok(2)
+            Ok(3)
         })
     }
 
@@ -260,6 +264,5 @@ fn customer_row(random: &mut Random, name: u32, date: u64) -> Customer {
         since: date.into(),
         phone: digits(random),
         address: address(random),
-        data: letters(random, 300),
     }
 }

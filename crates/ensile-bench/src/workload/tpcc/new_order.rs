@@ -147,12 +147,15 @@ fn place_line(
         row.ytd += u32::from(line.quantity);
         row.order_count += 1;
         row.remote_count += u32::from(line.supply_warehouse != input.warehouse);
-        district_info = row.district_info[usize::from(input.district) - 1];
-        brand = brand && is_original(&row.data);
     })?;
     if !there {
         return Err(missing("stock"));
     }
+    tx.get_with(&tables.stock_info, &(line.supply_warehouse, line.item), |row| {
+        district_info = row.district_info[usize::from(input.district) - 1];
+        brand = brand && is_original(&row.data);
+    })?
+    .ok_or_else(|| missing("stock_info"))?;
     let amount = i32::from(line.quantity) * price;
     // Blind, as the order number is ours.
     tx.put(

@@ -10,7 +10,7 @@ use ensile::{Error, Readable, Transaction};
 use ensile_base::random::Random;
 
 use super::keys::{CustomerKey, DISTRICTS, HistoryKey, customers_named};
-use super::schema::{Customer, History};
+use super::schema::{CustomerData, History};
 use super::tables::{Tables, missing};
 use super::terminal::Terminal;
 
@@ -122,16 +122,18 @@ pub(crate) fn run(
         input.customer,
         scratch,
     )?;
+    let mut bad_credit = false;
     let there = tx.update(&tables.customer, &key, |row| {
         row.balance -= amount;
         row.ytd_payment += amount;
         row.payment_count += 1;
-        if row.credit == *b"BC" {
-            remember(row, key, input);
-        }
+        bad_credit = row.credit == *b"BC";
     })?;
     if !there {
         return Err(missing("customer"));
+    }
+    if bad_credit && !tx.update(&tables.customer_data, &key, |row| remember(row, key, input))? {
+        return Err(missing("customer_data"));
     }
     // Blind: the number is this writer's own.
     tx.put(&tables.history, &input.history, &history_row(key, input, warehouse_name, district_name))?;
@@ -160,7 +162,7 @@ fn history_row(
 }
 
 /// The payments of a customer with bad credit are written in front of what is known of him (2.5.2.2).
-fn remember(row: &mut Customer, key: CustomerKey, input: &Input) {
+fn remember(row: &mut CustomerData, key: CustomerKey, input: &Input) {
     let mut note = [0; 64];
     let mut rest = &mut note[..];
     let (units, cents) = (input.amount / 100, input.amount % 100);
@@ -177,11 +179,11 @@ mod tests {
     use zerocopy::FromZeros;
 
     use super::{Input, Selection, remember};
-    use crate::workload::tpcc::schema::Customer;
+    use crate::workload::tpcc::schema::CustomerData;
 
     #[test]
     fn bad_credit_is_remembered_in_front_and_the_oldest_falls_off() {
-        let mut row = Customer::new_zeroed();
+        let mut row = CustomerData::new_zeroed();
         row.data = [b'x'; 500];
         row.data[499] = b'y';
         let input = Input {

@@ -9,7 +9,9 @@ use super::keys::{
     CustomerKey, DISTRICTS, DistrictKey, HistoryKey, ItemKey, NameKey, OrderKey, OrderLineKey, StockKey,
     WarehouseKey, order_of_customer,
 };
-use super::schema::{Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse};
+use super::schema::{
+    Customer, CustomerData, District, History, Item, NewOrder, Order, OrderLine, Stock, StockInfo, Warehouse,
+};
 
 /// How large the business is; the specification's numbers for one warehouse unless asked otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ pub(crate) struct Tables {
     pub(crate) warehouse: Table<WarehouseKey, Warehouse>,
     pub(crate) district: Table<DistrictKey, District>,
     pub(crate) customer: Table<CustomerKey, Customer>,
+    pub(crate) customer_data: Table<CustomerKey, CustomerData>,
     pub(crate) customer_by_name: Index<NameKey, CustomerKey, Customer>,
     pub(crate) history: Table<HistoryKey, History>,
     pub(crate) new_order: Table<OrderKey, NewOrder>,
@@ -43,6 +46,7 @@ pub(crate) struct Tables {
     pub(crate) order_line: Table<OrderLineKey, OrderLine>,
     pub(crate) item: Table<ItemKey, Item>,
     pub(crate) stock: Table<StockKey, Stock>,
+    pub(crate) stock_info: Table<StockKey, StockInfo>,
     /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
     /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
     pub(crate) undelivered: Vec<AtomicU32>,
@@ -74,6 +78,7 @@ impl Tables {
             district: db.table("district")?,
             customer_by_name: customer.index("by_name")?,
             customer,
+            customer_data: db.table("customer_data")?,
             history: db.table("history")?,
             new_order: db.table("new_order")?,
             order_by_customer: order.index("by_customer")?,
@@ -81,6 +86,7 @@ impl Tables {
             order_line: db.table("order_line")?,
             item: db.table("item")?,
             stock: db.table("stock")?,
+            stock_info: db.table("stock_info")?,
             undelivered: (0..districts).map(|_| AtomicU32::new(1)).collect(),
             writers: AtomicU32::new(1),
         })

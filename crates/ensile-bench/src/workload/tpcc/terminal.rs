@@ -319,6 +319,7 @@ fn touch_rows(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request)
             for line in input.lines() {
                 touch.key(&tables.item, &line.item);
                 touch.key(&tables.stock, &(line.supply_warehouse, line.item));
+                touch.key(&tables.stock_info, &(line.supply_warehouse, line.item));
             }
         }
         Request::Payment(input) => {

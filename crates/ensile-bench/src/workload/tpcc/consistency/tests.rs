@@ -69,7 +69,8 @@ fn the_loader_writes_what_the_specification_counts() {
     assert_eq!(count!(new_order), districts * 6);
     let lines = count!(order_line);
     assert!((districts * 20 * 5..=districts * 20 * 15).contains(&lines));
-    assert_eq!(rows, 2 + districts + 50 + 100 + districts * (3 * 20 + 6) + lines);
+    assert_eq!((count!(stock_info), count!(customer_data)), (count!(stock), count!(customer)));
+    assert_eq!(rows, 2 + districts + 50 + 2 * 100 + districts * (4 * 20 + 6) + lines);
 }
 
 #[test]
