@@ -27,11 +27,17 @@ impl RealDisk {
     /// The disk whose root is `root`, made if it is not there.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
-        let missing = !root.exists();
+        let missing =
+            root.ancestors().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
         fs::create_dir_all(root).map_err(|error| DiskError::io(Operation::CreateFolder, root, error))?;
         let root = root.canonicalize().map_err(|error| DiskError::io(Operation::Open, root, error))?;
-        if let (true, Some(parent)) = (missing, root.parent()) {
-            sync_names(parent)?;
+        // Every folder that was made has its name in its parent; the innermost one is synced even if it was there, as
+        // whoever made it may have been killed before it could.
+        for parent in root.ancestors().skip(1).take(missing.max(1)) {
+            match sync_names(parent) {
+                Err(error) if missing == 0 && error.is_permission_denied() => {}
+                synced => synced?,
+            }
         }
         Ok(Self { root })
     }

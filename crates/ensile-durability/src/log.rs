@@ -234,6 +234,8 @@ impl Log {
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
     pub fn close(&self) -> Result<(), DurabilityError> {
         let closed = self.make_durable_and_stop();
+        // A logger that was writing when another one poisoned the log still is.
+        self.loggers.iter().for_each(Logger::wait_for_step);
         // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
         self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         closed
@@ -254,7 +256,7 @@ impl Log {
         for (last, logger) in
             [false, true].into_iter().flat_map(|last| self.loggers.iter().map(move |l| (last, l)))
         {
-            logger.write_last_mark(self, last).map_err(|error| self.poison(&error.to_string()))?;
+            logger.write_last_mark(self, last);
         }
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
@@ -291,10 +293,11 @@ impl Log {
     /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
     /// same way, once everything is durable.
     fn poison(&self, reason: &str) -> DurabilityError {
-        self.waiters.poison(reason);
+        let woken = self.waiters.poison(reason);
         // Release: partner is the Acquire in `is_stopped`.
         self.stopped.store(true, Ordering::Release);
         self.loggers.iter().for_each(Logger::wake_all);
+        woken.into_iter().for_each(Waker::wake);
         DurabilityError::OutcomeUnknown(self.waiters.poison_reason().unwrap_or_else(|| reason.into()))
     }
 }

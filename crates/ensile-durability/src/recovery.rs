@@ -117,6 +117,7 @@ pub struct Recovery {
     seen: Epoch,
     /// Oldest first; `taken` counts from the end.
     pieces: Vec<Piece>,
+    bytes_total: u64,
     taken: AtomicUsize,
     done: Done,
     report: RecoveryReport,
@@ -157,6 +158,7 @@ impl Recovery {
             beyond: Vec::new(),
             seen: Epoch::ZERO,
             pieces: Vec::new(),
+            bytes_total: 0,
             taken: AtomicUsize::new(0),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
@@ -178,6 +180,7 @@ impl Recovery {
             self.seen = self.seen.max(chain.seen);
             let pieces =
                 replay::cut(chain, generation.first, verdict.durable, &mut self.report.ignored_entries);
+            self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
             self.pieces.extend(pieces);
         }
         if self.pieces.len() > before {
@@ -226,8 +229,7 @@ impl Recovery {
     #[must_use]
     pub fn progress(&self) -> Progress {
         // Relaxed: for people.
-        let bytes_done = self.done.bytes.load(Ordering::Relaxed);
-        Progress { bytes_done, bytes_total: self.pieces.iter().map(|piece| piece.bytes).sum() }
+        Progress { bytes_done: self.done.bytes.load(Ordering::Relaxed), bytes_total: self.bytes_total }
     }
 
     /// Makes the decision durable and begins the next generation (L4).
@@ -297,9 +299,14 @@ impl Recovery {
     /// Cuts the torn tails and the unused space of the generation that has just been closed, and removes the files of
     /// dropped ones. The manifest has made them void; a crash here leaves them to the next recovery.
     fn cut_tails(&self, dropped: &[(u64, u32)]) -> Result<(), DurabilityError> {
+        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+        for name in self.beyond.iter().rev() {
+            self.disk.remove(name)?;
+            self.disk.sync_folder("")?;
+        }
         for name in self.disk.list("")? {
             let dropped = |segment: SegmentName| dropped.contains(&(segment.generation, segment.logger));
-            if SegmentName::parse(&name).is_some_and(dropped) || self.beyond.contains(&name) {
+            if SegmentName::parse(&name).is_some_and(dropped) {
                 self.disk.remove(&name)?;
             }
         }
@@ -361,7 +368,8 @@ fn sort_files(disk: &dyn Disk, generations: &[Generation]) -> Result<(Files, Vec
         // unless the manifest is not the one that they were written under.
         if generation >= open {
             let chain = Chain::read(disk, generation, logger, u64::from(numbers.contains(&0)))?;
-            if !chain.blocks.is_empty() {
+            // Behind a gap too: what is removed here cannot be asked again.
+            if !chain.blocks.is_empty() || chain.tail.epochs.is_some() {
                 let detail =
                     format!("it is missing or too old: {} holds entries and is not listed", chain.end_file());
                 return Err(DurabilityError::damaged(MANIFEST, 0, detail));

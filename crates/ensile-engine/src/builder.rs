@@ -9,7 +9,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{Log, LogConfig, Progress, Recovered, Recovery};
 use ensile_epoch::{EpochConfig, Epochs};
@@ -191,7 +191,7 @@ impl Builder {
         let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report };
         let core = Arc::new(Core::new(&self, parts));
         let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
-        let database = Database { inner: StdArc::new(Inner { core, threads }) };
+        let database = Database { inner: StdArc::new(Inner { core, threads, closed: Mutex::new(None) }) };
         crate::catalog::bootstrap(&database)?;
         Ok(database)
     }

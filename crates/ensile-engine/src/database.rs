@@ -9,7 +9,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence};
-use ensile_durability::{Log, RecoveryReport};
+use ensile_durability::{DurabilityError, Log, RecoveryReport};
 use ensile_epoch::{Advance, Epochs, Limits};
 use ensile_memory::Memory;
 
@@ -104,10 +104,10 @@ impl Core {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Marks the database closed. True the first time.
-    pub(crate) fn mark_closed(&self) -> bool {
-        // AcqRel: one caller closes; partner: `check_open`.
-        !self.closed.swap(true, Ordering::AcqRel)
+    /// Marks the database closed.
+    pub(crate) fn mark_closed(&self) {
+        // Release: partner is the Acquire in `check_open`.
+        self.closed.store(true, Ordering::Release);
     }
 
     /// After `mark_closed`: waits until every commit that has not seen the mark is installed and appended (E2), so that
@@ -181,20 +181,25 @@ fn foreign_table(table: &TableCore) -> Error {
 pub(crate) struct Inner {
     pub(crate) core: Arc<Core>,
     pub(crate) threads: Threads,
+    /// What closing came to, once it was done.
+    pub(crate) closed: Mutex<Option<std::result::Result<(), DurabilityError>>>,
 }
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.core.mark_closed() {
-            return Ok(());
+        // Whoever comes second waits for the first, and is told what came of it.
+        let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if closed.is_none() {
+            self.core.mark_closed();
+            let result = self.core.log.as_ref().map_or(Ok(()), |log| {
+                self.core.wait_for_commits();
+                log.close()
+            });
+            self.core.signal.stop();
+            self.threads.join();
+            *closed = Some(result);
         }
-        let closed = self.core.log.as_ref().map_or(Ok(()), |log| {
-            self.core.wait_for_commits();
-            log.close()
-        });
-        self.core.signal.stop();
-        self.threads.join();
-        Ok(closed?)
+        Ok(closed.clone().unwrap_or(Ok(()))?)
     }
 }
 
@@ -358,7 +363,8 @@ impl Database {
     }
 
     /// Makes everything committed durable, stops the threads and gives the folder free. Every handle's later calls
-    /// return [`Error::Closed`]. A second call does nothing.
+    /// return [`Error::Closed`]. A second call waits for the first and
+    /// returns what it returned.
     ///
     /// # Errors
     /// [`Error::Durability`] if the log was stopped by a failure, or is now.

@@ -8,6 +8,7 @@
 //!
 //! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
+use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -30,6 +31,9 @@ const RETRY_WAIT: Duration = Duration::from_micros(50);
 const PATIENCE: u32 = 16;
 /// Above this many bytes since the last mark the device is busy, and epochs close at the heartbeat's interval.
 const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
+
+/// Why the log stops when a step panics.
+const PANICKED: &str = "a logger panicked";
 
 /// One logger and its workers.
 #[derive(Debug)]
@@ -82,9 +86,22 @@ impl Logger {
         self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        // A panic in a step leaves a half-written log: it must not be carried on.
-        self.writer.lock().expect("a logger step panicked before")
+    /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
+    fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
+        match self.writer.lock() {
+            Ok(writer) => Some(writer),
+            Err(poisoned) => {
+                // The poison wakes wakers: not under this lock.
+                drop(poisoned);
+                log.poison(PANICKED);
+                None
+            }
+        }
+    }
+
+    /// Waits until no step is under way.
+    pub(super) fn wait_for_step(&self) {
+        drop(self.writer.lock());
     }
 
     /// A worker joins. If the logger's scan misses it, then by this lock the worker's later reads of E give at least
@@ -109,13 +126,15 @@ impl Logger {
         self.bell.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
     }
 
-    /// One iteration.
+    /// One iteration. Wakers run code of others, and what they drop may be the last handle, which closes this log and
+    /// steps every logger: so they are woken while no lock is held.
     pub(super) fn step(&self, log: &Log) -> Step {
-        let mut writer = self.lock_writer();
+        // Before the lock, so that a panic lets go of the lock first.
+        let _guard = StopOnPanic::new(log);
+        let Some(mut writer) = self.lock_writer(log) else { return Step::Stopped };
         if writer.closed || log.waiters.is_poisoned() {
             return Step::Stopped;
         }
-        let _guard = StopOnPanic(log);
         let heavy = writer.bytes_recent.max(writer.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX;
         if !heavy {
             close_epoch_early(log);
@@ -133,10 +152,16 @@ impl Logger {
         }
         let wrote = !gathered.buffers.is_empty();
         if let Err(error) = self.write(log, &mut writer, gathered, mark) {
-            log.poison(&error.to_string());
+            stop(log, writer, &error);
             return Step::Stopped;
         }
+        let full = mark && writer.segments.is_full();
+        drop(writer);
         log.waiters.announce(|| log.marks.durable());
+        // Results of this mark did not wait for the new file.
+        if full && !self.roll(log) {
+            return Step::Stopped;
+        }
         let wanted = log.waiters.wanted();
         // A strict result waits for a commit that is ending, or for the epoch's least length: soon, not next interval.
         let hurry = wanted > log.waiters.durable() && claim < wanted && !heavy;
@@ -203,21 +228,40 @@ impl Logger {
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
         writer.bytes_recent = std::mem::take(&mut writer.bytes_since_mark);
-        if writer.segments.is_full() {
-            // Results of this mark need not wait for the new file.
-            log.waiters.announce(|| log.marks.durable());
-            writer.segments.roll(claim, log.marks.synced_by_all())?;
-            log.counters.rolls.add(1);
-        }
         Ok(())
     }
 
-    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used.
-    pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> Result<(), DiskError> {
-        let mut writer = self.lock_writer();
+    /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
+    /// mark does it. False if the log has stopped.
+    fn roll(&self, log: &Log) -> bool {
+        let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.closed || log.waiters.is_poisoned() {
-            return Ok(());
+            return false;
         }
+        if writer.bytes_since_mark > 0 || !writer.segments.is_full() {
+            return true;
+        }
+        let rolled = writer.segments.roll(log.marks.synced(self.index), log.marks.synced_by_all());
+        if let Err(error) = rolled {
+            stop(log, writer, &error);
+            return false;
+        }
+        log.counters.rolls.add(1);
+        true
+    }
+
+    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used.
+    pub(super) fn write_last_mark(&self, log: &Log, last: bool) {
+        let Some(mut writer) = self.lock_writer(log) else { return };
+        if writer.closed || log.waiters.is_poisoned() {
+            return;
+        }
+        if let Err(error) = self.end_with_mark(log, &mut writer, last) {
+            stop(log, writer, &error);
+        }
+    }
+
+    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<(), DiskError> {
         let claim = log.marks.claimed(self.index);
         writer.segments.mark(claim, log.marks.synced_by_all())?;
         writer.segments.flush()?;
@@ -231,13 +275,33 @@ impl Logger {
     }
 }
 
+/// Stops the log for a failed write or sync, before the writer is let go: no other step may sync behind it. Wakers are
+/// woken after.
+fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
+    let reason = error.to_string();
+    let woken = log.waiters.poison(&reason);
+    drop(writer);
+    log.poison(&reason);
+    woken.into_iter().for_each(Waker::wake);
+}
+
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.
-struct StopOnPanic<'a>(&'a Log);
+struct StopOnPanic<'a> {
+    log: &'a Log,
+    /// Somebody else's panic is under way: a handle dropped by it closes the log, and these steps are as good as any.
+    unwinding: bool,
+}
+
+impl<'a> StopOnPanic<'a> {
+    fn new(log: &'a Log) -> Self {
+        Self { log, unwinding: std::thread::panicking() }
+    }
+}
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.poison("a logger panicked");
+        if std::thread::panicking() && !self.unwinding {
+            self.log.poison(PANICKED);
         }
     }
 }

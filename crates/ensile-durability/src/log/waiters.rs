@@ -139,18 +139,16 @@ impl Waiters {
     }
 
     /// Poisons the log for good: every waiter above D gets "outcome unknown", and D stands still. The first reason
-    /// stays.
-    pub(crate) fn poison(&self, reason: &str) {
+    /// stays. Returns whom to wake: the caller may hold a lock, and wakers run code of others.
+    pub(crate) fn poison(&self, reason: &str) -> Vec<Waker> {
         let mut list = self.lock();
         if list.poison.is_some() {
-            return;
+            return Vec::new();
         }
         list.poison = Some(reason.into());
         // Release: partner is the Acquire in `is_poisoned`.
         self.poisoned.store(true, Ordering::Release);
-        let woken = std::mem::take(&mut list.waiting);
-        drop(list);
-        woken.into_values().flatten().for_each(Waker::wake);
+        std::mem::take(&mut list.waiting).into_values().flatten().collect()
     }
 }
 

@@ -1,13 +1,13 @@
 //! The verdict over one generation: its D, what was torn, or that it is damaged (L5). Pure: chains in, decision out.
 //!
-//! | generation | a log is missing | its chain ends below a D that was shown | bytes behind the chain's end |
+//! | generation | a log is missing or empty | its chain ends below a D that was shown | bytes behind the chain's end |
 //! |---|---|---|---|
 //! | closed (D in the manifest) | damaged | damaged | void since its recovery: ignored |
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
 //! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
 //! block of any of its logs, behind a gap too. A published D was worked out from synced marks of all logs, so a crash
-//! cannot leave a log that is whole for less: something else took bytes away.
+//! cannot leave a log that is whole for less: something else took bytes away. A listed log has at least its first mark.
 //!
 //! Neighbours: `chain` reads, `recovery` acts.
 
@@ -29,6 +29,11 @@ pub(super) struct Verdict {
 /// Decides over a generation, whose logs all have a chain here.
 pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdict, DurabilityError> {
     debug_assert_eq!(chains.len(), generation.logs as usize);
+    // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
+    if let Some(empty) = chains.iter().find(|chain| (chain.end.number, chain.end.offset) == (0, 0)) {
+        let detail = format!("{}; a listed log begins with a mark", empty.end.detail);
+        return Err(DurabilityError::damaged(&empty.end_file(), 0, detail));
+    }
     let shortest = chains.iter().min_by_key(|chain| chain.mark).expect("a generation has logs");
     let shown =
         generation.durable.or_else(|| chains.iter().map(|chain| chain.published).max()).unwrap_or_default();

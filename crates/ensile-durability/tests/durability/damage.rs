@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ensile_base::clock::Clock;
+use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
 use ensile_sim::SimDisk;
 
@@ -85,6 +86,19 @@ fn a_listed_log_that_is_missing_is_damage() {
     let (file, _, detail) = damage_found(&disk);
     assert_eq!(file, "log-1-1-0");
     assert!(detail.contains("missing"), "{detail}");
+}
+
+#[test]
+fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    rig.worker().commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    disk.crash(1);
+    disk.open("log-0-1-0").expect("opens").set_len(0).expect("cuts");
+    let (file, offset, detail) = damage_found(&disk);
+    assert_eq!((&*file, offset), ("log-0-1-0", 0));
+    assert!(detail.contains("begins with a mark"), "{detail}");
 }
 
 #[test]

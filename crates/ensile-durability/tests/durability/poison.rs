@@ -1,8 +1,9 @@
 //! One failed write or sync stops the log for good.
 
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
 
-use ensile_durability::{DurabilityError, Health, Step};
+use ensile_durability::{DurabilityError, Health, Log, Step};
 use ensile_sim::SimDisk;
 
 use crate::rig::Rig;
@@ -82,4 +83,52 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
     disk.crash(10);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&1].0, tid, "served once, so it stays");
+}
+
+#[test]
+fn a_log_that_somebody_elses_panic_closes_is_not_poisoned() {
+    /// As the last handle to a database does.
+    struct CloseOnDrop(Rig);
+    impl Drop for CloseOnDrop {
+        fn drop(&mut self) {
+            let _ = self.0.log.close();
+        }
+    }
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
+    let log = Arc::clone(&rig.log);
+    let panicked = std::thread::scope(|scope| {
+        let owner = CloseOnDrop(rig);
+        let unwind = move || {
+            let _owner = owner;
+            std::panic::resume_unwind(Box::new("somebody's"))
+        };
+        scope.spawn::<_, ()>(unwind).join()
+    });
+    assert!(panicked.is_err());
+    assert_eq!(log.health(), Health::Closed);
+    disk.crash(11);
+    assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, tid);
+}
+
+#[test]
+fn a_waker_may_close_the_log() {
+    /// As one does that drops the last handle to a database.
+    struct Close(Arc<Log>);
+    impl Wake for Close {
+        fn wake(self: Arc<Self>) {
+            self.0.close().expect("closes");
+        }
+    }
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
+    let waker = Waker::from(Arc::new(Close(Arc::clone(&rig.log))));
+    assert!(rig.log.poll_durable(tid.epoch(), &waker).is_pending());
+    rig.advance();
+    rig.step_all();
+    rig.step_all();
+    assert_eq!(rig.log.health(), Health::Closed);
+    assert!(rig.log.durable_epoch() >= tid.epoch());
 }

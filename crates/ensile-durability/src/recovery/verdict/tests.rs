@@ -58,6 +58,18 @@ fn an_open_log_shorter_than_a_published_d_is_damaged() {
 }
 
 #[test]
+fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
+    for closed in [None, Some(2)] {
+        let end = End { number: 0, offset: 0, detail: "the file is empty" };
+        let chains = [chain(0, 2, 2, 0), Chain { end, ..chain(1, 0, 0, 0) }];
+        let Err(DurabilityError::Damaged { file, offset, .. }) = decide(&generation(closed), &chains) else {
+            panic!("damaged")
+        };
+        assert_eq!((&*file, offset), ("log-1-4-0", 0));
+    }
+}
+
+#[test]
 fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
     assert_eq!(durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)])), (6, 0));
 }
