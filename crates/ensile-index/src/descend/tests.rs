@@ -1,6 +1,6 @@
 //! LEAF TRUTH, from the point of view of a search that has come too late.
 
-use crate::descend::{Found, Look, StaleRoot, find, leaf_for, look};
+use crate::descend::{Found, Look, Path, StaleRoot, find, leaf_for, look};
 use crate::key::{Part, SLICE_BYTES};
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::testing::{Bench, pinned};
@@ -76,4 +76,22 @@ fn a_leaf_answers_no_miss_outside_its_bounds() {
     assert!(matches!(late_look(leaf, &number(205)), Look::Sure(Found::Absent)));
     let right = leaf_of(&bench, &number(305));
     assert!(matches!(late_look(leaf, &number(305)), Look::Right(next) if next == right.node()));
+}
+
+/// Below a node that is a root no more there may be no room left, and the root word is not its to change.
+#[test]
+fn no_path_begins_at_a_former_root() {
+    let mut bench = Bench::new();
+    for n in 0..15 * 16 {
+        bench.insert(&number(n), 1);
+    }
+    let root = bench.tree.root(pinned()).as_ptr();
+    bench.insert(&number(15 * 16), 1);
+    // SAFETY: the bench frees nothing before its end.
+    let former: NodePtr<'_> = unsafe { Ptr::new_or_null(root) }.expect("a root");
+    let leaf = leaf_of(&bench, &number(0));
+    assert!(former != bench.tree.root(pinned()), "the root was full and has split");
+    assert!(Path::to(former, leaf, pinned()).is_none());
+    let path = Path::to(bench.tree.root(pinned()), leaf, pinned()).expect("the way down");
+    assert!(path.length() == 2 && path.step(1).node.node() == former);
 }
