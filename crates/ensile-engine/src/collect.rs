@@ -20,6 +20,9 @@ use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks};
 use crate::record::word::Word;
 use crate::table::Directory;
 
+/// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
+const FETCHED_AHEAD: usize = 8;
+
 /// An absent record that is to leave the index.
 #[derive(Debug)]
 pub(crate) struct Unhook {
@@ -95,12 +98,18 @@ impl Garbage {
         while counts[0] < most
             && let Some(version) = self.versions.pop_below(horizon.limits.snapshots)
         {
+            if let Some(later) = self.versions.upcoming(FETCHED_AHEAD) {
+                later.prefetch(1);
+            }
             self.version_bytes -= blocks.destroy(version);
             counts[0] += 1;
         }
         while counts[1] < most
             && let Some(record) = self.records.pop_below(horizon.limits.pins)
         {
+            if let Some(later) = self.records.upcoming(FETCHED_AHEAD) {
+                later.prefetch(1);
+            }
             self.pinned_bytes -= blocks.destroy(record);
             counts[1] += 1;
         }

@@ -104,7 +104,7 @@ impl TableCore {
     /// Whether writes to it go into the log.
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
-        self.id & VOLATILE == 0
+        is_logged(self.id)
     }
 
     /// Refuses keys over the limit.
@@ -123,6 +123,12 @@ impl TableCore {
             Err(too_large("the value", value.len(), VALUE_BYTES_MAX))
         }
     }
+}
+
+/// Whether writes to the table with this id go into the log.
+#[inline]
+pub(crate) const fn is_logged(id: u32) -> bool {
+    id & VOLATILE == 0
 }
 
 #[cold]

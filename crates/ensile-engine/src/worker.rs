@@ -19,6 +19,8 @@ use crate::record::blocks::{Blocks, NodeBlocks};
 /// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
 /// garbage shrinks whatever the size of transactions, and no request waits for much of others' (§4.8).
 const FREED_PER_COMMIT: usize = 16;
+/// Read-only commits between two looks at the garbage.
+const READS_PER_COLLECTION: u32 = 32;
 /// Things of one kind that one write leaves behind at most: the record that it replaces, and one that is unhooked.
 const LEFT_PER_WRITE: usize = 2;
 /// The same for an idle worker's step.
@@ -65,6 +67,7 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<CachePadded<Counters>>,
     /// The last commit failed because its epoch had no TID left (E5).
     pub(crate) sequence_is_full: bool,
+    reads_since: u32,
     /// The limits below which everything has been freed.
     collected: Option<Limits>,
 }
@@ -85,6 +88,7 @@ impl Worker {
             changes: NodeChanges::new(),
             counters,
             sequence_is_full: false,
+            reads_since: 0,
             collected: None,
         }
     }
@@ -105,6 +109,12 @@ impl Worker {
     /// have not moved since everything below them was freed, there is nothing to look for.
     #[inline]
     pub(crate) fn collect(&mut self, core: &Core, writes: usize, pinned: Pinned<'_>) {
+        // A commit without writes left nothing behind: only now and then does it look for what others left.
+        if writes == 0 && self.reads_since < READS_PER_COLLECTION {
+            self.reads_since += 1;
+            return;
+        }
+        self.reads_since = 0;
         let limits = core.epochs.limits();
         if self.collected != Some(limits) {
             self.collect_most(core, limits, pinned, FREED_PER_COMMIT + LEFT_PER_WRITE * writes);

@@ -77,6 +77,15 @@ impl<T> Limbo<T> {
         }
     }
 
+    /// A thing that will come out so many after the next one, if it is in the same chunk: to be fetched from memory
+    /// ahead of its turn.
+    #[inline]
+    #[must_use]
+    pub fn upcoming(&self, ahead: usize) -> Option<&T> {
+        let things = &self.chunks.front()?.things;
+        things.get(things.len().checked_sub(ahead + 1)?)
+    }
+
     /// The tag of the oldest things.
     #[must_use]
     pub fn oldest(&self) -> Option<Epoch> {

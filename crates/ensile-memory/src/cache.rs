@@ -10,11 +10,15 @@ use std::sync::Arc;
 
 use crate::class::SizeClass;
 use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};
+use crate::prefetch;
 
 /// First bytes of a span: its size class, then unused up to the first block (whose alignment this keeps).
 const SPAN_HEADER_BYTES: usize = 64;
 /// Most free blocks of a class that a cache keeps.
 const KEEP_MAX: usize = 8192;
+
+/// Bytes of the next free block that are asked for ahead of its use.
+const PREFETCHED_BYTES: usize = 128;
 
 struct Shelf {
     free: Option<NonNull<u8>>,
@@ -59,6 +63,10 @@ impl Cache {
             // SAFETY: a free block's first word links to the next one (`free` wrote it).
             shelf.free = NonNull::new(unsafe { block.cast::<*mut u8>().read() });
             shelf.count -= 1;
+            // The next allocation reads the next block's link and then fills it: ask for it now.
+            if let Some(next) = shelf.free {
+                prefetch::lines(next.as_ptr(), class.bytes().min(PREFETCHED_BYTES));
+            }
             return block;
         }
         let bytes = class.bytes();

@@ -23,6 +23,7 @@ use crate::database::Core;
 use crate::error::{Error, Result};
 use crate::record::Handle;
 use crate::record::word::Word;
+use crate::table::is_logged;
 use crate::worker::{Counters, Worker};
 
 /// What a commit was given.
@@ -105,7 +106,7 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
         match chosen {
             Ok(tid) => {
                 install(core, worker, sets, tid, boundary, pinned);
-                append(core, worker, sets, tid);
+                append(worker, sets, tid);
                 Ok(Committed { tid, epoch })
             }
             Err(error) => {
@@ -178,7 +179,7 @@ fn reserve(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
         worker.order.push(at as u32);
         let (record, value) = (record.at(pinned), arena.value(write));
         let word = record.word();
-        if core.log.is_some() && core.table(write.table).is_logged() {
+        if core.log.is_some() && is_logged(write.table) {
             log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
         }
         if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
@@ -339,10 +340,10 @@ fn replace(
 
 /// The log entry, built from the write-set and never re-read from records (E1).
 #[inline]
-fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
+fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     let Some(appender) = &mut worker.appender else { return };
     let (entries, arena) = sets.writes.parts();
-    let logged = |write: &&Write| write.outcome != Outcome::Untouched && core.table(write.table).is_logged();
+    let logged = |write: &&Write| write.outcome != Outcome::Untouched && is_logged(write.table);
     if !entries.iter().any(|write| logged(&write)) {
         return;
     }
