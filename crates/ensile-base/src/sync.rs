@@ -39,6 +39,41 @@ mod door {
 
 pub use door::*;
 
+/// The fence that x86-64 needs not execute: its locked exchanges wait until all stores before them are visible, and its
+/// loads stay in order. What is left for it to do there is to hold the compiler.
+#[inline]
+fn fence_for_other_machines() {
+    if cfg!(all(target_arch = "x86_64", not(any(loom, shuttle)))) {
+        // SeqCst: nothing moves across this in the code that the compiler makes.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        // SeqCst: the order that the two callers promise, on any machine.
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// `fence(SeqCst)` between an exchange and what follows it: all that this thread stored up to its last successful
+/// compare-exchange comes before all that it loads from here on. Stores since that exchange are not covered.
+///
+/// ```
+/// use ensile_base::sync::{AtomicU64, Ordering, fence_after_exchange};
+/// let (lock, epoch) = (AtomicU64::new(0), AtomicU64::new(7));
+/// if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+///     fence_after_exchange();
+///     assert_eq!(epoch.load(Ordering::Relaxed), 7);
+/// }
+/// ```
+#[inline]
+pub fn fence_after_exchange() {
+    fence_for_other_machines();
+}
+
+/// `fence(SeqCst)` between loads and later loads (and stores), where no earlier store has to be seen by others first.
+#[inline]
+pub fn fence_after_loads() {
+    fence_for_other_machines();
+}
+
 /// Waits politely inside a spin loop: a few processor hints, then the scheduler.
 ///
 /// On a machine with as many busy threads as cores the holder of a latch may be descheduled; spinning on without

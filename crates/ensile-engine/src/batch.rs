@@ -99,6 +99,9 @@ impl Hints {
     /// Forgets everything.
     #[inline]
     pub(crate) fn clear(&mut self) {
+        if self.touched.is_empty() {
+            return;
+        }
         self.found.clear();
         self.touched.clear();
         self.keys.clear();
@@ -149,10 +152,11 @@ impl Hints {
     /// The record that the running request's descent found under this key.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
+        if self.found.is_empty() { None } else { self.find_active(table, key) }
+    }
+
+    fn find_active(&self, table: u32, key: &[u8]) -> Option<Handle> {
         let (from, to) = self.active;
-        if from == to || self.found.is_empty() {
-            return None;
-        }
         let is_it = |at: &usize| {
             let touched = &self.touched[*at];
             touched.table == table && self.key(touched) == key

@@ -16,7 +16,7 @@ use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, Limbo, Limits, Pinned};
 
 use crate::record::Handle;
-use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks};
+use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::word::Word;
 use crate::table::Directory;
 
@@ -39,6 +39,7 @@ pub(crate) struct Garbage {
     pub(crate) nodes: Limbo<NodeBlock>,
     records: Limbo<Handle>,
     versions: Limbo<Handle>,
+    pages: Limbo<PageBlock>,
     replaced: Limbo<Handle>,
     unhooks: Limbo<Unhook>,
     /// Bytes that wait for pins.
@@ -56,7 +57,13 @@ pub(crate) struct Horizon<'c> {
 }
 
 impl Garbage {
-    /// A version that a commit of `epoch` superseded; only snapshot readers can reach it.
+    /// A page of versions, the last of which a commit of `epoch` superseded; only snapshot readers can reach them.
+    pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
+        self.pages.push(epoch, page);
+        self.version_bytes += PageBlock::BYTES;
+    }
+
+    /// A version in a block of its own that a commit of `epoch` superseded.
     #[inline]
     pub(crate) fn version(&mut self, epoch: Epoch, version: Handle, bytes: usize) {
         self.versions.push(epoch, version);
@@ -82,7 +89,8 @@ impl Garbage {
 
     /// How many things wait.
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len() + self.records.len() + self.versions.len() + self.replaced.len() + self.unhooks.len()
+        let versions = self.pages.len() + self.versions.len() + self.replaced.len();
+        self.nodes.len() + self.records.len() + versions + self.unhooks.len()
     }
 
     /// Frees at most `most` things of each kind. `pinned` is a pin of the caller's. True if nothing is left that these
@@ -94,7 +102,13 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let mut counts = [0; 5];
+        let mut counts = [0; 6];
+        while counts[5] < most
+            && let Some(page) = self.pages.pop_below(horizon.limits.snapshots)
+        {
+            self.version_bytes -= blocks.destroy_page(page);
+            counts[5] += 1;
+        }
         while counts[0] < most
             && let Some(version) = self.versions.pop_below(horizon.limits.snapshots)
         {

@@ -6,7 +6,7 @@
 //!
 //! Neighbours: `ensile bench` is its user; `reading` and `record` do the work.
 
-use ensile_base::sync::{Ordering, fence};
+use ensile_base::sync::fence_after_exchange;
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::PinHandle;
 use ensile_index::{Insert, Lookup};
@@ -66,8 +66,8 @@ impl<'db> RawKeyValue<'db> {
                 record.unlock_with(before);
                 return Ok(false);
             }
-            // SeqCst: as in commit, the lock comes before the data stores (C5).
-            fence(Ordering::SeqCst);
+            // As in commit, the lock comes before the data stores (C5).
+            fence_after_exchange();
             record.copy_locked(&mut self.scratch);
             self.value.clear();
             change(self.scratch.bytes(), &mut self.value);

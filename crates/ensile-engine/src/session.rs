@@ -1,21 +1,21 @@
 //! Who has which worker and which context: per thread first, then a pool of the database.
 //!
-//! A thread that commits again and again finds its worker and its context where it left them, without touching a
-//! shared line. When a thread ends, its worker goes to the pool, where the heartbeat collects its garbage until
-//! another thread takes it; no transaction is bound to a thread (E4).
+//! A thread that commits again and again finds its worker and its context where it left them, in one visit to its own
+//! memory and without touching a shared line. When a thread ends, its worker goes to the pool, where the heartbeat
+//! collects its garbage until another thread takes it; no transaction is bound to a thread (E4).
 //!
 //! Neighbours: `database` and `transaction` borrow here; `worker` and `transaction::context` are what is lent.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 
 use crate::database::Core;
 use crate::transaction::context::Context;
 use crate::worker::Worker;
 
-/// Idle seats that a thread keeps: it may have several transactions open at once.
-const SEATS_PER_THREAD: usize = 4;
+/// Idle seats that a thread keeps beside its last one: it may have several transactions open at once, or databases.
+const SPARE_MAX: usize = 8;
 
 /// Workers that no thread has.
 #[derive(Default)]
@@ -45,94 +45,114 @@ impl Pool {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn give(&self, worker: Box<Worker>) {
+    pub(crate) fn give(&self, worker: Box<Worker>) {
         if !self.is_closed() {
             self.idle().push(worker);
         }
     }
 }
 
-/// What one transaction sits on: its context, and the thread's worker if it came to commit soon.
+/// What one transaction sits on: its context, and a worker once it needs one.
+///
+/// A seat that is dropped, with its thread or because the thread has enough of them, leaves its worker to the pool.
 pub(crate) struct Seat {
     pub(crate) context: Box<Context>,
     pub(crate) worker: Option<Box<Worker>>,
 }
 
-/// What one thread keeps of one database.
-struct Local {
-    database: u64,
-    pool: Arc<Pool>,
-    worker: Option<Box<Worker>>,
-    #[expect(clippy::vec_box, reason = "as for workers")]
-    contexts: Vec<Box<Context>>,
+impl Seat {
+    #[cold]
+    fn new(core: &Core) -> Self {
+        Self { context: Box::new(Context::new(core)), worker: None }
+    }
+
+    #[inline]
+    fn is_of(&self, core: &Core) -> bool {
+        self.context.database == core.id
+    }
 }
 
-impl Drop for Local {
+impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(worker) = self.worker.take() {
-            self.pool.give(worker);
+            self.context.pool.give(worker);
         }
     }
 }
 
 thread_local! {
-    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+    /// The seat of the transaction that ended last on this thread.
+    static LAST: Cell<Option<Seat>> = const { Cell::new(None) };
+    /// Its other idle seats: of transactions that overlapped, of other databases.
+    static SPARE: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `f` on this thread's share of the database; `None` while the thread is being torn down.
-#[inline]
-fn with_local<R>(core: &Core, f: impl FnOnce(&mut Local) -> R) -> Option<R> {
-    LOCALS
-        .try_with(|locals| {
-            let mut locals = locals.borrow_mut();
-            let at = match locals.iter().position(|local| local.database == core.id) {
-                Some(at) => at,
-                None => add_local(core, &mut locals),
-            };
-            f(&mut locals[at])
-        })
-        .ok()
-}
-
-#[cold]
-fn add_local(core: &Core, locals: &mut Vec<Local>) -> usize {
-    locals.retain(|local| !local.pool.is_closed());
-    let pool = Arc::clone(&core.pool);
-    locals.push(Local { database: core.id, pool, worker: None, contexts: Vec::new() });
-    locals.len() - 1
-}
-
-/// A seat for a new transaction; with the thread's worker if it will commit before anything else happens here.
-#[inline]
-pub(crate) fn take_seat(core: &Core, with_worker: bool) -> Seat {
-    let taken = with_local(core, |local| {
-        let worker = if with_worker { local.worker.take() } else { None };
-        (local.contexts.pop(), worker)
-    });
-    match taken {
-        Some((Some(context), worker)) => Seat { context, worker },
-        taken => Seat { context: Box::new(Context::new(core)), worker: taken.and_then(|(_, worker)| worker) },
+/// A seat for a transaction that commits before its thread does anything else: with the thread's worker, if it has one.
+#[inline(always)]
+pub(crate) fn take_seat(core: &Core) -> Seat {
+    match LAST.try_with(Cell::take) {
+        Ok(Some(seat)) if seat.is_of(core) => seat,
+        last => take_other_seat(core, last.ok().flatten()),
     }
+}
+
+#[inline(never)]
+fn take_other_seat(core: &Core, last: Option<Seat>) -> Seat {
+    if let Some(foreign) = last {
+        keep(foreign);
+    }
+    let spare = with_spare(|spare| {
+        let seated = spare.iter().position(|seat| seat.is_of(core) && seat.worker.is_some());
+        let at = seated.or_else(|| spare.iter().position(|seat| seat.is_of(core)))?;
+        Some(spare.swap_remove(at))
+    });
+    spare.flatten().unwrap_or_else(|| Seat::new(core))
+}
+
+/// A seat for a transaction or a snapshot that may stay open, so without a worker: that one stays with the thread.
+#[inline]
+pub(crate) fn take_seat_to_keep(core: &Core) -> Seat {
+    let spare = with_spare(|spare| {
+        let at = spare.iter().position(|seat| seat.is_of(core) && seat.worker.is_none())?;
+        Some(spare.swap_remove(at))
+    });
+    spare.flatten().unwrap_or_else(|| Seat::new(core))
 }
 
 /// Takes a seat back. Its transaction has ended its pin.
-#[inline]
-pub(crate) fn give_seat(core: &Core, seat: Seat) {
-    let Seat { mut context, mut worker } = seat;
-    context.clear();
+#[inline(always)]
+pub(crate) fn give_seat(mut seat: Seat) {
+    seat.context.clear();
     // Found under the pin that has ended; a batch may end by a panic.
-    context.hints.clear();
-    with_local(core, |local| {
-        if worker.is_some() && local.worker.is_none() {
-            local.worker = worker.take();
-        }
-        if local.contexts.len() < SEATS_PER_THREAD {
-            local.contexts.push(context);
-        }
-    });
-    if let Some(homeless) = worker {
-        core.pool.give(homeless);
+    seat.context.hints.clear();
+    if seat.worker.is_none() {
+        return keep(seat);
     }
+    // While the thread is being torn down the seat is dropped with the closure.
+    if let Ok(Some(displaced)) = LAST.try_with(|last| last.replace(Some(seat))) {
+        keep(displaced);
+    }
+}
+
+/// Keeps an idle seat beside the last one, as long as there are few.
+#[inline(never)]
+fn keep(seat: Seat) {
+    let mut seat = Some(seat);
+    let dropped = with_spare(|spare| {
+        let stale = spare.iter().position(|seat| seat.context.pool.is_closed());
+        let at = stale.or_else(|| (spare.len() >= SPARE_MAX).then_some(0));
+        let dropped = at.map(|at| spare.swap_remove(at));
+        spare.extend(seat.take());
+        dropped
+    });
+    // Outside the visit: what is dropped here gives its worker away.
+    drop(dropped);
+}
+
+/// Runs `f` on the thread's spare seats; `None` while the thread is being torn down.
+#[inline]
+fn with_spare<R>(f: impl FnOnce(&mut Vec<Seat>) -> R) -> Option<R> {
+    SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
 }
 
 /// Runs `f` with the seat's worker: the one that it has, this thread's, an idle one, or a new one.
@@ -145,10 +165,28 @@ pub(crate) fn seated_worker<'s>(core: &Core, worker: &'s mut Option<Box<Worker>>
     worker
 }
 
-#[cold]
+#[inline(never)]
 fn take_worker(core: &Core) -> Box<Worker> {
-    let own = with_local(core, |local| local.worker.take()).flatten();
+    let own = at_last_seat(core, |last| last.worker.take()).flatten();
+    let own = own.or_else(|| {
+        with_spare(|spare| {
+            spare.iter_mut().find(|seat| seat.is_of(core) && seat.worker.is_some())?.worker.take()
+        })
+        .flatten()
+    });
     own.or_else(|| core.pool.idle().pop()).unwrap_or_else(|| Box::new(Worker::new(core)))
+}
+
+/// Runs `f` on the thread's last seat if it is one of this database.
+fn at_last_seat<R>(core: &Core, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
+    LAST.try_with(|last| {
+        let mut seat = last.take();
+        let done = seat.as_mut().filter(|seat| seat.is_of(core)).map(f);
+        last.set(seat);
+        done
+    })
+    .ok()
+    .flatten()
 }
 
 /// Runs `f` with a worker, outside any transaction.
@@ -167,9 +205,9 @@ struct Lent<'c> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let worker = &mut self.worker;
-        with_local(self.core, |local| {
-            if local.worker.is_none() {
-                local.worker = worker.take();
+        at_last_seat(self.core, |last| {
+            if last.worker.is_none() {
+                last.worker = worker.take();
             }
         });
         if let Some(homeless) = worker.take() {

@@ -57,7 +57,7 @@ impl Reader for VersionReader {
 
 impl<'db> Snapshot<'db> {
     pub(crate) fn open(core: CoreRef<'db>) -> Self {
-        let seat = session::take_seat(&core, false);
+        let seat = session::take_seat_to_keep(&core);
         let call = seat.context.pin.begin(core.epochs.now());
         let boundary = core.epochs.open_snapshot(&seat.context.pin);
         drop(call);
@@ -209,7 +209,7 @@ impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
         if let Some(seat) = self.seat.take() {
             seat.context.pin.end();
-            session::give_seat(&self.core, seat);
+            session::give_seat(seat);
         }
     }
 }

@@ -6,8 +6,8 @@
 //! Neighbours: `session` lends workers out; commit drives one; `collect` frees what it left behind.
 
 use crossbeam_utils::CachePadded;
-use ensile_base::Tid;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
+use ensile_base::{Epoch, Tid};
 use ensile_durability::Appender;
 use ensile_epoch::{CommitHandle, Limits, Pinned};
 use ensile_index::NodeChanges;
@@ -105,15 +105,34 @@ impl Worker {
         (nodes, &mut self.changes)
     }
 
+    /// Retires the pages of versions that a commit of `epoch`, or earlier ones, filled.
+    #[inline]
+    pub(crate) fn retire_full_pages(&mut self, epoch: Epoch) {
+        while let Some(page) = self.blocks.full_page() {
+            self.garbage.page(epoch, page);
+        }
+    }
+
+    /// Counts an attempt to commit.
+    #[inline]
+    pub(crate) fn count(&self, committed: bool) {
+        let counter = if committed { &self.counters.commits } else { &self.counters.aborts };
+        Counters::add(counter, 1);
+    }
+
+    /// After a commit without writes, which left nothing behind: only now and then looks for what others left.
+    #[inline]
+    pub(crate) fn collect_now_and_then(&mut self, core: &Core, pinned: Pinned<'_>) {
+        if self.reads_since < READS_PER_COLLECTION {
+            self.reads_since += 1;
+        } else {
+            self.collect(core, 0, pinned);
+        }
+    }
+
     /// Frees a bounded amount of garbage after a commit of so many writes: a step between requests. While the limits
     /// have not moved since everything below them was freed, there is nothing to look for.
-    #[inline]
     pub(crate) fn collect(&mut self, core: &Core, writes: usize, pinned: Pinned<'_>) {
-        // A commit without writes left nothing behind: only now and then does it look for what others left.
-        if writes == 0 && self.reads_since < READS_PER_COLLECTION {
-            self.reads_since += 1;
-            return;
-        }
         self.reads_since = 0;
         let limits = core.epochs.limits();
         if self.collected != Some(limits) {

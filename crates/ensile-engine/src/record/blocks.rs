@@ -13,6 +13,7 @@ use ensile_epoch::{Epochs, Limbo, Pinned};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, SizeClass};
 
+use super::version_page::VersionPage;
 use super::word::Word;
 use super::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, Handle, Record};
 
@@ -20,11 +21,15 @@ use super::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, Handle, Record}
 #[derive(Debug)]
 pub(crate) struct Blocks {
     cache: Cache,
+    /// Where the next version is copied to.
+    page: VersionPage,
+    /// Pages without room, until the commit that filled them knows its epoch.
+    full: Vec<PageBlock>,
 }
 
 impl Blocks {
     pub(crate) fn new(cache: Cache) -> Self {
-        Self { cache }
+        Self { cache, page: VersionPage::none(), full: Vec::new() }
     }
 
     /// A record whose capacity is at least `capacity`, with this word, no data and no version before it.
@@ -32,6 +37,12 @@ impl Blocks {
     fn create(&mut self, capacity: usize, word: Word) -> Handle {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
         let block = self.cache.allocate(class);
+        Self::begin(block, class, word)
+    }
+
+    /// Makes a block of at least `class` bytes a record.
+    #[inline]
+    fn begin(block: NonNull<u8>, class: SizeClass, word: Word) -> Handle {
         let address = block.as_ptr() as u64;
         assert_eq!(address & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
@@ -66,10 +77,61 @@ impl Blocks {
         handle
     }
 
-    /// Room for a preserved version of up to `capacity` bytes (§4.9).
+    /// Room for a preserved version of a record of `class` (§4.9): in the page, if it is not too large for one.
     #[inline]
-    pub(crate) fn version(&mut self, capacity: usize) -> Handle {
-        self.create(capacity, Word::from_bits(0))
+    pub(crate) fn version(&mut self, class: SizeClass) -> Handle {
+        let word = Word::from_bits(0);
+        if !VersionPage::takes(class) {
+            return Self::begin(self.cache.allocate(class), class, word);
+        }
+        let room = match self.page.take(class.bytes()) {
+            Some(room) => room,
+            None => self.turn_page(class),
+        };
+        Self::begin(room, class, word)
+    }
+
+    #[cold]
+    fn turn_page(&mut self, class: SizeClass) -> NonNull<u8> {
+        let fresh = VersionPage::new(self.cache.allocate(VersionPage::class()));
+        let full = std::mem::replace(&mut self.page, fresh);
+        self.full.extend(full.start().map(|start| PageBlock { address: start.as_ptr() as u64 }));
+        let Some(room) = self.page.take(class.bytes()) else {
+            unreachable!("an empty page takes any version")
+        };
+        room
+    }
+
+    /// Takes back room for a version that was not needed. In a page it is used again if it was the last one taken,
+    /// and is lost until the page is freed otherwise.
+    pub(crate) fn unused_version(&mut self, handle: Handle) {
+        let class = self.private(handle).class();
+        if VersionPage::takes(class) {
+            self.page.untake(handle.value() as usize, class.bytes());
+        } else {
+            self.destroy(handle);
+        }
+    }
+
+    /// The bytes of a version that has a block of its own; `None` of one in a page.
+    #[inline]
+    pub(crate) fn bytes_of_own_block(&self, version: Handle) -> Option<usize> {
+        let class = self.private(version).class();
+        (!VersionPage::takes(class)).then_some(class.bytes())
+    }
+
+    /// A page that was filled and not handed out yet: to be retired under the epoch of the commit that filled it, or a later one.
+    #[inline]
+    pub(crate) fn full_page(&mut self) -> Option<PageBlock> {
+        self.full.pop()
+    }
+
+    /// Frees a page of versions (contract in the module header). Returns its bytes.
+    pub(crate) fn destroy_page(&mut self, page: PageBlock) -> usize {
+        let class = VersionPage::class();
+        // SAFETY: by contract nothing reaches a version in the page any more; `turn_page` allocated it under this class.
+        unsafe { self.cache.free(NonNull::new_unchecked(page.address as *mut u8), class) };
+        class.bytes()
     }
 
     /// Gives an unpublished replacement its final word and version chain, before it is published.
@@ -95,6 +157,17 @@ impl Blocks {
         unsafe { self.cache.free(NonNull::new_unchecked(node.address as *mut u8), node.class) };
         node.class.bytes()
     }
+}
+
+/// A page of versions on its way out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageBlock {
+    address: u64,
+}
+
+impl PageBlock {
+    /// Bytes of a page.
+    pub(crate) const BYTES: usize = VersionPage::class().bytes();
 }
 
 /// An index node on its way out.

@@ -21,6 +21,7 @@
 
 pub(crate) mod blocks;
 mod scratch;
+mod version_page;
 pub(crate) mod word;
 
 use std::ptr::NonNull;
@@ -39,6 +40,9 @@ pub(crate) const HEADER_BYTES: usize = 20;
 const FIRST_BYTES: usize = 4;
 /// Words before the one that holds length and first data bytes.
 const DATA_WORD: usize = 2;
+
+/// Words copied in one turn of a loop.
+const UNROLLED: usize = 4;
 
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
@@ -185,7 +189,13 @@ impl<'p> Record<'p> {
         out[0] = first.to_le();
         // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
-        for (slot, word) in out[1..].iter_mut().zip(&data[1..]) {
+        // Relaxed, both loops: as above. Compilers do not unroll loops over atomics by themselves.
+        let (slots, last_slots) = out[1..].as_chunks_mut::<UNROLLED>();
+        let (words, last_words) = data[1..].as_chunks::<UNROLLED>();
+        for (slots, words) in slots.iter_mut().zip(words) {
+            *slots = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        }
+        for (slot, word) in last_slots.iter_mut().zip(last_words) {
             // Relaxed: as above.
             *slot = word.load(Ordering::Relaxed);
         }
@@ -295,28 +305,32 @@ impl<'p> Record<'p> {
 
     #[inline]
     fn store_data(self, value: &[u8]) {
-        let (head, rest) = value.split_at(value.len().min(FIRST_BYTES));
-        let mut first = [0u8; 8];
-        first[..4].copy_from_slice(&(value.len() as u32).to_ne_bytes());
-        first[4..4 + head.len()].copy_from_slice(head);
-        let first = combine(first);
+        let (head, rest) = match value.split_first_chunk::<FIRST_BYTES>() {
+            Some((head, rest)) => (*head, rest),
+            None => (padded(value), &[][..]),
+        };
         // Relaxed, all data stores: behind the lock's fence, before the unlocking Release (C5).
-        self.at_word(DATA_WORD).store(first, Ordering::Relaxed);
-        let mut chunks = rest.chunks_exact(8);
-        let mut index = DATA_WORD + 1;
-        for chunk in chunks.by_ref() {
-            let mut word = [0u8; 8];
-            word.copy_from_slice(chunk);
-            // Relaxed: as above.
-            self.at_word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
-            index += 1;
+        self.at_word(DATA_WORD).store(combine(value.len() as u32, head), Ordering::Relaxed);
+        let (words, tail) = rest.as_chunks::<8>();
+        // SAFETY: the value fits the record, so these words are inside it.
+        let slots =
+            unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD + 1).as_ptr(), words.len()) };
+        let (slots, last_slots) = slots.as_chunks::<UNROLLED>();
+        let (words, last_words) = words.as_chunks::<UNROLLED>();
+        for (slots, words) in slots.iter().zip(words) {
+            for (slot, word) in slots.each_ref().into_iter().zip(*words) {
+                // Relaxed: as above.
+                slot.store(u64::from_ne_bytes(word), Ordering::Relaxed);
+            }
         }
-        let tail = chunks.remainder();
-        if !tail.is_empty() {
-            let mut word = [0u8; 8];
-            word[..tail.len()].copy_from_slice(tail);
+        for (slot, word) in last_slots.iter().zip(last_words) {
             // Relaxed: as above.
-            self.at_word(index).store(u64::from_ne_bytes(word), Ordering::Relaxed);
+            slot.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        if !tail.is_empty() {
+            // Relaxed: as above.
+            self.at_word(DATA_WORD + 1 + rest.len() / 8)
+                .store(u64::from_ne_bytes(padded(tail)), Ordering::Relaxed);
         }
     }
 
@@ -361,13 +375,16 @@ impl<'p> Record<'p> {
 
 /// Length in the low half, first data bytes above it, whatever the machine's byte order.
 #[inline]
-fn combine(bytes: [u8; 8]) -> u64 {
-    let (length, data) = bytes.split_at(4);
-    let mut low = [0; 4];
-    low.copy_from_slice(length);
-    let mut high = [0; 4];
-    high.copy_from_slice(data);
-    u64::from(u32::from_ne_bytes(low)) | u64::from(u32::from_le_bytes(high)) << 32
+fn combine(length: u32, first: [u8; FIRST_BYTES]) -> u64 {
+    u64::from(length) | u64::from(u32::from_le_bytes(first)) << 32
+}
+
+/// The few bytes that are left, with zeros behind.
+#[inline]
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut word = [0; N];
+    word[..bytes.len()].copy_from_slice(bytes);
+    word
 }
 
 #[cfg(test)]

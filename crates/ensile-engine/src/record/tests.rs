@@ -78,13 +78,13 @@ fn every_snapshot_finds_its_version() {
     let record = at(blocks.filled(b"two", Word::written(tid(2))));
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
-        let aside = at(blocks.version(record.length()));
+        let aside = at(blocks.version(record.class()));
         record.preserve(word, aside);
         record.overwrite(value);
         record.unlock_with(Word::written(tid(epoch)));
     }
     let word = record.lock();
-    let aside = at(blocks.version(record.length()));
+    let aside = at(blocks.version(record.class()));
     record.preserve(word, aside);
     record.unlock_with(Word::deleted(tid(9)));
     for (boundary, expected) in [

@@ -3,28 +3,29 @@
 //! Invariants, each from `docs/protocols/commit.md`:
 //! - E1: between bind and unbind nothing waits (but for record locks), fails for lack of something, or runs user code:
 //!   placeholders, memory and log space are obtained before, garbage is registered after.
-//! - C1: lock all, fence(SeqCst), read E, fence(SeqCst), validate; a read-only commit fences once before validating.
+//! - C1: lock all, fence, read E, fence, validate; a read-only commit fences once before validating.
 //! - C2: every write-set record is the latest of its key once locked.
 //! - C3: placeholders are in the index before binding.
 //! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
 
-use ensile_base::sync::{Ordering, fence};
+use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
 use ensile_index::{Insert, Lookup};
 
 use super::context::{Read, Sets};
 use super::log_entry;
+use super::node_set::NodeSet;
 use super::write_set::{Arena, Expect, Kind, Outcome, Write};
 use crate::collect::Unhook;
 use crate::database::Core;
 use crate::error::{Error, Result};
-use crate::record::Handle;
 use crate::record::word::Word;
+use crate::record::{Handle, Record};
 use crate::table::is_logged;
-use crate::worker::{Counters, Worker};
+use crate::worker::Worker;
 
 /// What a commit was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,23 +35,32 @@ pub(crate) struct Committed {
     pub(crate) epoch: Epoch,
 }
 
+/// Commits a transaction that wrote nothing.
+#[inline(always)]
+pub(crate) fn commit_reads(
+    core: &Core,
+    worker: &mut Worker,
+    sets: &Sets,
+    pinned: Pinned<'_>,
+) -> Result<Committed> {
+    let committed = commit_read_only(sets, pinned);
+    worker.count(committed.is_ok());
+    worker.collect_now_and_then(core, pinned);
+    committed
+}
+
 /// Commits the transaction's sets, or leaves nothing of it but placeholders that cleanup takes away.
-pub(crate) fn commit(
+#[inline(never)]
+pub(crate) fn commit_writes(
     core: &Core,
     worker: &mut Worker,
     sets: &mut Sets,
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
-    let result = if sets.writes.is_empty() {
-        commit_read_only(sets, pinned)
-    } else {
-        commit_writes(core, worker, sets, pinned)
-    };
-    match &result {
-        Ok(_) => Counters::add(&worker.counters.commits, 1),
-        Err(_) => Counters::add(&worker.counters.aborts, 1),
-    }
-    result
+    let committed = attempt(core, worker, sets, pinned);
+    worker.count(committed.is_ok());
+    worker.collect(core, sets.writes.entries.len(), pinned);
+    committed
 }
 
 /// A read-only transaction: validated where it stands, no lock, no TID of its own (R1).
@@ -59,8 +69,8 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
     // point, and there is nothing to validate it against.
     if sets.reads.len() + sets.nodes.len() > 1 {
-        // SeqCst: the reads come before the validation (C1); partner: the fences of writers' commits.
-        fence(Ordering::SeqCst);
+        // The reads come before the validation (C1); partner: the fences of writers' commits.
+        fence_after_loads();
         let unchanged = sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
         if !unchanged || !sets.nodes.holds(pinned) {
             return Err(Error::Conflict);
@@ -70,10 +80,9 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
     Ok(Committed { tid, epoch: tid.epoch() })
 }
 
-fn commit_writes(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
-    let committed = place(core, worker, sets, pinned)
-        .and_then(|()| reserve(core, worker, sets, pinned))
-        .and_then(|()| bound(core, worker, sets, pinned));
+#[inline(always)]
+fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    let committed = prepare(core, worker, sets, pinned).and_then(|()| bound(core, worker, sets, pinned));
     if worker.sequence_is_full {
         // E5: the next attempt needs a new epoch, and not at the next beat.
         worker.sequence_is_full = false;
@@ -91,11 +100,15 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
     let whole = WholeOrAbort;
     worker.commit.bind(core.epochs.now());
     let committed = lock(worker, sets, pinned).and_then(|()| {
-        // SeqCst, both: the locks come before E is read, and E before the validation (C1): the serialization point.
-        fence(Ordering::SeqCst);
+        // The locks come before E is read, and E before the validation (C1): the serialization point. The last lock
+        // was an exchange; a write-set of deletes of missing keys has taken none.
+        if worker.order.is_empty() {
+            // SeqCst: the binding comes before E is read (E2).
+            fence(Ordering::SeqCst);
+        }
+        fence_after_exchange();
         let epoch = core.epochs.now();
-        // SeqCst: as above.
-        fence(Ordering::SeqCst);
+        fence_after_loads();
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
@@ -134,58 +147,26 @@ impl Drop for WholeOrAbort {
     }
 }
 
-/// Gives every write-set entry its record: a placeholder goes into the index where the key is missing (C3, §4.5).
-fn place(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
-    let (entries, arena) = sets.writes.parts();
-    for write in entries.iter_mut().filter(|write| write.record.is_none()) {
-        let table = core.table(write.table);
-        let key = arena.key(write);
-        if write.kind == Kind::Delete {
-            match table.tree.get(key, pinned) {
-                Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
-                Lookup::Missing(witness) => sets.nodes.push(witness),
-            }
-            continue;
-        }
-        let placeholder = worker.blocks.placeholder(arena.value(write).len());
-        worker.changes.clear();
-        let (mut nodes, changes) = worker.nodes(core);
-        match table.tree.insert_if_absent(key, placeholder.value(), &mut nodes, changes, pinned) {
-            Insert::Inserted => {
-                write.record = Some(placeholder);
-                write.placed = true;
-                sets.nodes.bless(&worker.changes)?;
-            }
-            Insert::Exists(value) => {
-                worker.blocks.destroy(placeholder);
-                let record = Handle::from_value(value);
-                record.prefetch(crate::record::HEADER_BYTES);
-                write.record = Some(record);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Obtains memory and log space for the whole write-set, before anything is bound or locked (E1).
-fn reserve(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
+/// Gives every write-set entry its record (C3), and obtains memory and log space for all of it, before anything is
+/// bound or locked (E1).
+fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
     // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
     let boundary = core.snapshot_boundary(core.epochs.now());
-    let (entries, arena) = sets.writes.parts();
+    let logging = worker.appender.is_some();
+    let Sets { nodes, writes, .. } = sets;
+    let (entries, arena) = writes.parts();
+    // In a turn of its own: records that are found here are on their way from memory while others are looked for.
+    for write in entries.iter_mut().filter(|write| write.record.is_none()) {
+        place(core, worker, nodes, write, arena, pinned)?;
+    }
     worker.order.clear();
     let mut log_bytes = 0;
     for (at, write) in entries.iter_mut().enumerate() {
         let Some(record) = write.record else { continue };
         worker.order.push(at as u32);
-        let (record, value) = (record.at(pinned), arena.value(write));
-        let word = record.word();
-        if core.log.is_some() && is_logged(write.table) {
-            log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
-        }
-        if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
-            write.replacement = Some(worker.blocks.filled(value, word));
-        } else if !word.is_absent() && word.epoch() < boundary {
-            write.aside = Some(worker.blocks.version(record.class().bytes() - crate::record::HEADER_BYTES));
+        reserve(worker, write, record.at(pinned), arena, boundary);
+        if logging && is_logged(write.table) {
+            log_bytes += log_entry::bytes(arena.key(write).len(), arena.value(write).len());
         }
     }
     // Any global order avoids deadlock; addresses are one (§4.4).
@@ -193,6 +174,55 @@ fn reserve(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
     match &mut worker.appender {
         Some(appender) if log_bytes > 0 => Ok(appender.reserve(log_bytes)?),
         _ => Ok(()),
+    }
+}
+
+/// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5). A
+/// delete of a missing key has none: it depends on the leaf instead.
+fn place(
+    core: &Core,
+    worker: &mut Worker,
+    nodes: &mut NodeSet,
+    write: &mut Write,
+    arena: Arena<'_>,
+    pinned: Pinned<'_>,
+) -> Result<()> {
+    let table = core.table(write.table);
+    let key = arena.key(write);
+    if write.kind == Kind::Delete {
+        match table.tree.get(key, pinned) {
+            Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
+            Lookup::Missing(witness) => nodes.push(witness),
+        }
+        return Ok(());
+    }
+    let placeholder = worker.blocks.placeholder(arena.value(write).len());
+    worker.changes.clear();
+    let (mut memory, changes) = worker.nodes(core);
+    match table.tree.insert_if_absent(key, placeholder.value(), &mut memory, changes, pinned) {
+        Insert::Inserted => {
+            write.record = Some(placeholder);
+            write.placed = true;
+            nodes.bless(&worker.changes)
+        }
+        Insert::Exists(value) => {
+            worker.blocks.destroy(placeholder);
+            let record = Handle::from_value(value);
+            record.prefetch(crate::record::HEADER_BYTES);
+            write.record = Some(record);
+            Ok(())
+        }
+    }
+}
+
+/// Obtains what installing the entry will need: a replacement, or room to preserve the present version.
+#[inline]
+fn reserve(worker: &mut Worker, write: &mut Write, record: Record<'_>, arena: Arena<'_>, boundary: Epoch) {
+    let (word, value) = (record.word(), arena.value(write));
+    if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
+        write.replacement = Some(worker.blocks.filled(value, word));
+    } else if !word.is_absent() && word.epoch() < boundary {
+        write.aside = Some(worker.blocks.version(record.class()));
     }
 }
 
@@ -226,10 +256,14 @@ fn unlock_all(worker: &Worker, sets: &Sets, locked: usize, pinned: Pinned<'_>) {
 fn validate(worker: &Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
     let own = |record: Handle| {
         let entries = &sets.writes.entries;
+        if let [only] = entries.as_slice() {
+            return only.record == Some(record);
+        }
         worker.order.binary_search_by_key(&Some(record), |at| entries[*at as usize].record).is_ok()
     };
     for Read { record, word } in &sets.reads {
         let now = record.at(pinned).word();
+        // What was read and is written now is locked, by us.
         if now != *word && !(now.unlocked() == *word && own(*record)) {
             return Err(Error::Conflict);
         }
@@ -357,6 +391,7 @@ fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
 
 /// After unbinding: what the commit left behind, and what it reserved and did not use (§4.8).
 fn register_garbage(core: &Core, worker: &mut Worker, sets: &mut Sets, done: Committed, pinned: Pinned<'_>) {
+    worker.retire_full_pages(done.epoch);
     let (entries, arena) = sets.writes.parts();
     for write in entries.iter() {
         let preserved = matches!(
@@ -365,11 +400,11 @@ fn register_garbage(core: &Core, worker: &mut Worker, sets: &mut Sets, done: Com
         );
         match write.aside {
             Some(aside) if preserved => {
-                worker.garbage.version(done.epoch, aside, aside.at(pinned).class().bytes());
+                if let Some(bytes) = worker.blocks.bytes_of_own_block(aside) {
+                    worker.garbage.version(done.epoch, aside, bytes);
+                }
             }
-            Some(unused) => {
-                worker.blocks.destroy(unused);
-            }
+            Some(unused) => worker.blocks.unused_version(unused),
             None => {}
         }
         match write.outcome {
@@ -416,10 +451,16 @@ fn retire_replaced(
 /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
 #[cold]
 fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets) {
+    // What is in them is of earlier commits.
+    worker.retire_full_pages(core.epochs.now());
     let (entries, arena) = sets.writes.parts();
-    for write in entries.iter_mut() {
-        for unused in [write.replacement.take(), write.aside.take()].into_iter().flatten() {
+    // Backwards, so that pages of versions get all of it back.
+    for write in entries.iter_mut().rev() {
+        if let Some(unused) = write.replacement.take() {
             worker.blocks.destroy(unused);
+        }
+        if let Some(unused) = write.aside.take() {
+            worker.blocks.unused_version(unused);
         }
         if let (true, Some(record)) = (write.placed, write.record) {
             let key = arena.key(write).into();

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `session` keeps idle ones; `transaction` fills one; commit uses it up.
 
+use ensile_base::sync::Arc;
 use ensile_epoch::PinHandle;
 
 use super::node_set::NodeSet;
@@ -10,6 +11,7 @@ use crate::batch::Hints;
 use crate::database::Core;
 use crate::record::word::Word;
 use crate::record::{Handle, Scratch};
+use crate::session::Pool;
 
 /// A record in the read-set, with the word that it had (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,7 @@ pub(crate) struct Sets {
 }
 
 impl Sets {
+    #[inline(always)]
     fn clear(&mut self) {
         self.reads.clear();
         self.nodes.clear();
@@ -49,7 +52,12 @@ impl LastRead {
     #[inline]
     pub(crate) fn remember(&mut self, table: u32, key: &[u8], record: Handle) {
         if key.len() <= Self::KEY_BYTES_MAX {
-            self.key[..key.len()].copy_from_slice(key);
+            // The usual length is worth a copy of its own: one store.
+            if let Ok(word) = <[u8; 8]>::try_from(key) {
+                self.key[..8].copy_from_slice(&word);
+            } else {
+                self.key[..key.len()].copy_from_slice(key);
+            }
             self.length = key.len() as u8;
             self.found = Some((table, record));
         } else {
@@ -63,6 +71,12 @@ impl LastRead {
         (last_table == table && &self.key[..usize::from(self.length)] == key).then_some(record)
     }
 
+    /// The record of the last lookup, for who has just looked up the key that it will write.
+    #[inline]
+    pub(crate) fn latest(&self) -> Option<Handle> {
+        self.found.map(|(_, record)| record)
+    }
+
     #[inline]
     pub(crate) fn forget(&mut self) {
         self.found = None;
@@ -70,8 +84,10 @@ impl LastRead {
 }
 
 /// An open transaction's state, and an idle one's allocations.
-#[derive(Debug)]
 pub(crate) struct Context {
+    /// Whose it is, and where its seat's worker goes in the end.
+    pub(crate) database: u64,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) pin: PinHandle,
     pub(crate) sets: Sets,
     pub(crate) scratch: Scratch,
@@ -91,6 +107,8 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(core: &Core) -> Self {
         Self {
+            database: core.id,
+            pool: Arc::clone(&core.pool),
             pin: core.epochs.register_pin(),
             sets: Sets::default(),
             scratch: Scratch::default(),
@@ -104,7 +122,7 @@ impl Context {
     }
 
     /// Empties the sets for the next transaction.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.sets.clear();
         self.last_read.forget();

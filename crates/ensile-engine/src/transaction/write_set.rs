@@ -98,6 +98,7 @@ impl Write {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     pub(crate) entries: Vec<Write>,
+    /// Of all entries, once there are two.
     hashes: Vec<u32>,
     arena: Vec<u8>,
     table: Table,
@@ -137,6 +138,12 @@ impl WriteSet {
     /// Forgets all entries and keeps the space, unless a huge transaction grew it.
     #[inline]
     pub(crate) fn clear(&mut self) {
+        if !(self.entries.is_empty() && self.arena.is_empty()) {
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
         const KEEP_BYTES_MAX: usize = 1 << 20;
         self.entries.clear();
         self.hashes.clear();
@@ -160,15 +167,20 @@ impl WriteSet {
     /// The entry of this key, if the transaction has written it.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
-        if self.entries.is_empty() {
-            return None;
+        match self.entries.as_slice() {
+            [] => None,
+            [only] => (only.table == table && self.key(only) == key).then_some(0),
+            _ => self.find_among(table, key),
         }
+    }
+
+    fn find_among(&self, table: u32, key: &[u8]) -> Option<usize> {
         let hash = hash_key(table, key);
         let is_it = |at: usize| {
             let write = &self.entries[at];
             write.table == table && self.key(write) == key
         };
-        if self.entries.len() <= LINEAR_MAX {
+        if self.hashes.len() <= LINEAR_MAX {
             return (0..self.hashes.len()).find(|at| self.hashes[*at] == hash && is_it(*at));
         }
         self.table.find(hash, is_it)
@@ -185,9 +197,12 @@ impl WriteSet {
         expect: Expect,
         record: Option<Handle>,
     ) -> Result<()> {
-        let key_at = self.store(key)?;
-        let value_at = self.store(value)?;
-        let hash = hash_key(table, key);
+        self.check_room(key.len() + value.len())?;
+        let key_at = self.append(key);
+        let value_at = self.append(value);
+        if !self.entries.is_empty() {
+            self.add_hash(table, key);
+        }
         self.entries.push(Write {
             table,
             kind,
@@ -201,11 +216,19 @@ impl WriteSet {
             before: Word::PLACEHOLDER,
             outcome: Outcome::Untouched,
         });
-        self.hashes.push(hash);
-        if self.entries.len() > LINEAR_MAX {
+        Ok(())
+    }
+
+    /// Keeps the hash of another entry than the first, and the first one's with the second's: a transaction that writes
+    /// one key needs none.
+    fn add_hash(&mut self, table: u32, key: &[u8]) {
+        if let [only] = self.entries.as_slice() {
+            self.hashes.push(hash_key(only.table, self.key(only)));
+        }
+        self.hashes.push(hash_key(table, key));
+        if self.hashes.len() > LINEAR_MAX {
             self.table.insert_all(&self.hashes);
         }
-        Ok(())
     }
 
     /// Changes what entry `at` does to its key.
@@ -219,7 +242,8 @@ impl WriteSet {
             self.arena[start..start + value.len()].copy_from_slice(value);
             (old.0, value.len() as u32)
         } else {
-            self.store(value)?
+            self.check_room(value.len())?;
+            self.append(value)
         };
         let entry = &mut self.entries[at];
         entry.value = stored;
@@ -241,11 +265,10 @@ impl WriteSet {
     }
 
     #[inline]
-    fn store(&mut self, bytes: &[u8]) -> Result<(u32, u32)> {
-        self.check_room(bytes.len())?;
+    fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
-        Ok((start as u32, bytes.len() as u32))
+        (start as u32, bytes.len() as u32)
     }
 
     /// The entries of one table as positions, in key order: what a scan merges with (read-own-writes).

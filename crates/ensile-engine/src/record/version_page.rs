@@ -1,0 +1,108 @@
+//! Pages that versions are copied aside into, one after the other (Silo §4.9).
+//!
+//! The versions that a worker preserves within one snapshot interval come at about the same time and are out of reach
+//! at about the same time. So they share pages: a version costs no free list, no entry among the garbage, and memory
+//! that the processor sees coming; and a page is freed without a look at what is in it.
+//!
+//! Invariant: a page is retired under an epoch at least that of the last commit that copied a version into it, so all
+//! its versions are out of snapshots' reach once the page is (S1).
+//!
+//! Neighbours: `blocks` cuts versions from pages; `collect` frees full ones.
+
+use std::ptr::NonNull;
+
+use ensile_memory::{SizeClass, prefetch};
+
+/// Bytes of a page.
+const PAGE_BYTES: usize = 8 << 10;
+/// Larger versions get a block of their own, so that little of a page is lost at its end.
+const VERSION_BYTES_MAX: usize = 1 << 10;
+/// How far ahead of its use a page is asked for.
+const FETCHED_AHEAD: usize = 256;
+
+/// The rest of a worker's present page.
+#[derive(Debug)]
+pub(super) struct VersionPage {
+    start: *mut u8,
+    next: *mut u8,
+    end: *mut u8,
+}
+
+// SAFETY: the page is its worker's alone until a commit publishes versions in it, and moves with the worker.
+unsafe impl Send for VersionPage {}
+
+impl VersionPage {
+    /// No page yet.
+    pub(super) fn none() -> Self {
+        let nowhere = std::ptr::null_mut();
+        Self { start: nowhere, next: nowhere, end: nowhere }
+    }
+
+    /// A block of [`VersionPage::class`], nothing of it taken.
+    pub(super) fn new(block: NonNull<u8>) -> Self {
+        let start = block.as_ptr();
+        prefetch::lines(start, FETCHED_AHEAD);
+        Self { start, next: start, end: start.wrapping_add(PAGE_BYTES) }
+    }
+
+    /// What a page is allocated under.
+    pub(super) const fn class() -> SizeClass {
+        SizeClass::of_bytes(PAGE_BYTES)
+    }
+
+    /// Whether versions of records of this class go into pages.
+    #[inline]
+    pub(super) const fn takes(class: SizeClass) -> bool {
+        class.bytes() <= VERSION_BYTES_MAX
+    }
+
+    /// Takes the next `bytes` (a multiple of eight), if there are as many.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        if (self.end as usize) - (self.next as usize) < bytes {
+            return None;
+        }
+        let taken = self.next;
+        self.next = taken.wrapping_add(bytes);
+        prefetch::lines(taken.wrapping_add(FETCHED_AHEAD), bytes);
+        NonNull::new(taken)
+    }
+
+    /// Gives `bytes` at `address` back if they were the last ones taken.
+    pub(super) fn untake(&mut self, address: usize, bytes: usize) {
+        if (self.next as usize).wrapping_sub(bytes) == address && address >= self.start as usize {
+            self.next = self.next.wrapping_sub(bytes);
+        }
+    }
+
+    /// Where the page begins, if there is one.
+    pub(super) fn start(&self) -> Option<NonNull<u8>> {
+        NonNull::new(self.start)
+    }
+}
+
+const _: () = assert!(VersionPage::class().bytes() == PAGE_BYTES && PAGE_BYTES.is_multiple_of(8));
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::NonNull;
+
+    use super::{PAGE_BYTES, VersionPage};
+
+    #[test]
+    fn what_is_taken_lies_side_by_side_and_the_last_can_be_given_back() {
+        let mut memory = vec![0u64; PAGE_BYTES / 8];
+        let start = NonNull::new(memory.as_mut_ptr().cast::<u8>()).expect("allocated");
+        let mut page = VersionPage::new(start);
+        let first = page.take(120).expect("empty").as_ptr() as usize;
+        let second = page.take(256).expect("almost empty").as_ptr() as usize;
+        assert_eq!((first, second), (start.as_ptr() as usize, first + 120));
+        page.untake(first, 120);
+        assert_eq!(page.take(8).expect("room").as_ptr() as usize, second + 256, "the first was not the last");
+        page.untake(second + 256, 8);
+        page.untake(second, 256);
+        let left = (PAGE_BYTES - 120) / 1000;
+        assert_eq!((0..).take_while(|_| page.take(1000).is_some()).count(), left);
+        assert!(VersionPage::none().take(8).is_none());
+    }
+}
