@@ -326,8 +326,12 @@ fn list_step(
     let mut list = tx.get(&tables.lists, &key)?.map_or(Vec::new(), |bytes| decode_list(&bytes));
     running.trace.read_list(FIRST_LIST + key, &list);
     if list.len() >= ELEMENTS_MAX {
-        assert!(tx.delete(&tables.lists, &key)?, "the list was just read");
-        running.trace.delete(FIRST_LIST + key);
+        if tx.delete(&tables.lists, &key)? {
+            running.trace.delete(FIRST_LIST + key);
+        } else {
+            // It was there a moment ago: such a transaction must not commit.
+            running.trace.read_list(FIRST_LIST + key, &[]);
+        }
     } else if random.percent(80) {
         list.push(id);
         tx.put(&tables.lists, &key, &encode_list(&list))?;
@@ -492,7 +496,10 @@ impl<'r> Session<'r> {
         for _ in 0..random.between(1, 3) {
             match read_step(self.run.tables, snapshot, &mut running, random) {
                 Ok(()) => {}
-                Err(error) if error.is_retryable() => return Ok(self.aborted(running)),
+                Err(error) if error.is_retryable() => {
+                    self.aborted(running);
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
         }
