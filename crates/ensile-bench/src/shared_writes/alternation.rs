@@ -20,6 +20,8 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     /// Whether it only reads, through handles that it borrows.
     pub(super) reads: bool,
+    /// How often it is run in a round.
+    pub(super) times: usize,
 }
 
 /// One side: runs a transaction of the kind that stands at this place among the stage's kinds.
@@ -81,11 +83,13 @@ pub(super) fn run(stage: &dyn Stage, rounds: usize) -> Result<Observed> {
             scope.spawn(move || work(stage, side, &taken, &answer));
             Conducted { orders, answers }
         });
-        let kinds = stage.kinds().len();
-        let mut observed = Observed { written: vec![Vec::new(); kinds], ..Observed::default() };
+        let kinds = stage.kinds();
+        let of_round: Vec<usize> =
+            (0..kinds.len()).flat_map(|kind| std::iter::repeat_n(kind, kinds[kind].times)).collect();
+        let mut observed = Observed { written: vec![Vec::new(); kinds.len()], ..Observed::default() };
         for round in 0..EPOCHS_BEFORE * ROUNDS_PER_EPOCH + rounds {
             let epoch = round / ROUNDS_PER_EPOCH;
-            for kind in 0..kinds {
+            for &kind in &of_round {
                 let (by_second, by_first) = (second.run(kind)?, first.run(kind)?);
                 if epoch >= EPOCHS_BEFORE {
                     observed.note((epoch, kind), by_first, &by_second);

@@ -12,14 +12,19 @@ use crate::workload::tpcc::load;
 use crate::workload::tpcc::tables::{Scale, Tables};
 use crate::workload::tpcc::terminal::{Flags, ReadMode, Terminal};
 
-/// Small, and large enough that deliveries find orders for some hundred rounds.
+/// Small, but a warehouse's rows fill lines of their own, and districts begin with some orders to deliver.
 const SCALE: Scale = Scale { warehouses: 4, items: 1_000, customers: 300 };
 /// Seed of the load, and of what terminals draw.
 const SEED: u64 = 1;
 
+/// New-order's place in the mix.
+const NEW_ORDER: usize = 0;
+/// New-orders of a round: as many as its delivery takes, so that there is always something to deliver.
+const NEW_ORDERS: usize = 10;
+
 /// What is run in each round: name, whether it only reads, its place in the mix, and what it reads.
 const TRANSACTIONS: [(&str, bool, usize, ReadMode); 7] = [
-    ("new-order", false, 0, ReadMode::Serializable),
+    ("new-order", false, NEW_ORDER, ReadMode::Serializable),
     ("payment", false, 1, ReadMode::Serializable),
     ("order-status", true, 2, ReadMode::Serializable),
     ("order-status, snapshot", true, 2, ReadMode::Snapshot),
@@ -53,7 +58,11 @@ impl<'d> Offices<'d> {
 
 impl Stage for Offices<'_> {
     fn kinds(&self) -> Vec<Kind> {
-        TRANSACTIONS.iter().map(|&(name, reads, ..)| Kind { name, reads }).collect()
+        let times = |place| if place == NEW_ORDER { NEW_ORDERS } else { 1 };
+        TRANSACTIONS
+            .iter()
+            .map(|&(name, reads, place, _)| Kind { name, reads, times: times(place) })
+            .collect()
     }
 
     fn side(&self, side: usize) -> Side<'_> {

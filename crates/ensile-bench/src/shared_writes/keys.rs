@@ -102,7 +102,7 @@ impl<'d> SingleKeys<'d> {
 
 impl Stage for SingleKeys<'_> {
     fn kinds(&self) -> Vec<Kind> {
-        OPERATIONS.iter().map(|&(_, name, reads)| Kind { name, reads }).collect()
+        OPERATIONS.iter().map(|&(_, name, reads)| Kind { name, reads, times: 1 }).collect()
     }
 
     fn side(&self, side: usize) -> Side<'_> {
