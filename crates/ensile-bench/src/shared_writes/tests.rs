@@ -7,6 +7,8 @@ use crate::arguments::SharedWritesArguments;
 /// A leaf that is split, or goes, changes its parent, which everybody passes.
 const NODE: &str = "node";
 const NODE_VERSION: &str = "node's version";
+/// A root that is split has a new one above it.
+const ROOT: &str = "tree's root";
 /// A worker whose buffer the logger took asks for another, at most once an epoch in these runs.
 const LOG_QUEUE: &str = "logger's queue";
 /// A worker whose blocks are used up asks for a span, or a batch of blocks.
@@ -17,11 +19,11 @@ const DOCUMENTED: [(&str, &[&str]); 8] = [
     ("open and owned, 2 gets", &[OWNERS]),
     ("read-modify-write", &[LOG_QUEUE, POOL]),
     ("put", &[LOG_QUEUE, POOL]),
-    ("insert", &[NODE, NODE_VERSION, LOG_QUEUE, POOL]),
-    ("delete", &[NODE, NODE_VERSION, LOG_QUEUE, POOL]),
-    ("new-order", &[NODE, NODE_VERSION, LOG_QUEUE, POOL]),
-    ("payment", &[NODE, NODE_VERSION, LOG_QUEUE, POOL]),
-    ("delivery", &[NODE, NODE_VERSION, LOG_QUEUE, POOL]),
+    ("insert", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("delete", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("new-order", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("payment", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("delivery", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
 ];
 
 /// Shared lines of a writing transaction on keys apart, on average: what is documented is rare.
