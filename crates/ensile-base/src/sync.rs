@@ -1,18 +1,31 @@
-//! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`) or shuttle (`--cfg shuttle`).
+//! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`), shuttle (`--cfg shuttle`), or std
+//! counted (feature `counted`).
 //!
 //! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types.
 //! Loom explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on
-//! whole structures.
+//! whole structures. The counted door behaves as std's and notes which cache lines a thread touches, and how: it is
+//! how reads are held to write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can
+//! stand in one build plan: with the feature off, none of it is compiled.
 //!
 //! Two things differ under a checker and code must not depend on them: an atomic may be larger than its value, and
-//! it must be made by `new` (a zeroed page is not a valid loom atomic).
+//! it must be made by `new` (a zeroed page is not a valid loom atomic). The counted door differs in neither, but its
+//! `Arc`, like loom's, cannot be a method's `self`.
+
+#[cfg(all(feature = "counted", not(any(loom, shuttle))))]
+pub mod counted;
+pub mod note;
 
 #[cfg(not(any(loom, shuttle)))]
 mod door {
-    pub use std::hint::spin_loop;
-    pub use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    #[cfg(feature = "counted")]
+    pub use super::counted::{
+        Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
     };
+    pub use std::hint::spin_loop;
+    #[cfg(not(feature = "counted"))]
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
+    pub use std::sync::atomic::{Ordering, fence};
+    #[cfg(not(feature = "counted"))]
     pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use std::thread::yield_now;
 }

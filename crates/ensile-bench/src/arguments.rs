@@ -33,6 +33,8 @@ pub enum Bench {
     Snapshots(SnapshotsArguments),
     /// Whether one transaction left open disturbs the others.
     OpenTransaction(OpenTransactionArguments),
+    /// Cache lines that transactions write and other workers touch (in a build with the feature `counted`).
+    SharedWrites(SharedWritesArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -314,6 +316,23 @@ pub struct OpenTransactionArguments {
     /// Keys that the table is loaded with
     #[arg(long, default_value_t = 1_000_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: u64,
+}
+
+/// `ensile bench shared-writes`.
+#[derive(Clone, Debug, Args)]
+pub struct SharedWritesArguments {
+    /// Recorded transactions of each kind
+    #[arg(long, default_value_t = 400, value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub(crate) rounds: usize,
+    /// Folder for the log of the cases that have one
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Folder for shared-writes.json, .csv and .md
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

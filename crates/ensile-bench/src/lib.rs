@@ -5,6 +5,7 @@
 //!           -> crash       kill TPC-C, recover, prove that nothing acknowledged is lost
 //!           -> latency     a strict commit beside the device's own sync
 //!           -> snapshots, open_transaction       what versions and idle transactions cost
+//!           -> shared_writes    what would hurt on many cores, counted
 //! ```
 //!
 //! Every comparison runs its systems in turns in one process, with the same driver around the same requests; figures
@@ -23,6 +24,7 @@ mod machine;
 mod open_transaction;
 mod progress;
 mod report;
+mod shared_writes;
 mod snapshots;
 mod system;
 mod tally;
@@ -33,7 +35,7 @@ use std::process::ExitCode;
 
 pub use arguments::{
     Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments,
-    SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
+    SharedWritesArguments, SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
 
@@ -65,6 +67,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Latency(arguments) => latency::run(arguments)?,
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
+        Bench::SharedWrites(arguments) => shared_writes::run(arguments)?,
         Bench::TpccVictim(arguments) => {
             crash::victim::run(arguments)?;
             true

@@ -93,14 +93,19 @@ impl Options {
 
     /// A folder of that name in the data folder, emptied of what an earlier benchmark left there.
     pub(crate) fn fresh_folder(&self, name: &str) -> Result<PathBuf> {
-        let path = self.data.join(name);
-        match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::io(format!("emptying {}", path.display()))(error));
-            }
-            _ => {}
-        }
-        fs::create_dir_all(&path).map_err(Failure::io(format!("making the folder {}", path.display())))?;
-        Ok(path)
+        fresh_folder(&self.data, name)
     }
+}
+
+/// A folder of that name in the folder `data`, emptied of what an earlier benchmark left there.
+pub(crate) fn fresh_folder(data: &Path, name: &str) -> Result<PathBuf> {
+    let path = data.join(name);
+    match fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Failure::io(format!("emptying {}", path.display()))(error));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(&path).map_err(Failure::io(format!("making the folder {}", path.display())))?;
+    Ok(path)
 }

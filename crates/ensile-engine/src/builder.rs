@@ -191,7 +191,7 @@ impl Builder {
         let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report };
         let core = Arc::new(Core::new(&self, parts));
         let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
-        let database = Database { inner: StdArc::new(Inner { core, threads, closed: Mutex::new(None) }) };
+        let database = Database { inner: Arc::new(Inner { core, threads, closed: Mutex::new(None) }) };
         crate::catalog::bootstrap(&database)?;
         Ok(database)
     }

@@ -2,13 +2,15 @@
 //!
 //! Neighbours: `builder` opens it, `threads` drives it, `run` and `snapshot` work on it, `catalog` knows its tables.
 
+// `Log` and `Memory` take `self` by std's, which no other door's can be.
+use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note};
 use ensile_durability::{DurabilityError, Log, RecoveryReport};
 use ensile_epoch::{Advance, Epochs, Limits};
 use ensile_memory::Memory;
@@ -29,8 +31,8 @@ pub(crate) struct Core {
     /// Tells databases of one process apart.
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) log: Option<Arc<Log>>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) memory: StdArc<Memory>,
     pub(crate) tables: Directory,
     pub(crate) pool: Arc<Pool>,
     pub(crate) catalog: Mutex<Catalog>,
@@ -50,8 +52,8 @@ pub(crate) struct Core {
 /// What `Builder::open` puts a core together from.
 pub(crate) struct CoreParts {
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) log: Option<Arc<Log>>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,
@@ -88,12 +90,14 @@ impl Core {
     #[inline]
     pub(crate) fn table(&self, id: u32) -> &TableCore {
         let Some(table) = self.tables.get(id) else { unreachable!("entries name tables that were checked") };
+        note::load(table);
         table
     }
 
     /// Refuses a table of another database.
     #[inline]
     pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
+        note::load(table);
         if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
     }
 
@@ -214,7 +218,7 @@ impl Drop for Inner {
 /// A core that is lent, or held.
 pub(crate) enum CoreRef<'db> {
     Lent(&'db Core),
-    Held(std::sync::Arc<Inner>),
+    Held(Arc<Inner>),
 }
 
 impl CoreRef<'_> {
@@ -223,7 +227,7 @@ impl CoreRef<'_> {
     pub(crate) fn another(&self) -> Self {
         match self {
             Self::Lent(core) => Self::Lent(core),
-            Self::Held(inner) => Self::Held(std::sync::Arc::clone(inner)),
+            Self::Held(inner) => Self::Held(Arc::clone(inner)),
         }
     }
 }
@@ -253,7 +257,7 @@ impl std::ops::Deref for CoreRef<'_> {
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) inner: std::sync::Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 impl std::fmt::Debug for Database {
@@ -291,6 +295,7 @@ impl Database {
 
     #[inline]
     pub(crate) fn core(&self) -> &Core {
+        note::load(&*self.inner.core);
         &self.inner.core
     }
 
@@ -303,7 +308,7 @@ impl Database {
     /// As [`Database::begin`], and the transaction keeps the database open.
     #[must_use]
     pub fn begin_owned(&self) -> Transaction<'static> {
-        let core = CoreRef::Held(std::sync::Arc::clone(&self.inner));
+        let core = CoreRef::Held(Arc::clone(&self.inner));
         Transaction::begin(core, self.core().durability)
     }
 

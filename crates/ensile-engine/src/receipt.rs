@@ -7,9 +7,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 
-use ensile_base::sync::Arc;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Log;
 

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use ensile_base::limits;
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::{AtomicU64, Ordering, note};
 
 use crate::guarded::GuardedU64;
 use crate::memory::NodeMemory;
@@ -58,6 +58,7 @@ impl<'p> BagRef<'p> {
         };
         // SAFETY: the block is ours, large and aligned enough for a head and its bytes.
         unsafe { block.write(bag) };
+        note::store(block.as_ptr(), size_of::<Bag>());
         Self(block, PhantomData)
     }
 
@@ -98,7 +99,9 @@ impl<'p> BagRef<'p> {
         debug_assert!(offset + length <= self.head().capacity as usize);
         // SAFETY: places are written by `append` only, which keeps them inside the block; the bytes were written
         // before the place and are never written again (APPEND).
-        unsafe { std::slice::from_raw_parts(self.bytes(offset), length) }
+        let suffix = unsafe { std::slice::from_raw_parts(self.bytes(offset), length) };
+        note::load(suffix);
+        suffix
     }
 
     /// Whether another suffix of this length fits. Under the leaf's lock.
@@ -113,6 +116,7 @@ impl<'p> BagRef<'p> {
         // SAFETY: the target lies within the block, behind every place handed out so far, so nobody reads it; the
         // source is not in that space.
         unsafe { self.bytes(offset as usize).copy_from_nonoverlapping(suffix.as_ptr(), suffix.len()) };
+        note::store(self.bytes(offset as usize), suffix.len());
         self.head().used.write(offset + suffix.len() as u64);
         let place = offset << 32 | suffix.len() as u64;
         // Release: pairs with the Acquire load of `suffix`: who sees the place sees its bytes.

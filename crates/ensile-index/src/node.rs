@@ -25,6 +25,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use ensile_base::sync::note;
 use ensile_memory::prefetch;
 
 use crate::bag::{Bag, BagRef, capacity_for};
@@ -240,6 +241,7 @@ impl<'p> Ptr<'p, Leaf> {
         };
         // SAFETY: the block is ours, large and aligned enough for a leaf.
         unsafe { block.write(leaf) };
+        note::store(block.as_ptr(), size_of::<Leaf>());
         Self(block, PhantomData)
     }
 
@@ -406,6 +408,7 @@ impl<'p> Ptr<'p, Internal> {
         internal.children[0].write(first.as_ptr());
         // SAFETY: the block is ours, large and aligned enough for an internal node.
         unsafe { block.write(internal) };
+        note::store(block.as_ptr(), size_of::<Internal>());
         Self(block, PhantomData)
     }
 

@@ -8,6 +8,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use ensile_base::sync::note;
+
 use crate::class::SizeClass;
 use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};
 use crate::prefetch;
@@ -91,6 +93,7 @@ impl Cache {
             let span = self.take_span();
             // SAFETY: a span of SPAN_BYTES begins here and is ours alone; its header is one byte.
             unsafe { span.write(class.index() as u8) };
+            note::store(span, 1);
             let shelf = &mut self.shelves[class.index()];
             shelf.next = span.wrapping_add(SPAN_HEADER_BYTES);
             shelf.end = span.wrapping_add(SPAN_BYTES);
@@ -125,6 +128,7 @@ impl Cache {
         let next = shelf.free.map_or(std::ptr::null_mut(), NonNull::as_ptr);
         // SAFETY: the block is ours now and at least one word long.
         unsafe { block.cast::<*mut u8>().write(next) };
+        note::store(block.as_ptr(), size_of::<*mut u8>());
         shelf.free = Some(block);
         shelf.count += 1;
         if shelf.count > KEEP_MAX {
@@ -151,6 +155,7 @@ impl Cache {
         }
         // SAFETY: as above; `last` is the end of what is kept.
         let rest = unsafe { last.cast::<*mut u8>().replace(std::ptr::null_mut()) };
+        note::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
         shelf.count = keep;
         if let Some(head) = NonNull::new(rest) {

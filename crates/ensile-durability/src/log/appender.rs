@@ -12,7 +12,7 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, note};
 use ensile_epoch::CommitSlot;
 
 use super::Log;
@@ -52,6 +52,7 @@ impl Appender {
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
+        note::load(&*self.log);
         if self.log.is_stopped() {
             return Err(self.log.stopped_error());
         }

@@ -9,6 +9,7 @@
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::sync::note;
 use ensile_base::{Epoch, Tid};
 
 use super::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, HEADER_BYTES, padded};
@@ -72,6 +73,8 @@ impl Buffer {
         }
         self.epoch_max = tid.epoch();
         self.entries += 1;
+        note::store(&raw const self.bytes[at], ENTRY_FRAME_BYTES + body);
+        note::store(self, size_of::<Self>());
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use ensile_base::sync::{AtomicU64, Ordering, fence};
+use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, Limbo, Pinned};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, SizeClass};
@@ -53,6 +53,7 @@ impl Blocks {
             words.add(1).write(AtomicU64::new(chain));
             words.add(DATA_WORD).write(AtomicU64::new(0));
         }
+        note::store(block.as_ptr(), (DATA_WORD + 1) * 8);
         Handle(address)
     }
 

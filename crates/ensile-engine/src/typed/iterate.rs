@@ -15,7 +15,6 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 
-use ensile_base::sync::Arc;
 use ensile_index::Direction;
 
 use super::read::{Readable, decode_row};
@@ -36,9 +35,10 @@ const BATCH_BYTES_MAX: usize = 256 << 10;
 /// It borrows the transaction; to write while reading, collect first or use several ranges. After an error it ends.
 pub struct Rows<'r, R, K, V> {
     reader: &'r mut R,
-    table: Arc<TableCore>,
+    // Borrowed, not held: one more owner would be a write to a line that every other reader of the table reads.
+    table: &'r TableCore,
     /// The index that orders the rows; without one it is the primary key.
-    index: Option<Arc<IndexCore>>,
+    index: Option<&'r IndexCore>,
     /// What has not been fetched yet.
     rest: ByteRange,
     direction: Direction,
@@ -52,15 +52,15 @@ pub struct Rows<'r, R, K, V> {
 impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
     pub(super) fn new(
         reader: &'r mut R,
-        table: &Arc<TableCore>,
-        index: Option<&Arc<IndexCore>>,
+        table: &'r TableCore,
+        index: Option<&'r IndexCore>,
         range: ByteRange,
         direction: Direction,
     ) -> Self {
         Self {
             reader,
-            table: Arc::clone(table),
-            index: index.map(Arc::clone),
+            table,
+            index,
             rest: range,
             direction,
             batch_rows: BATCH_ROWS_FIRST,
@@ -80,7 +80,7 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         let mut bytes = 0;
         let mut stopped = Stopped::AtTheEnd;
         let mut visit = |place: &[u8], key: &[u8], row: &[u8]| {
-            match decode_row(&self.table, key, row) {
+            match decode_row(self.table, key, row) {
                 Ok(decoded) => self.fetched.push_back(decoded),
                 Err(error) => {
                     stopped = Stopped::Failed(error);
@@ -95,11 +95,11 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
             ControlFlow::Break(())
         };
         let range = self.rest.as_range();
-        let scanned = match &self.index {
+        let scanned = match self.index {
             None => {
-                self.reader.raw_scan(&self.table, range, self.direction, &mut |key, row| visit(key, key, row))
+                self.reader.raw_scan(self.table, range, self.direction, &mut |key, row| visit(key, key, row))
             }
-            Some(index) => self.reader.raw_scan_index(&self.table, index, range, self.direction, &mut visit),
+            Some(index) => self.reader.raw_scan_index(self.table, index, range, self.direction, &mut visit),
         };
         match (scanned, stopped) {
             (Err(error), _) | (Ok(()), Stopped::Failed(error)) => ControlFlow::Break(Err(error)),

@@ -170,30 +170,30 @@ pub trait Readable: RawRead + Sized {
 
     /// The rows within `bounds`, least key first. They are fetched in batches, so a few more may be read than are
     /// asked for; [`scan`](Self::scan) reads none too many.
-    fn range<K: Key, V: Value>(
-        &mut self,
-        table: &Table<K, V>,
+    fn range<'r, K: Key, V: Value>(
+        &'r mut self,
+        table: &'r Table<K, V>,
         bounds: impl KeyBounds<K>,
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         Rows::new(self, &table.core, None, bounds.encode(), Direction::Forward)
     }
 
     /// As [`range`](Self::range), greatest key first.
-    fn range_reverse<K: Key, V: Value>(
-        &mut self,
-        table: &Table<K, V>,
+    fn range_reverse<'r, K: Key, V: Value>(
+        &'r mut self,
+        table: &'r Table<K, V>,
         bounds: impl KeyBounds<K>,
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         Rows::new(self, &table.core, None, bounds.encode(), Direction::Reverse)
     }
 
     /// The rows whose keys begin with `prefix`, least key first: `range` over [`Prefix`], which every other function
     /// takes as bounds too.
-    fn prefix<K: Key, V: Value>(
-        &mut self,
-        table: &Table<K, V>,
+    fn prefix<'r, K: Key, V: Value>(
+        &'r mut self,
+        table: &'r Table<K, V>,
         prefix: impl KeyPrefix<K>,
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         self.range(table, Prefix(prefix))
     }
 
@@ -216,11 +216,11 @@ pub trait Readable: RawRead + Sized {
     }
 
     /// All rows with this key in an index, in the order of their primary keys.
-    fn find_by<S: Key, K: Key, V: Value>(
-        &mut self,
-        index: &Index<S, K, V>,
+    fn find_by<'r, S: Key, K: Key, V: Value>(
+        &'r mut self,
+        index: &'r Index<S, K, V>,
         key: &(impl AsKey<S> + ?Sized),
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         Rows::new(self, &index.table, Some(&index.core), ByteRange::of_entry(key), Direction::Forward)
     }
 
@@ -305,20 +305,20 @@ pub trait Readable: RawRead + Sized {
     }
 
     /// As [`range`](Self::range), in the order of an index, with bounds on its keys.
-    fn range_by<S: Key, K: Key, V: Value>(
-        &mut self,
-        index: &Index<S, K, V>,
+    fn range_by<'r, S: Key, K: Key, V: Value>(
+        &'r mut self,
+        index: &'r Index<S, K, V>,
         bounds: impl KeyBounds<S>,
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         Rows::new(self, &index.table, Some(&index.core), bounds.encode_delimited(), Direction::Forward)
     }
 
     /// As [`range_reverse`](Self::range_reverse), in the order of an index, with bounds on its keys.
-    fn range_reverse_by<S: Key, K: Key, V: Value>(
-        &mut self,
-        index: &Index<S, K, V>,
+    fn range_reverse_by<'r, S: Key, K: Key, V: Value>(
+        &'r mut self,
+        index: &'r Index<S, K, V>,
         bounds: impl KeyBounds<S>,
-    ) -> Rows<'_, Self, K, V> {
+    ) -> Rows<'r, Self, K, V> {
         Rows::new(self, &index.table, Some(&index.core), bounds.encode_delimited(), Direction::Reverse)
     }
 }

@@ -115,10 +115,8 @@ struct Payments {
 impl Payments {
     fn sum(tables: &Tables, snapshot: &mut Snapshot<'_>) -> Result<Self> {
         let customers = tables.scale.customers as usize;
-        let mut sums = Self {
-            of_district: vec![0; tables.undelivered.len()],
-            of_customer: vec![0; tables.undelivered.len() * customers],
-        };
+        let districts = usize::from(tables.scale.warehouses) * usize::from(DISTRICTS);
+        let mut sums = Self { of_district: vec![0; districts], of_customer: vec![0; districts * customers] };
         snapshot.scan(&tables.history, .., |_, row| {
             let amount = i64::from(row.amount.get());
             sums.of_district[Tables::district_index(row.warehouse.get(), row.district)] += amount;

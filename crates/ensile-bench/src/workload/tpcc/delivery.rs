@@ -81,7 +81,7 @@ impl Parcel {
 pub(crate) fn committed(tables: &Tables, input: &Input, delivered: &Delivered) {
     for (index, &order) in delivered.iter().enumerate() {
         if order > 0 {
-            let hint = &tables.undelivered[Tables::district_index(input.warehouse, index as u8 + 1)];
+            let hint = tables.undelivered(input.warehouse, index as u8 + 1);
             // Relaxed: a hint that only ever moves up; starting too early is slow, and it is never too late, because
             // order numbers grow and everything up to this one was delivered before the hint says so.
             hint.fetch_max(order + 1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ fn oldest_waiting(
     district: u8,
 ) -> Result<Parcel, Error> {
     // Relaxed: see `committed`.
-    let from = tables.undelivered[Tables::district_index(warehouse, district)].load(Ordering::Relaxed);
+    let from = tables.undelivered(warehouse, district).load(Ordering::Relaxed);
     let waiting = (warehouse, district, from)..=(warehouse, district, u32::MAX);
     let order = tx.first(&tables.new_order, waiting)?.map_or(0, |((_, _, order), _)| order);
     Ok(Parcel { district, order, ..Parcel::default() })

@@ -49,10 +49,13 @@ pub(crate) struct Tables {
     pub(crate) stock_info: Table<StockKey, StockInfo>,
     /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
     /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
-    pub(crate) undelivered: Vec<AtomicU32>,
+    undelivered: Vec<AtomicU32>,
     /// The next writer of history rows: each terminal of each slice is one, and numbers its own rows.
     writers: AtomicU32,
 }
+
+/// Places of a warehouse among the hints: more than districts, so that no two warehouses' hints lie on one line.
+const HINTS_PER_WAREHOUSE: usize = 32;
 
 /// Writers that one life of the process may have; the loader of the first life is its number 0.
 const WRITERS_PER_LIFE: u32 = 1 << 10;
@@ -70,7 +73,7 @@ impl Tables {
                 order_of_customer(key.0, key.1, row.customer.get(), key.2)
             })
             .open()?;
-        let districts = usize::from(scale.warehouses) * usize::from(DISTRICTS);
+        let hints = usize::from(scale.warehouses) * HINTS_PER_WAREHOUSE;
         Ok(Self {
             db: db.clone(),
             scale,
@@ -87,7 +90,7 @@ impl Tables {
             item: db.table("item")?,
             stock: db.table("stock")?,
             stock_info: db.table("stock_info")?,
-            undelivered: (0..districts).map(|_| AtomicU32::new(1)).collect(),
+            undelivered: (0..hints).map(|_| AtomicU32::new(1)).collect(),
             writers: AtomicU32::new(1),
         })
     }
@@ -103,6 +106,13 @@ impl Tables {
         // Relaxed: only the number matters.
         let writer = self.writers.fetch_add(1, Ordering::Relaxed);
         u16::try_from(writer).expect("fewer writers than the key of history has room for")
+    }
+
+    /// The first order of a district that may be undelivered; warehouses and districts count from 1.
+    #[inline]
+    pub(crate) fn undelivered(&self, warehouse: u16, district: u8) -> &AtomicU32 {
+        let of_warehouse = (usize::from(warehouse) - 1) * HINTS_PER_WAREHOUSE;
+        &self.undelivered[of_warehouse + usize::from(district) - 1]
     }
 
     /// The place of a district in per-district lists; warehouses and districts count from 1.

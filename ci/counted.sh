@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Shared writes: atomics and locks that count which cache lines a transaction writes (feature `counted`). What only reads
+# must write no line that another worker touches; what writes, only what docs/results/shared-writes.md lists.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo test --package ensile-base --features counted --lib counted
+cargo test --package ensile-bench --features counted --lib shared_writes

@@ -1,0 +1,62 @@
+//! `ensile bench shared-writes`: what would hurt on many cores, counted on few.
+//!
+//! Two workers run in turns on one database, every kind of transaction, while the counting door of `ensile_base::sync`
+//! notes which cache lines each touches. A line that one writes and the other's hot path reads or writes has to travel
+//! between their cores: on 32 cores, that is what transactions which share nothing would still wait for. Three choices
+//! of keys tell whose doing it is:
+//!
+//! | keys | what is shared then |
+//! |---|---|
+//! | apart | nothing by the workload: what is left is the engine's doing |
+//! | neighbouring | no key, but every other one is the other's: records and leaves that lie on one line |
+//! | same | the rows themselves: the workload's doing, true sharing |
+//!
+//! ```text
+//! counting       a database for each case, its beats driven from here
+//! alternation    two threads in turns, recorded      keys       single-key transactions
+//! account        whose lines they were, by name      business   TPC-C
+//! document       table, CSV, JSON
+//! ```
+//! Only a build with the feature `counted` can count; it is no measure of speed.
+//!
+//! Neighbours: [`crate::run`] calls it; [`crate::workload::tpcc`] gives the business.
+
+#[cfg(feature = "counted")]
+mod account;
+#[cfg(feature = "counted")]
+mod alternation;
+#[cfg(feature = "counted")]
+mod business;
+#[cfg(feature = "counted")]
+mod counting;
+#[cfg(feature = "counted")]
+mod document;
+#[cfg(feature = "counted")]
+mod keys;
+#[cfg(all(test, feature = "counted"))]
+mod tests;
+
+use crate::arguments::SharedWritesArguments;
+use crate::failure::Result;
+
+/// Counts, prints, and answers whether no reading transaction wrote a line that the other worker touches.
+#[cfg(feature = "counted")]
+pub(crate) fn run(arguments: &SharedWritesArguments) -> Result<bool> {
+    let document = document::Document::new(arguments.rounds, counting::count_all(arguments)?);
+    if let Some(folder) = &arguments.out {
+        document.write(folder)?;
+    }
+    if arguments.json {
+        println!("{}", document.json());
+    } else {
+        print!("{}", document.table());
+    }
+    Ok(document.readers_write_nothing_shared())
+}
+
+/// Says what to build.
+#[cfg(not(feature = "counted"))]
+pub(crate) fn run(_: &SharedWritesArguments) -> Result<bool> {
+    let words = "this build does not count: cargo run --release -p ensile-cli --features counted -- bench ..";
+    Err(crate::failure::Failure::Usage(words.to_owned()))
+}

@@ -1,0 +1,177 @@
+//! Whose lines they were: what a kind of transaction wrote, by name, and what of it the other worker touches.
+//!
+//! A line is named by the place in the source that wrote it. It counts as shared if the other worker read or wrote it in
+//! any of its transactions of the same epoch; who reads once an epoch (the heartbeat's scan of pins and bindings, a
+//! logger's look at its slots) is no hot path.
+//!
+//! Neighbours: made of what [`super::alternation`] saw; written out by [`super::document`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::Location;
+
+use ensile_base::sync::counted::{Touch, Touched};
+use serde::Serialize;
+
+use super::alternation::{Kind, Observed, Use};
+use super::counting::{Keys, Workload};
+
+/// Places in the source and what is written there; of two that fit, the first counts.
+const NAMES: [(&str, &str); 18] = [
+    ("ensile-epoch/src/pin_slot.rs", PIN),
+    ("ensile-epoch/src/commit_slot.rs", BINDING),
+    ("ensile-epoch/src/epochs.rs", "global epoch"),
+    ("ensile-epoch/src/registry.rs", "epoch registry's list"),
+    ("ensile-engine/src/worker.rs", COUNTERS),
+    ("ensile-engine/src/session.rs", "pool of workers"),
+    ("ensile-engine/src/record/blocks.rs", "new record"),
+    ("ensile-engine/src/record/mod.rs", "record"),
+    ("ensile-index/src/version.rs", "node's version"),
+    ("ensile-index/src/tree.rs", "tree's root"),
+    ("ensile-index/src/", "node"),
+    ("ensile-durability/src/log/slot.rs", LOG_SLOT),
+    ("ensile-durability/src/log/buffer.rs", "log buffer"),
+    ("ensile-durability/src/log/", "logger's queue"),
+    ("ensile-memory/src/cache.rs", "free block"),
+    ("ensile-memory/src/memory.rs", "memory pool"),
+    ("ensile-bench/src/", "workload's own"),
+    ("ensile-engine/src/", OWNERS),
+];
+
+/// The epoch registry's own stores: of the transaction's pin, and of the commit's binding.
+pub(super) const PIN: &str = "pin slot";
+/// See [`PIN`].
+pub(super) const BINDING: &str = "commit binding";
+/// The worker's figures.
+pub(super) const COUNTERS: &str = "worker's counters";
+/// The worker's place in its logger.
+pub(super) const LOG_SLOT: &str = "log slot";
+/// What is left of the engine, and std's own code, writes counts of owners only.
+pub(super) const OWNERS: &str = "count of owners";
+
+/// Lines that stand padded by themselves, whose neighbours nobody else may touch either: processors fetch pairs of lines.
+const PADDED: [&str; 4] = [PIN, BINDING, COUNTERS, LOG_SLOT];
+
+/// What is written at a place of the source.
+fn name_of(place: &Location<'_>) -> &'static str {
+    NAMES.iter().find(|(file, _)| place.file().contains(file)).map_or(OWNERS, |(_, name)| name)
+}
+
+/// Lines and read-modify-writes of one name, summed over a kind's transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Part {
+    /// Lines written.
+    pub(super) lines: u64,
+    /// Read-modify-writes on them.
+    pub(super) rmws: u64,
+    /// Of the lines, those that the other worker touches.
+    pub(super) shared_lines: u64,
+    /// Of those, the ones that the other worker only reads.
+    pub(super) shared_lines_only_read: u64,
+    /// Read-modify-writes on the shared lines.
+    pub(super) shared_rmws: u64,
+}
+
+/// What a kind of transaction wrote.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Account {
+    pub(super) kind: &'static str,
+    /// Whether it only reads.
+    pub(super) reads: bool,
+    pub(super) transactions: u64,
+    /// All names together; a line that was written under two names counts once.
+    pub(super) all: Part,
+    pub(super) by_name: BTreeMap<&'static str, Part>,
+    /// Padded lines whose neighbouring line the other worker touches: false sharing by pairs.
+    pub(super) padding_missed: u64,
+}
+
+/// One workload on one choice of keys.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Case {
+    pub(super) workload: Workload,
+    pub(super) keys: Keys,
+    pub(super) logged: bool,
+    pub(super) accounts: Vec<Account>,
+}
+
+impl Case {
+    pub(super) fn new(
+        (workload, keys, logged): (Workload, Keys, bool),
+        kinds: Vec<Kind>,
+        observed: &Observed,
+    ) -> Self {
+        let accounts = kinds
+            .into_iter()
+            .zip(&observed.written)
+            .map(|(kind, transactions)| Account::new(kind, transactions, observed))
+            .collect();
+        Self { workload, keys, logged, accounts }
+    }
+}
+
+impl Account {
+    fn new(kind: Kind, transactions: &[(usize, Vec<Touched>)], observed: &Observed) -> Self {
+        let mut account = Self {
+            kind: kind.name,
+            reads: kind.reads,
+            transactions: transactions.len() as u64,
+            all: Part::default(),
+            by_name: BTreeMap::new(),
+            padding_missed: 0,
+        };
+        for (epoch, written) in transactions {
+            account.add(written, |line| observed.other(*epoch, line));
+        }
+        account
+    }
+
+    /// Adds one transaction's writes.
+    fn add(&mut self, written: &[Touched], other: impl Fn(usize) -> Option<Use>) {
+        let mut lines: BTreeSet<(&'static str, usize)> = BTreeSet::new();
+        let mut anyhow: BTreeSet<usize> = BTreeSet::new();
+        for one in written {
+            let name = name_of(one.place);
+            let part = self.by_name.entry(name).or_default();
+            if lines.insert((name, one.line)) {
+                part.add_line(other(one.line));
+            }
+            part.add_rmws(one, other(one.line));
+            if anyhow.insert(one.line) {
+                self.all.add_line(other(one.line));
+            }
+            self.all.add_rmws(one, other(one.line));
+        }
+        let buddies = lines.iter().filter(|(name, _)| PADDED.contains(name)).map(|(_, line)| line ^ 1);
+        self.padding_missed += buddies.filter(|&line| other(line).is_some()).count() as u64;
+    }
+
+    /// A figure for one transaction.
+    pub(super) fn each(&self, sum: u64) -> f64 {
+        sum as f64 / self.transactions.max(1) as f64
+    }
+
+    /// The names of lines that the other worker touches.
+    pub(super) fn shared_names(&self) -> impl Iterator<Item = (&'static str, Part)> + '_ {
+        self.by_name.iter().filter(|(_, part)| part.shared_lines > 0).map(|(name, part)| (*name, *part))
+    }
+}
+
+impl Part {
+    fn add_line(&mut self, other: Option<Use>) {
+        self.lines += 1;
+        if let Some(other) = other {
+            self.shared_lines += 1;
+            self.shared_lines_only_read += u64::from(!other.written);
+        }
+    }
+
+    fn add_rmws(&mut self, one: &Touched, other: Option<Use>) {
+        if one.touch != Touch::ReadModifyWrite {
+            return;
+        }
+        self.rmws += one.count;
+        if other.is_some() {
+            self.shared_rmws += one.count;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! TPC-C's transactions, each kind alone: two terminals in the offices of a small business.
+//!
+//! Neighbours: run by [`super::alternation`]; the business is [`crate::workload::tpcc`]'s.
+
+use ensile_base::random::Random;
+
+use super::alternation::{Kind, Side, Stage};
+use super::counting::{Driven, Keys};
+use crate::failure::Result;
+use crate::workload::tpcc::draw::Constants;
+use crate::workload::tpcc::load;
+use crate::workload::tpcc::tables::{Scale, Tables};
+use crate::workload::tpcc::terminal::{Flags, ReadMode, Terminal};
+
+/// Small, but a warehouse's rows fill lines of their own, and districts begin with some orders to deliver.
+const SCALE: Scale = Scale { warehouses: 4, items: 1_000, customers: 300 };
+/// Seed of the load, and of what terminals draw.
+const SEED: u64 = 1;
+
+/// New-order's place in the mix.
+const NEW_ORDER: usize = 0;
+/// New-orders of a round: as many as its delivery takes, so that there is always something to deliver.
+const NEW_ORDERS: usize = 10;
+
+/// What is run in each round: name, whether it only reads, its place in the mix, and what it reads.
+const TRANSACTIONS: [(&str, bool, usize, ReadMode); 7] = [
+    ("new-order", false, NEW_ORDER, ReadMode::Serializable),
+    ("payment", false, 1, ReadMode::Serializable),
+    ("order-status", true, 2, ReadMode::Serializable),
+    ("order-status, snapshot", true, 2, ReadMode::Snapshot),
+    ("delivery", false, 3, ReadMode::Serializable),
+    ("stock-level", true, 4, ReadMode::Serializable),
+    ("stock-level, snapshot", true, 4, ReadMode::Snapshot),
+];
+
+/// A loaded business.
+pub(super) struct Offices<'d> {
+    driven: &'d Driven,
+    tables: Tables,
+    constants: Constants,
+    flags: Vec<Flags>,
+    keys: Keys,
+}
+
+impl<'d> Offices<'d> {
+    pub(super) fn load(driven: &'d Driven, keys: Keys) -> Result<Self> {
+        let tables = Tables::open(&driven.db, SCALE)?;
+        let constants = Constants::seeded(SEED);
+        driven.while_beating(|| load::load(&tables, constants, SEED, 1))?;
+        let flags = TRANSACTIONS.iter().map(|&(_, _, place, mode)| {
+            let mut mix = [0; 5];
+            mix[place] = 1;
+            Flags { mix, remote_items: 0, remote_payments: 0, order_status: mode, stock_level: mode }
+        });
+        Ok(Self { driven, tables, constants, flags: flags.collect(), keys })
+    }
+}
+
+impl Stage for Offices<'_> {
+    fn kinds(&self) -> Vec<Kind> {
+        let times = |place| if place == NEW_ORDER { NEW_ORDERS } else { 1 };
+        TRANSACTIONS
+            .iter()
+            .map(|&(name, reads, place, _)| Kind { name, reads, times: times(place) })
+            .collect()
+    }
+
+    fn side(&self, side: usize) -> Side<'_> {
+        // Home warehouses: the first and the last, the first two, or one for both. Nobody goes elsewhere.
+        let home = match self.keys {
+            Keys::Apart => side * (usize::from(SCALE.warehouses) - 1),
+            Keys::Neighbouring => side,
+            Keys::Same => 0,
+        };
+        let place = (home, usize::from(SCALE.warehouses));
+        let terminal = |flags| Terminal::new(&self.tables, flags, self.constants, place, None);
+        let mut terminals: Vec<Terminal<'_>> = self.flags.iter().map(terminal).collect();
+        let mut random = Random::seeded(SEED + side as u64);
+        Box::new(move |kind| terminals[kind].one(&mut random).map(drop))
+    }
+
+    fn beat(&self) {
+        self.driven.beat();
+    }
+}

@@ -1,0 +1,122 @@
+//! What transactions may write that another worker touches: a fixed list, and nothing for those that only read.
+
+use super::account::{Account, BINDING, COUNTERS, Case, LOG_SLOT, OWNERS, PIN};
+use super::counting::{Keys, Workload, count};
+use crate::arguments::SharedWritesArguments;
+
+/// A leaf that is split, or goes, changes its parent, which everybody passes.
+const NODE: &str = "node";
+const NODE_VERSION: &str = "node's version";
+/// A root that is split has a new one above it.
+const ROOT: &str = "tree's root";
+/// A worker whose buffer the logger took asks for another, at most once an epoch in these runs.
+const LOG_QUEUE: &str = "logger's queue";
+/// A worker whose blocks are used up asks for a span, or a batch of blocks.
+const POOL: &str = "memory pool";
+
+/// What workers on keys apart may both touch, by kind of transaction. A kind that is not here may touch nothing.
+const DOCUMENTED: [(&str, &[&str]); 8] = [
+    ("open and owned, 2 gets", &[OWNERS]),
+    ("read-modify-write", &[LOG_QUEUE, POOL]),
+    ("put", &[LOG_QUEUE, POOL]),
+    ("insert", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("delete", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("new-order", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("payment", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+    ("delivery", &[NODE, NODE_VERSION, ROOT, LOG_QUEUE, POOL]),
+];
+
+/// Shared lines of a writing transaction on keys apart, on average: what is documented is rare.
+const SHARED_LINES_MAX: f64 = 0.5;
+
+/// Counts one case, in a folder of its own.
+fn case(workload: Workload, keys: Keys, logged: bool) -> Case {
+    let folder = format!("ensile-counted-{}-{workload:?}-{keys:?}-{logged}", std::process::id());
+    let data = std::env::temp_dir().join(folder);
+    let arguments = SharedWritesArguments { rounds: 60, data: data.clone(), out: None, json: false };
+    let case = count(workload, keys, logged, &arguments).expect("nothing fails");
+    if logged {
+        std::fs::remove_dir_all(data).expect("the log was there");
+    }
+    case
+}
+
+fn cases(keys: Keys) -> Vec<Case> {
+    let both = [Workload::SingleKeys, Workload::Tpcc];
+    both.into_iter().flat_map(|workload| [false, true].map(|logged| case(workload, keys, logged))).collect()
+}
+
+fn account<'c>(case: &'c Case, kind: &str) -> &'c Account {
+    case.accounts.iter().find(|account| account.kind == kind).expect("a kind of this workload")
+}
+
+/// Holds of every case, whatever the keys.
+fn readers_write_their_own_lines_only(case: &Case) {
+    let readers: Vec<&Account> = case.accounts.iter().filter(|account| account.reads).collect();
+    assert!(readers.len() >= 4);
+    for account in readers {
+        assert_eq!(account.all.shared_lines, 0, "{account:#?}");
+        // Also of what is its own: its pin (a snapshot's scan holds the slot meanwhile), its figures, and nothing else.
+        let foreign = account.by_name.keys().find(|name| ![PIN, COUNTERS, OWNERS].contains(*name));
+        assert_eq!(foreign, None, "{account:#?}");
+        assert!(account.each(account.all.lines) <= 3.0, "{account:#?}");
+    }
+}
+
+/// Holds of every case: nobody else's path comes near what is padded, the neighbouring line included.
+fn registries_and_figures_are_a_workers_own(case: &Case) {
+    for account in &case.accounts {
+        assert_eq!(account.padding_missed, 0, "{account:#?}");
+        for name in [PIN, BINDING, COUNTERS, LOG_SLOT] {
+            let shared = account.by_name.get(name).map_or(0, |part| part.shared_lines);
+            assert_eq!(shared, 0, "{name}: {account:#?}");
+        }
+        assert!(account.by_name[PIN].lines > 0, "every transaction pins: {account:#?}");
+        let binds = account.by_name.contains_key(BINDING);
+        let commits_writes =
+            !account.reads && !["key-value modify", "open and owned, 2 gets"].contains(&account.kind);
+        assert_eq!(binds, commits_writes, "who commits writes binds, nobody else: {account:#?}");
+    }
+}
+
+#[test]
+fn on_keys_apart_transactions_share_what_is_documented_and_no_more() {
+    for case in cases(Keys::Apart) {
+        readers_write_their_own_lines_only(&case);
+        registries_and_figures_are_a_workers_own(&case);
+        for account in &case.accounts {
+            let documented =
+                DOCUMENTED.iter().find(|(kind, _)| *kind == account.kind).map_or(&[][..], |(_, names)| names);
+            for (name, part) in account.shared_names() {
+                assert!(documented.contains(&name), "{name}, {part:?}: {account:#?}");
+            }
+            let owned = account.kind == "open and owned, 2 gets";
+            let lines = account.each(account.all.shared_lines);
+            assert!(if owned { lines == 1.0 } else { lines <= SHARED_LINES_MAX }, "{lines}: {account:#?}");
+        }
+    }
+}
+
+#[test]
+fn on_the_same_keys_readers_still_write_nothing_shared_and_writers_are_seen_to() {
+    for case in cases(Keys::Same) {
+        readers_write_their_own_lines_only(&case);
+        registries_and_figures_are_a_workers_own(&case);
+        if case.workload == Workload::SingleKeys {
+            // The counting itself: a lock on a record that both want is one read-modify-write on a shared line.
+            let modify = account(&case, "key-value modify");
+            assert!(modify.each(modify.all.shared_lines) >= 0.9, "{modify:#?}");
+            assert!(modify.each(modify.all.shared_rmws) >= 0.9, "{modify:#?}");
+            assert!(modify.by_name["record"].shared_rmws > 0, "{modify:#?}");
+        }
+    }
+}
+
+#[test]
+fn neighbouring_keys_share_lines_of_records_and_leaves() {
+    let case = case(Workload::SingleKeys, Keys::Neighbouring, false);
+    readers_write_their_own_lines_only(&case);
+    registries_and_figures_are_a_workers_own(&case);
+    let insert = account(&case, "insert");
+    assert!(insert.by_name[NODE].shared_lines > 0, "every leaf holds keys of both: {insert:#?}");
+}
