@@ -2,6 +2,7 @@
 //!
 //! Neighbours: `builder` opens it, `threads` drives it, `run` and `snapshot` work on it, `catalog` knows its tables.
 
+use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -29,8 +30,8 @@ pub(crate) struct Core {
     /// Tells databases of one process apart.
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) log: Option<Arc<Log>>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) memory: StdArc<Memory>,
     pub(crate) tables: Directory,
     pub(crate) pool: Arc<Pool>,
     pub(crate) catalog: Mutex<Catalog>,
@@ -50,8 +51,8 @@ pub(crate) struct Core {
 /// What `Builder::open` puts a core together from.
 pub(crate) struct CoreParts {
     pub(crate) epochs: Arc<Epochs>,
-    pub(crate) log: Option<Arc<Log>>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,

@@ -6,7 +6,7 @@
 //!
 //! Neighbours: `ensile bench` is its user; `reading` and `record` do the work.
 
-use ensile_base::sync::{Ordering, fence};
+use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::PinHandle;
 use ensile_index::{Insert, Lookup};
@@ -25,14 +25,14 @@ use crate::typed::Table;
 /// Single-key access to the bytes of one table by one thread.
 struct RawKeyValue<'db> {
     database: &'db Database,
-    table: std::sync::Arc<TableCore>,
+    table: Arc<TableCore>,
     pin: PinHandle,
     scratch: Scratch,
     value: Vec<u8>,
 }
 
 impl<'db> RawKeyValue<'db> {
-    fn new(database: &'db Database, table: std::sync::Arc<TableCore>) -> Self {
+    fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
         let pin = database.core().epochs.register_pin();
         Self { database, table, pin, scratch: Scratch::default(), value: Vec::new() }
     }

@@ -7,9 +7,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc as StdArc;
 use std::task::Poll;
 
-use ensile_base::sync::Arc;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Log;
 
@@ -96,7 +96,7 @@ impl<'db> Receipt<'db> {
 
 struct DurableFuture {
     epoch: Epoch,
-    log: Option<Arc<Log>>,
+    log: Option<StdArc<Log>>,
 }
 
 impl Future for DurableFuture {

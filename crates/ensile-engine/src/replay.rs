@@ -6,6 +6,7 @@
 //! Neighbours: the durability crate calls [`Recoverable::replay`]; `catalog` takes over the trees.
 
 use std::collections::HashMap;
+use std::sync::Arc as StdArc;
 
 use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
@@ -40,7 +41,7 @@ pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
 
 /// A database being recovered.
 pub(crate) struct Replay {
-    memory: Arc<Memory>,
+    memory: StdArc<Memory>,
     trees: std::sync::RwLock<Trees>,
     #[expect(clippy::vec_box, reason = "taken and given back once per entry: as a pointer")]
     workers: Mutex<Vec<Box<Worker>>>,
@@ -49,10 +50,10 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) fn new(memory: &Arc<Memory>) -> Self {
+    pub(crate) fn new(memory: &StdArc<Memory>) -> Self {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: std::time::Duration::MAX };
         Self {
-            memory: Arc::clone(memory),
+            memory: StdArc::clone(memory),
             trees: std::sync::RwLock::default(),
             workers: Mutex::new(Vec::new()),
             epochs: Epochs::new(&config),

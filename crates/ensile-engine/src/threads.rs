@@ -52,7 +52,7 @@ impl Threads {
         let mut handles = vec![std::thread::spawn(move || heartbeat(&heart))];
         if let Some(log) = &core.log {
             for logger in 0..log.loggers() {
-                let (log, interval) = (Arc::clone(log), core.epoch_interval);
+                let (log, interval) = (std::sync::Arc::clone(log), core.epoch_interval);
                 handles.push(std::thread::spawn(move || {
                     while log.logger_step(logger) != Step::Stopped {
                         log.logger_wait(logger, interval);

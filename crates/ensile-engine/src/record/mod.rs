@@ -370,5 +370,7 @@ fn combine(bytes: [u8; 8]) -> u64 {
     u64::from(u32::from_ne_bytes(low)) | u64::from(u32::from_le_bytes(high)) << 32
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -12,7 +12,7 @@
 
 use ensile_base::sync::{Ordering, fence};
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::Pinned;
+use ensile_epoch::{Epochs, Pinned};
 use ensile_index::{Insert, Lookup};
 
 use super::context::{Read, Sets};
@@ -91,11 +91,7 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
     let whole = WholeOrAbort;
     worker.commit.bind(core.epochs.now());
     let committed = lock(worker, sets, pinned).and_then(|()| {
-        // SeqCst, both: the locks come before E is read, and E before the validation (C1): the serialization point.
-        fence(Ordering::SeqCst);
-        let epoch = core.epochs.now();
-        // SeqCst: as above.
-        fence(Ordering::SeqCst);
+        let epoch = serialization_point(&core.epochs);
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
@@ -122,6 +118,18 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
     worker.commit.unbind();
     std::mem::forget(whole);
     committed
+}
+
+/// The epoch of a commit, read between its locks and its validation: where it stands in the serial order (§4.4).
+#[inline]
+pub(crate) fn serialization_point(epochs: &Epochs) -> Epoch {
+    // SeqCst, both: the locks come before E is read, and E before the validation (C1); partner: the same two fences of
+    // every other commit. What is installed later stays behind the first one too (C5).
+    fence(Ordering::SeqCst);
+    let epoch = epochs.now();
+    // SeqCst: as above.
+    fence(Ordering::SeqCst);
+    epoch
 }
 
 /// Ends the process if a commit is left half-way: an invariant of ours is broken, some records carry the new TID and
