@@ -139,7 +139,10 @@ fn loom_two_commits_of_one_record_lose_nothing() {
         other.join().unwrap();
         let (word, value) = read(&block);
         assert_eq!(value, [2, 0]);
-        assert_eq!(word.tid().successor(), tid(1).successor().and_then(Tid::successor).and_then(Tid::successor));
+        assert_eq!(
+            word.tid().successor(),
+            tid(1).successor().and_then(Tid::successor).and_then(Tid::successor)
+        );
     });
 }
 
