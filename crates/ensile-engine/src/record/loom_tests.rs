@@ -203,17 +203,10 @@ fn loom_c1_of_two_commits_that_read_each_others_record_one_fails() {
 }
 
 /// C1: epochs agree with anti-dependencies. Who read x before it was overwritten does not carry a larger epoch than
-/// who overwrote it.
-#[test]
-fn loom_c1_epochs_agree_with_anti_dependencies() {
-    loom::model(|| {
+/// who overwrote it. The epoch is moved on by a third thread, or by the reader before it commits.
+fn check_c1_epochs(reader_advances: bool) {
+    loom::model(move || {
         let (x, y, epochs) = (Block::new(&SHORT, 1), Block::new(&SHORT, 1), epochs());
-        let heartbeat = {
-            let epochs = epochs.clone();
-            thread::spawn(move || {
-                let _ = epochs.try_advance(MILLI);
-            })
-        };
         let writer = {
             let (x, epochs) = (x.clone(), epochs.clone());
             thread::spawn(move || {
@@ -223,12 +216,32 @@ fn loom_c1_epochs_agree_with_anti_dependencies() {
                 epoch
             })
         };
-        let seen = x.seen(Word::written(tid(1)));
-        let reader = read_one_write_other(seen, &y, &epochs, 2);
-        let writer = writer.join().unwrap();
-        heartbeat.join().unwrap();
+        let reader = {
+            let (x, epochs) = (x.clone(), epochs.clone());
+            thread::spawn(move || {
+                if reader_advances {
+                    let _ = epochs.try_advance(MILLI);
+                }
+                read_one_write_other(x.seen(Word::written(tid(1))), &y, &epochs, 2)
+            })
+        };
+        if !reader_advances {
+            let _ = epochs.try_advance(MILLI);
+        }
+        let (writer, reader) = (writer.join().unwrap(), reader.join().unwrap());
         assert!(reader.is_none_or(|reader| reader <= writer), "{reader:?} read what {writer} overwrote");
+        drop(x);
     });
+}
+
+#[test]
+fn loom_c1_epochs_agree_with_anti_dependencies() {
+    check_c1_epochs(false);
+}
+
+#[test]
+fn loom_c1_epochs_agree_with_anti_dependencies_when_the_reader_advances() {
+    check_c1_epochs(true);
 }
 
 /// A commit of one record that nobody else writes.

@@ -32,3 +32,31 @@ fn is_conflict(result: Result<Receipt<'_>>) -> bool {
 fn rows(db: &Database, table: &Rows) -> Result<Vec<(u32, i64)>> {
     db.run(|tx| tx.range(table, ..).collect())
 }
+
+/// The scripts of a file, as `docs/isolation.md` names them.
+fn scripts(module: &str, source: &str) -> Vec<String> {
+    let after_test = source.split("#[test]\nfn ").skip(1);
+    after_test.map(|rest| format!("`{module}::{}`", rest.split('(').next().unwrap_or_default())).collect()
+}
+
+#[test]
+fn the_document_names_every_script_and_no_other() {
+    let document = include_str!("../../../../docs/isolation.md");
+    let all = [
+        scripts("writes", include_str!("writes.rs")),
+        scripts("reads", include_str!("reads.rs")),
+        scripts("skews", include_str!("skews.rs")),
+        scripts("phantoms", include_str!("phantoms.rs")),
+    ]
+    .concat();
+    assert!(all.len() > 20);
+    for script in &all {
+        assert!(document.contains(script), "docs/isolation.md lacks {script}");
+    }
+    let named = document.split('`').skip(1).step_by(2).filter(|code| {
+        ["writes::", "reads::", "skews::", "phantoms::"].iter().any(|module| code.starts_with(module))
+    });
+    for name in named {
+        assert!(all.contains(&format!("`{name}`")), "there is no script {name}");
+    }
+}
