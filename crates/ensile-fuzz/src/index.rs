@@ -65,7 +65,7 @@ fn is_within(key: &[u8], lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> bool {
 fn check_scan(input: &mut Input<'_>, bench: &Bench, model: &Model) {
     let (one, other) = (draw_key(input, model), draw_key(input, model));
     let (lower, upper) = (draw_bound(input, &one), draw_bound(input, &other));
-    let direction = if input.byte() % 2 == 0 { Direction::Forward } else { Direction::Reverse };
+    let direction = if input.byte().is_multiple_of(2) { Direction::Forward } else { Direction::Reverse };
     let entries_max = usize::from(input.byte()) + 1;
     let within = model.iter().filter(|(key, _)| is_within(key, lower, upper));
     let own = |(key, value): (&Vec<u8>, &u64)| (key.clone(), *value);

@@ -35,6 +35,13 @@ impl Recoverable for Replayed {
     }
 }
 
+/// A data block: where it begins and ends, and its entries, by TID and body.
+struct Block {
+    from: usize,
+    to: usize,
+    entries: Vec<(u64, Vec<u8>)>,
+}
+
 /// One log as it is written, and what is known of it.
 struct Writer {
     logger: u32,
@@ -44,8 +51,8 @@ struct Writer {
     chain: u32,
     epoch: u64,
     mark: u64,
-    /// Entries of all blocks, by the blocks' places; and of those that followed the rules.
-    blocks: Vec<(usize, usize, Vec<(u64, Vec<u8>)>)>,
+    /// Data blocks that are not damaged.
+    blocks: Vec<Block>,
     /// Where the part that follows the rules ends, and its last mark.
     clean_to: usize,
     clean_mark: u64,
@@ -119,7 +126,7 @@ impl Writer {
         let first = self.epoch.max(self.mark + 1);
         self.epoch = first;
         for _ in 0..=input.choice(4) {
-            self.epoch += u64::from(input.byte() % 8 == 0);
+            self.epoch += u64::from(input.byte().is_multiple_of(8));
             let sequence = u64::from(input.u16()) % (1 << SEQUENCE_BITS);
             let tid = self.epoch << (SEQUENCE_BITS + STATUS_BITS) | sequence << STATUS_BITS;
             let body_bytes = input.choice(40);
@@ -140,7 +147,7 @@ impl Writer {
             payload_bytes: payload.len() as u32,
         };
         self.block(fields, &payload, tweak);
-        self.blocks.push((at, self.bytes.len(), entries));
+        self.blocks.push(Block { from: at, to: self.bytes.len(), entries });
     }
 
     /// A step of the plan.
@@ -181,8 +188,8 @@ impl Writer {
         } else {
             self.bytes[at] ^= mask;
         }
-        self.blocks.retain(|(from, to, _)| {
-            let is_hit = if mask == 0 { at < *to } else { (*from..*to).contains(&at) };
+        self.blocks.retain(|block| {
+            let is_hit = at < block.to && (mask == 0 || at >= block.from);
             !is_hit
         });
         if at < self.clean_to {
@@ -243,7 +250,7 @@ fn judge(disk: SimDisk, logs: usize, writers: &[Writer]) {
     assert!(durable.number() >= promised, "{promised} is marked in every log, {durable} came back");
     let (mut intact, mut clean) = (Entries::new(), Entries::new());
     for writer in writers {
-        for (_, to, entries) in &writer.blocks {
+        for Block { to, entries, .. } in &writer.blocks {
             for (tid, body) in entries {
                 let key = (*tid, body.clone());
                 *intact.entry(key.clone()).or_default() += 1;

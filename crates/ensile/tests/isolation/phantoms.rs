@@ -14,11 +14,11 @@ fn count_into_100(tx: &mut Transaction<'_>, table: &Rows) -> Result<i64> {
 }
 
 /// ```text
-/// T1  count 1..10 = 2                        put 100=2  commit!
-/// T2                   insert 5=5  commit
+/// one    count 1..10 = 2                        put 100=2  commit!
+/// two                     insert 5=5  commit
 /// ```
 /// A scan keeps a witness of every leaf that it passed, and an insert moves the version of the leaf that it goes into.
-/// T1's commit fails with `Conflict`; run again, it counts three.
+/// one's commit fails with `Conflict`; run again, it counts three.
 #[test]
 fn phantom_by_insert() -> Result<()> {
     let (db, table) = open(&[(1, 1), (9, 9)])?;
@@ -31,10 +31,10 @@ fn phantom_by_insert() -> Result<()> {
 }
 
 /// ```text
-/// T1  count 1..10 = 0                        put 100=0  commit!
-/// T2                   insert 5=5  commit
+/// one    count 1..10 = 0                        put 100=0  commit!
+/// two                     insert 5=5  commit
 /// ```
-/// A range without rows is witnessed as well: the leaf that would hold them. T1's commit fails with `Conflict`; run
+/// A range without rows is witnessed as well: the leaf that would hold them. one's commit fails with `Conflict`; run
 /// again, it counts one.
 #[test]
 fn phantom_by_insert_into_an_empty_table() -> Result<()> {
@@ -48,10 +48,10 @@ fn phantom_by_insert_into_an_empty_table() -> Result<()> {
 }
 
 /// ```text
-/// T1  get 5=none                        put 6  commit!
-/// T2              insert 5=5  commit
+/// one    get 5=none                        put 6  commit!
+/// two                insert 5=5  commit
 /// ```
-/// A miss is a scan of one key, and is witnessed by the leaf that lacks it. T1's commit fails with `Conflict`; run
+/// A miss is a scan of one key, and is witnessed by the leaf that lacks it. one's commit fails with `Conflict`; run
 /// again, it finds the row.
 #[test]
 fn phantom_by_insert_of_a_missed_key() -> Result<()> {
@@ -70,10 +70,10 @@ fn phantom_by_insert_of_a_missed_key() -> Result<()> {
 }
 
 /// ```text
-/// T1  count 1..10 = 3                      put 100=3  commit!
-/// T2                   delete 5  commit
+/// one    count 1..10 = 3                      put 100=3  commit!
+/// two                     delete 5  commit
 /// ```
-/// A delete changes the record that the scan read to absent, and the scan's read-set holds that record. T1's commit
+/// A delete changes the record that the scan read to absent, and the scan's read-set holds that record. one's commit
 /// fails with `Conflict`; run again, it counts two.
 #[test]
 fn phantom_by_delete() -> Result<()> {
@@ -87,12 +87,12 @@ fn phantom_by_delete() -> Result<()> {
 }
 
 /// ```text
-/// T1  count 1..10 = 3                                           put 100=3  commit!
-/// T2                   delete 5  commit
-/// T3                                     insert 5=5  commit
+/// one    count 1..10 = 3                                           put 100=3  commit!
+/// two                     delete 5  commit
+/// three                                     insert 5=5  commit
 /// ```
 /// The count is right again, and the row even equal; but its record carries a later TID, or is another one, and commit
-/// compares TIDs and not values. T1's commit fails with `Conflict`; run again, it counts three.
+/// compares TIDs and not values. one's commit fails with `Conflict`; run again, it counts three.
 #[test]
 fn phantom_by_delete_and_insert() -> Result<()> {
     let (db, table) = open(&[(1, 1), (5, 5), (9, 9)])?;
@@ -106,11 +106,11 @@ fn phantom_by_delete_and_insert() -> Result<()> {
 }
 
 /// ```text
-/// T1  count 1..10 = 1            insert 4  commit
-/// T2                    count 1..10 = 1            insert 6  commit!
+/// one    count 1..10 = 1            insert 4  commit
+/// two                      count 1..10 = 1            insert 6  commit!
 /// ```
-/// Write skew over a range: each may add a booking if there is but one. T1's insert moved the leaf that T2's count
-/// witnessed, so T2's commit fails with `Conflict`; run again, it finds two and adds none.
+/// Write skew over a range: each may add a booking if there is but one. one's insert moved the leaf that two's count
+/// witnessed, so two's commit fails with `Conflict`; run again, it finds two and adds none.
 #[test]
 fn write_skew_through_phantoms() -> Result<()> {
     fn book(tx: &mut Transaction<'_>, table: &Rows, at: u32) -> Result<bool> {
@@ -157,7 +157,7 @@ impl Cities {
         Ok(count)
     }
 
-    /// T1 counts, `change` commits, T1's commit fails; run again T1 counts `then`.
+    /// one counts, `change` commits, one's commit fails; run again one counts `then`.
     fn check(
         &self,
         first: i64,
@@ -174,11 +174,11 @@ impl Cities {
 }
 
 /// ```text
-/// T1  count by city, oslo = 1                                put count=1  commit!
-/// T2                           insert 7 in oslo  commit
+/// one    count by city, oslo = 1                                put count=1  commit!
+/// two                             insert 7 in oslo  commit
 /// ```
 /// An index is a tree like a table's, and its entries are written by the transaction that writes the row, so its leaves
-/// are witnessed too. T1's commit fails with `Conflict`; run again, it counts two.
+/// are witnessed too. one's commit fails with `Conflict`; run again, it counts two.
 #[test]
 fn phantom_through_a_secondary_index() -> Result<()> {
     let cities = Cities::open(&[(1, "oslo"), (2, "rome")])?;
@@ -186,11 +186,11 @@ fn phantom_through_a_secondary_index() -> Result<()> {
 }
 
 /// ```text
-/// T1  count by city, oslo = 1                              put count=1  commit!
-/// T2                           put 2 in oslo  commit
+/// one    count by city, oslo = 1                              put count=1  commit!
+/// two                             put 2 in oslo  commit
 /// ```
-/// T1 never read row 2, which was in Rome when it counted; the entry that T2's update adds to the index moves the leaf
-/// that T1 witnessed. T1's commit fails with `Conflict`; run again, it counts two.
+/// one never read row 2, which was in Rome when it counted; the entry that two's update adds to the index moves the leaf
+/// that one witnessed. one's commit fails with `Conflict`; run again, it counts two.
 #[test]
 fn phantom_through_a_secondary_index_by_update() -> Result<()> {
     let cities = Cities::open(&[(1, "oslo"), (2, "rome")])?;
@@ -198,10 +198,10 @@ fn phantom_through_a_secondary_index_by_update() -> Result<()> {
 }
 
 /// ```text
-/// T1  count by city, oslo = 2                            put count=2  commit!
-/// T2                           delete row 1  commit
+/// one    count by city, oslo = 2                            put count=2  commit!
+/// two                             delete row 1  commit
 /// ```
-/// T2 takes the row's entry out of the index in the same commit, and T1's read-set holds that entry and the row. T1's
+/// two takes the row's entry out of the index in the same commit, and one's read-set holds that entry and the row. one's
 /// commit fails with `Conflict`; run again, it counts one.
 #[test]
 fn phantom_through_a_secondary_index_by_delete() -> Result<()> {

@@ -7,11 +7,11 @@ use ensile::prelude::*;
 use super::{is_conflict, open};
 
 /// ```text
-/// T1  get x=1                     get x=2  commit!
-/// T2           put x=2  commit
+/// one    get x=1                     get x=2  commit!
+/// two             put x=2  commit
 /// ```
-/// Reads are optimistic: nothing keeps T2 out, and T1's second look shows T2's value; but both looks are in T1's
-/// read-set, and commit checks both. T1's commit fails with `Conflict`; run again, both looks agree.
+/// Reads are optimistic: nothing keeps two out, and one's second look shows two's value; but both looks are in one's
+/// read-set, and commit checks both. one's commit fails with `Conflict`; run again, both looks agree.
 #[test]
 fn non_repeatable_read() -> Result<()> {
     let (db, table) = open(&[(1, 1)])?;
@@ -26,11 +26,11 @@ fn non_repeatable_read() -> Result<()> {
 }
 
 /// ```text
-/// T1  get x=50                               get y=100  commit!
-/// T2            put x=0  put y=100  commit
+/// one    get x=50                               get y=100  commit!
+/// two              put x=0  put y=100  commit
 /// ```
 /// A commit that writes nothing checks its reads too, after a fence and without a lock, so x and y must have stood
-/// together. T1's commit fails with `Conflict`; run again, it reads both as T2 left them.
+/// together. one's commit fails with `Conflict`; run again, it reads both as two left them.
 #[test]
 fn read_skew() -> Result<()> {
     let (db, table) = open(&[(1, 50), (2, 50)])?;
@@ -48,11 +48,11 @@ fn read_skew() -> Result<()> {
 }
 
 /// ```text
-/// T1  get x=50                               get y=50
-/// T2            put x=0  put y=100  commit
+/// one    get x=50                               get y=50
+/// two              put x=0  put y=100  commit
 /// ```
 /// A snapshot reads the versions of one boundary between epochs, which commits keep for it. The engine refuses nothing:
-/// a snapshot never conflicts, and shows either all of T2 or, as here, nothing.
+/// a snapshot never conflicts, and shows either all of two or, as here, nothing.
 #[test]
 fn read_skew_in_a_snapshot() -> Result<()> {
     let (db, table) = open(&[(1, 50), (2, 50)])?;
@@ -68,11 +68,11 @@ fn read_skew_in_a_snapshot() -> Result<()> {
 }
 
 /// ```text
-/// T1  get x=50                               get y=100  rolls back: "x + y is not 100"!
-/// T2            put x=0  put y=100  commit
+/// one    get x=50                               get y=100  rolls back: "x + y is not 100"!
+/// two              put x=0  put y=100  commit
 /// ```
 /// What a closure returns, an error too, is handed on only when its reads stood together, so a decision on a state
-/// that never was is not shown. The engine drops the error and runs the closure again, which then sees T2's state.
+/// that never was is not shown. The engine drops the error and runs the closure again, which then sees two's state.
 #[test]
 fn an_error_that_rests_on_read_skew_is_never_returned() -> Result<()> {
     let (db, table) = open(&[(1, 50), (2, 50)])?;
@@ -95,8 +95,8 @@ fn an_error_that_rests_on_read_skew_is_never_returned() -> Result<()> {
 }
 
 /// ```text
-/// T1  put x=2  commit
-/// T2                   get x=2
+/// one    put x=2  commit
+/// two                     get x=2
 /// ```
 /// A transaction that begins after another's commit returned reads the records that it installed: the serial order
 /// agrees with time (strict serializability). The engine refuses nothing; only `snapshot` may show the moment before.

@@ -7,11 +7,11 @@ use ensile::prelude::*;
 use super::{Rows, is_conflict, open, rows};
 
 /// ```text
-/// T1  get x=50  get y=50                      put x=-40  commit
-/// T2                      get x=50  get y=50                     put y=-40  commit!
+/// one    get x=50  get y=50                      put x=-40  commit
+/// two                        get x=50  get y=50                     put y=-40  commit!
 /// ```
 /// Each may draw on the other's balance as long as the sum allows it; both reads are checked after the own lock is
-/// taken, so of two that read what the other writes the later one sees it. T2's commit fails with `Conflict`; run
+/// taken, so of two that read what the other writes the later one sees it. two's commit fails with `Conflict`; run
 /// again, it finds too little and leaves y alone.
 #[test]
 fn write_skew() -> Result<()> {
@@ -41,12 +41,12 @@ fn withdraw_ten(tx: &mut Transaction<'_>, table: &Rows) -> Result<()> {
 }
 
 /// ```text
-/// T1                          put savings=20  commit
-/// T2  get both=0,0                                                     put checking=-11  commit!
-/// T3                                                   get both=0,20  commit
+/// one                            put savings=20  commit
+/// two    get both=0,0                                                     put checking=-11  commit!
+/// three                                                   get both=0,20  commit
 /// ```
-/// Once T3 has shown the deposit without a fee, the withdrawal must come after the deposit and cost none (Fekete et al.
-/// 2004). T2 read the savings that T1 replaced, so its commit fails with `Conflict`; run again, it takes no fee.
+/// Once three has shown the deposit without a fee, the withdrawal must come after the deposit and cost none (Fekete et al.
+/// 2004). two read the savings that one replaced, so its commit fails with `Conflict`; run again, it takes no fee.
 #[test]
 fn read_only_transaction_anomaly() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;
@@ -62,8 +62,8 @@ fn read_only_transaction_anomaly() -> Result<()> {
     Ok(())
 }
 
-/// As [`read_only_transaction_anomaly`], with a snapshot as T3: it never conflicts and fails nobody, and what it shows
-/// is the state between two commits of the serial order all the same. T2's commit fails with `Conflict`, as before.
+/// As [`read_only_transaction_anomaly`], with a snapshot as three: it never conflicts and fails nobody, and what it shows
+/// is the state between two commits of the serial order all the same. two's commit fails with `Conflict`, as before.
 #[test]
 fn read_only_transaction_anomaly_with_a_snapshot() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;

@@ -7,8 +7,8 @@ use ensile::prelude::*;
 use super::{is_conflict, open, rows};
 
 /// ```text
-/// T1  put x=1                      put y=1  commit
-/// T2           put x=2  put y=2  commit
+/// one    put x=1                      put y=1  commit
+/// two             put x=2  put y=2  commit
 /// ```
 /// Writes are private until commit, which installs all of them under locks: nobody can write over half of a transaction.
 /// The engine refuses nothing, since neither read anything: the transactions stand in the order of their commits.
@@ -20,16 +20,16 @@ fn dirty_write() -> Result<()> {
     two.put(&table, &1, &2)?;
     two.put(&table, &2, &2)?;
     let _two = two.commit()?;
-    assert_eq!(rows(&db, &table)?, [(1, 2), (2, 2)], "all of T2, nothing of T1");
+    assert_eq!(rows(&db, &table)?, [(1, 2), (2, 2)], "all of two, nothing of one");
     one.put(&table, &2, &1)?;
     let _one = one.commit()?;
-    assert_eq!(rows(&db, &table)?, [(1, 1), (2, 1)], "then all of T1");
+    assert_eq!(rows(&db, &table)?, [(1, 1), (2, 1)], "then all of one");
     Ok(())
 }
 
 /// ```text
-/// T1  put x=1                     rollback
-/// T2           put x=2  commit
+/// one    put x=1                     rollback
+/// two             put x=2  commit
 /// ```
 /// A rollback forgets private writes and puts nothing back, so it cannot take away what another committed meanwhile.
 /// The engine refuses nothing.
@@ -46,11 +46,11 @@ fn dirty_write_that_is_rolled_back() -> Result<()> {
 }
 
 /// ```text
-/// T1  put x=1            rollback
-/// T2           get x=0             put y  commit
+/// one    put x=1            rollback
+/// two             get x=0             put y  commit
 /// ```
-/// What a transaction wrote is in no record before it commits, so there is nothing dirty to read (G1a).
-/// The engine answers with the committed value, and lets T2 commit, as nothing that it read has changed.
+/// What a transaction wrote is in no record before it commits, so there is nothing dirty to read (`G1a`).
+/// The engine answers with the committed value, and lets two commit, as nothing that it read has changed.
 #[test]
 fn dirty_read() -> Result<()> {
     let (db, table) = open(&[(1, 0)])?;
@@ -66,11 +66,11 @@ fn dirty_read() -> Result<()> {
 }
 
 /// ```text
-/// T1  put x=1            put x=2  commit
-/// T2           get x=0                    put y=x  commit!
+/// one    put x=1            put x=2  commit
+/// two             get x=0                    put y=x  commit!
 /// ```
-/// Only the last value that a transaction gave a row is installed, so nobody reads an earlier one (G1b).
-/// T2 read what T1 then replaced: its commit fails with `Conflict`, and run again it reads T1's last value.
+/// Only the last value that a transaction gave a row is installed, so nobody reads an earlier one (`G1b`).
+/// two read what one then replaced: its commit fails with `Conflict`, and run again it reads one's last value.
 #[test]
 fn intermediate_read() -> Result<()> {
     let (db, table) = open(&[(1, 0)])?;
@@ -91,11 +91,11 @@ fn intermediate_read() -> Result<()> {
 }
 
 /// ```text
-/// T1  put x=1           get y=0            commit
-/// T2           put y=2            get x=0          commit!
+/// one    put x=1           get y=0            commit
+/// two             put y=2            get x=0          commit!
 /// ```
-/// Neither sees the other's write before it commits, so information cannot go around in a circle (G1c).
-/// T2's commit fails with `Conflict`, since T1 changed the x that it read; run again, T2 reads T1's x.
+/// Neither sees the other's write before it commits, so information cannot go around in a circle (`G1c`).
+/// two's commit fails with `Conflict`, since one changed the x that it read; run again, two reads one's x.
 #[test]
 fn circular_information_flow() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;
@@ -115,11 +115,11 @@ fn circular_information_flow() -> Result<()> {
 }
 
 /// ```text
-/// T1  get x=10            put x=11  commit
-/// T2            get x=10                    put x=12  commit!
+/// one    get x=10            put x=11  commit
+/// two              get x=10                    put x=12  commit!
 /// ```
 /// A commit locks what it writes and then checks that everything it read is as it was, so the second addition cannot
-/// rest on the value before the first. T2's commit fails with `Conflict`; run again, it adds to what T1 left.
+/// rest on the value before the first. two's commit fails with `Conflict`; run again, it adds to what one left.
 #[test]
 fn lost_update() -> Result<()> {
     let (db, table) = open(&[(1, 10)])?;
@@ -128,18 +128,18 @@ fn lost_update() -> Result<()> {
     two.update(&table, &1, |row| *row += 2)?;
     let _one = one.commit()?;
     assert!(is_conflict(two.commit()));
-    assert_eq!(rows(&db, &table)?, [(1, 11)], "nothing of T2");
+    assert_eq!(rows(&db, &table)?, [(1, 11)], "nothing of two");
     db.run(|tx| tx.update(&table, &1, |row| *row += 2))?;
     assert_eq!(rows(&db, &table)?, [(1, 13)]);
     Ok(())
 }
 
 /// ```text
-/// T1  insert x=1            commit
-/// T2              insert x=2          commit!
+/// one    insert x=1            commit
+/// two                insert x=2          commit!
 /// ```
 /// Whether the key is free is checked again under its record's lock, so only one insert can find it so.
-/// T2's commit fails with `Conflict`; run again, its `insert` fails with `KeyExists`, which is not retryable.
+/// two's commit fails with `Conflict`; run again, its `insert` fails with `KeyExists`, which is not retryable.
 #[test]
 fn two_inserts_of_one_key() -> Result<()> {
     let (db, table) = open(&[])?;
