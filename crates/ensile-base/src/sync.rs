@@ -34,10 +34,25 @@ mod door {
 mod door {
     pub use loom::hint::spin_loop;
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
     pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use loom::thread::yield_now;
+
+    loom::lazy_static! {
+        static ref FENCES: AtomicU64 = AtomicU64::new(0);
+    }
+
+    /// Loom's fence, made a step of its own: loom does not switch threads at a fence, so that it would explore only those
+    /// orders of two threads' fences that the steps beside them happen to make differ.
+    pub fn fence(order: Ordering) {
+        // SeqCst: only such fences stand in one order with each other, which is what a Dekker pair rests on.
+        if order == Ordering::SeqCst {
+            // Relaxed: a step that depends on every other fence's, and orders nothing.
+            FENCES.fetch_add(1, Ordering::Relaxed);
+        }
+        loom::sync::atomic::fence(order);
+    }
 }
 
 #[cfg(shuttle)]

@@ -124,7 +124,7 @@ fn parse_generation(line: &str) -> Option<Generation> {
     let words: Vec<&str> = line.split(' ').collect();
     let (head, tail) = words.split_at_checked(6)?;
     let ["generation", number, "first", first, "logs", logs] = head else { return None };
-    let epoch = |word: &str| word.parse().ok().filter(|e| *e <= Epoch::MAX.number()).map(Epoch::new);
+    let epoch = |word: &str| word.parse().ok().filter(|e| *e < Epoch::MAX.number()).map(Epoch::new);
     let durable = match tail {
         [] => None,
         ["durable", durable] => Some(epoch(durable)?),

@@ -22,12 +22,14 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc as StdArc;
 
+use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::DurabilityError;
 use crate::log::LogConfig;
+use crate::log::block::{HEADER_BYTES, Salt};
 use crate::log::segments::Segments;
 use crate::manifest::{Generation, Manifest};
 use crate::names::{LOCK, MANIFEST, SegmentName};
@@ -245,6 +247,9 @@ impl Recovery {
         }
         self.harden_open_chains()?;
         let first = if self.generations.is_empty() { Epoch::FIRST } else { self.seen.next() };
+        if first.next() >= Epoch::MAX {
+            return Err(DurabilityError::Config("the epochs are used up: copy the data into a new database"));
+        }
         let number = self.report.generation;
         let logs = self.config.loggers as u32;
         let dropped = self.drop_empty_generations();
@@ -255,10 +260,17 @@ impl Recovery {
         }
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
-        let mut segments = Vec::new();
+        let (mut segments, mut random) = (Vec::new(), Random::unpredictable());
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, self.config.segment_bytes, first.previous())?);
+            let salt = Salt::draw(&mut random);
+            segments.push(Segments::create(
+                &self.disk,
+                name,
+                self.config.segment_bytes,
+                first.previous(),
+                salt,
+            )?);
         }
         self.disk.sync_folder("")?;
         Manifest { generations }.write(&*self.disk)?;
@@ -368,8 +380,10 @@ fn sort_files(disk: &dyn Disk, generations: &[Generation]) -> Result<(Files, Vec
         // unless the manifest is not the one that they were written under.
         if generation >= open {
             let chain = Chain::read(disk, generation, logger, u64::from(numbers.contains(&0)))?;
-            // Behind a gap too: what is removed here cannot be asked again.
-            if !chain.blocks.is_empty() || chain.tail.epochs.is_some() {
+            // Behind a gap too: what is removed here cannot be asked again. Without its first block a log tells nothing
+            // of the rest; one that was being made holds nothing else.
+            let is_unreadable = chain.end.offset == 0 && chain.tail.bytes > HEADER_BYTES as u64;
+            if !chain.blocks.is_empty() || chain.tail.epochs.is_some() || is_unreadable {
                 let detail =
                     format!("it is missing or too old: {} holds entries and is not listed", chain.end_file());
                 return Err(DurabilityError::damaged(MANIFEST, 0, detail));

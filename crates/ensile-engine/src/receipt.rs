@@ -7,7 +7,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::Arc as StdArc;
 use std::task::Poll;
 
 use ensile_base::{Epoch, Tid};
@@ -96,7 +96,7 @@ impl<'db> Receipt<'db> {
 
 struct DurableFuture {
     epoch: Epoch,
-    log: Option<Arc<Log>>,
+    log: Option<StdArc<Log>>,
 }
 
 impl Future for DurableFuture {

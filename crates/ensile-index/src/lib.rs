@@ -42,5 +42,5 @@ pub use scan::{Direction, Range, ScanVisitor};
 pub use tree::{Lookup, Masstree};
 pub use witness::{NodeChange, NodeChanges, NodeId, Witness};
 
-#[cfg(all(test, not(loom)))]
-mod testing;
+#[cfg(any(feature = "testing", all(test, not(loom))))]
+pub mod testing;

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use ensile_epoch::Pinned;
 
 #[cfg(not(shuttle))]
-pub(crate) use bench::{Bench, hostile_key};
+pub use bench::{Bench, hostile_key};
 
 use crate::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 
@@ -19,7 +19,7 @@ use crate::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 mod bench;
 
 /// Node memory that defers every free to its own end, and catches what is retired twice.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
     allocated: HashMap<usize, Layout>,
     retired: HashMap<usize, Layout>,
@@ -50,6 +50,7 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     /// Takes over another thread's book.
+    #[cfg(test)]
     pub(crate) fn absorb(&mut self, mut other: Self) {
         self.allocated.extend(other.allocated.drain());
         for (block, layout) in other.retired.drain() {
@@ -85,10 +86,13 @@ pub(crate) fn pinned<'p>() -> Pinned<'p> {
 
 /// All that a scan handed out.
 #[derive(Default, Debug)]
-pub(crate) struct Collected {
-    pub(crate) witnesses: Vec<Witness>,
-    pub(crate) entries: Vec<(Vec<u8>, u64)>,
-    pub(crate) entries_max: Option<usize>,
+pub struct Collected {
+    /// Witnesses of the leaves that it depends on.
+    pub witnesses: Vec<Witness>,
+    /// Keys and values.
+    pub entries: Vec<(Vec<u8>, u64)>,
+    /// Where it stops.
+    pub entries_max: Option<usize>,
 }
 
 impl ScanVisitor for Collected {

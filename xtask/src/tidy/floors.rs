@@ -17,6 +17,8 @@ enum Place {
     Floor(u8),
     /// Simulated disk, clock and schedules, for tests.
     Sim,
+    /// Bodies of fuzz targets.
+    Fuzz,
     /// Workloads and peers.
     Bench,
     /// House-keeping.
@@ -35,6 +37,7 @@ const PLACES: &[(&str, Place)] = &[
     ("ensile", Place::Floor(4)),
     ("ensile-cli", Place::Floor(5)),
     ("ensile-sim", Place::Sim),
+    ("ensile-fuzz", Place::Fuzz),
     ("ensile-bench", Place::Bench),
     ("xtask", Place::Tool),
 ];
@@ -45,6 +48,8 @@ const BINARY: &str = "ensile-cli";
 const SIMULATED_FLOOR_MIN: u8 = 2;
 /// The simulator stands on these floors.
 const SIM_STANDS_ON_MAX: u8 = 1;
+/// Fuzz targets stand on these floors, and on the simulator.
+const FUZZ_STANDS_ON_MAX: u8 = 3;
 /// The bench stands on these floors.
 const BENCH_STANDS_ON_MAX: u8 = 4;
 
@@ -124,6 +129,8 @@ fn judge(from: &str, to: &str, is_dev: bool) -> Result<(), String> {
         (Place::Floor(upper), Place::Sim) => is_dev && upper >= SIMULATED_FLOOR_MIN,
         (Place::Floor(_), Place::Bench) => from == BINARY,
         (Place::Sim, Place::Floor(lower)) => lower <= SIM_STANDS_ON_MAX,
+        (Place::Fuzz, Place::Floor(lower)) => lower <= FUZZ_STANDS_ON_MAX,
+        (Place::Fuzz, Place::Sim) => true,
         (Place::Bench, Place::Floor(lower)) => lower <= BENCH_STANDS_ON_MAX,
         (Place::Bench, Place::Sim) => true,
         _ => false,
@@ -174,6 +181,14 @@ mod tests {
         assert!(judge("ensile-bench", "ensile-sim", false).is_ok());
         assert!(judge("ensile-sim", "ensile-disk", false).is_ok());
         assert!(judge("ensile-sim", "ensile-engine", false).is_err());
+    }
+
+    #[test]
+    fn nobody_stands_on_the_fuzz_targets() {
+        assert!(judge("ensile-fuzz", "ensile-engine", false).is_ok());
+        assert!(judge("ensile-fuzz", "ensile-sim", false).is_ok());
+        assert!(judge("ensile-fuzz", "ensile-bench", false).is_err());
+        assert!(judge("ensile-engine", "ensile-fuzz", true).is_err());
     }
 
     #[test]

@@ -9,11 +9,14 @@
 //! Invariants:
 //! - L5: a block carries its place (generation, logger, sequence) and the checksum of the block before it; the header
 //!   has its own checksum, which covers the payload's, so that epochs of a block whose payload is torn can be read.
+//! - L5: header checksums are seeded by the log's salt, which stands in its first block: what stands inside an entry is
+//!   chosen by whoever wrote the value, and must not pass for a block where the chain is broken.
 //! - L3: `mark` counts in blocks of kind mark only; in a data block it repeats the last synced one.
 //!
 //! Neighbours: loggers fill headers in place, in front of the entries that the appenders framed; recovery parses.
 
-use ensile_base::checksum::crc32c;
+use ensile_base::checksum::crc32c_append;
+use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 
 /// Bytes of a block's header.
@@ -24,10 +27,39 @@ pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsL";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 const HEADER_CRC_AT: usize = 76;
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
+
+/// What a log's header checksums begin with: a random number of its own, known to nobody who has not read the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Salt(u32);
+
+impl Salt {
+    /// Of a log's first block, which stands where no entry can, and tells the salt of all others.
+    pub(crate) const FIRST: Self = Self(0);
+
+    /// A salt that nobody can guess.
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        Self(random.next_u64() as u32)
+    }
+
+    /// The one that a log's first block tells.
+    pub(crate) fn told_by(first: &Header) -> Self {
+        debug_assert_eq!(first.sequence, 0);
+        Self(first.previous_crc)
+    }
+
+    /// What stands in place of a previous block's checksum in the log's first block.
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    fn checksum(self, header: &[u8]) -> u32 {
+        crc32c_append(self.0, header)
+    }
+}
 
 /// What a block is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +88,7 @@ pub(crate) struct Header {
     pub(crate) mark: Epoch,
     /// The D that every log's synced marks allowed when this block was written (L5).
     pub(crate) published: Epoch,
-    /// `header_crc` of the block before; zero in the first.
+    /// The header checksum of the block before; in the first the log's salt.
     pub(crate) previous_crc: u32,
     /// CRC-32C of payload and padding.
     pub(crate) payload_crc: u32,
@@ -88,7 +120,7 @@ impl NotAHeader {
 
 impl Header {
     /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries.
-    pub(crate) fn encode(&self, block: &mut [u8]) -> u32 {
+    pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         let header = &mut block[..HEADER_BYTES];
         header[0..4].copy_from_slice(&MAGIC);
         header[4..6].copy_from_slice(&VERSION.to_le_bytes());
@@ -108,20 +140,20 @@ impl Header {
         header[64..68].copy_from_slice(&self.entries.to_le_bytes());
         header[68..72].copy_from_slice(&self.previous_crc.to_le_bytes());
         header[72..76].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c(&header[..HEADER_CRC_AT]);
+        let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         crc
     }
 
-    /// Reads a header and its checksum.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), NotAHeader> {
+    /// Reads a header of the log with this salt, and its checksum.
+    pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotAHeader> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
             let zeros = header.iter().all(|byte| *byte == 0);
             return Err(if zeros { NotAHeader::Zeros } else { NotAHeader::NoMagic });
         }
         let crc = u32_at(header, HEADER_CRC_AT);
-        if crc != crc32c(&header[..HEADER_CRC_AT]) {
+        if crc != salt.checksum(&header[..HEADER_CRC_AT]) {
             return Err(NotAHeader::BadCrc);
         }
         let kind = match (u16::from_le_bytes([header[4], header[5]]), header[6]) {
@@ -131,7 +163,8 @@ impl Header {
         };
         let epoch = |at| {
             let number = u64_at(header, at);
-            if number > Epoch::MAX.number() { Err(NotAHeader::Unknown) } else { Ok(Epoch::new(number)) }
+            // The largest is nobody's: there must be one above every epoch that is seen (L4).
+            if number >= Epoch::MAX.number() { Err(NotAHeader::Unknown) } else { Ok(Epoch::new(number)) }
         };
         let header = Self {
             kind,

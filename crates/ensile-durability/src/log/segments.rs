@@ -12,7 +12,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use super::block::{HEADER_BYTES, Header, Kind};
+use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
 use crate::names::SegmentName;
 
@@ -37,6 +37,7 @@ pub(crate) struct Segments {
     /// The chain: the next block's sequence, the last block's checksum.
     sequence: u64,
     chain_crc: u32,
+    salt: Salt,
     /// Blocks that wait to be written together.
     gathered: Vec<u8>,
     /// Bytes written, over all files.
@@ -51,6 +52,7 @@ impl Segments {
         name: SegmentName,
         segment_bytes: u64,
         durable: Epoch,
+        salt: Salt,
     ) -> Result<Self, DiskError> {
         let mut segments = Self {
             file: disk.create(&name.to_string())?,
@@ -61,11 +63,13 @@ impl Segments {
             allocated: 0,
             step_bytes: PREALLOCATE_FIRST_BYTES,
             sequence: 0,
-            chain_crc: 0,
+            chain_crc: salt.number(),
+            salt: Salt::FIRST,
             gathered: Vec::new(),
             written_bytes: 0,
         };
         segments.mark(durable, durable)?;
+        segments.salt = salt;
         segments.flush()?;
         segments.file.sync_all()?;
         Ok(segments)
@@ -102,7 +106,7 @@ impl Segments {
         let entries = buffer.entries();
         let header = self.header(Kind::Data, mark, published);
         let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
-        self.chain_crc = header.encode(buffer.block());
+        self.chain_crc = header.encode(buffer.block(), self.salt);
         if buffer.bytes() <= GATHER_BYTES {
             self.gathered.extend_from_slice(buffer.block());
             return if self.gathered.len() > GATHER_BYTES { self.flush() } else { Ok(()) };
@@ -115,7 +119,7 @@ impl Segments {
     pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) -> Result<(), DiskError> {
         let header = self.header(Kind::Mark, d, published);
         let mut block = [0; HEADER_BYTES];
-        self.chain_crc = header.encode(&mut block);
+        self.chain_crc = header.encode(&mut block, self.salt);
         self.gathered.extend_from_slice(&block);
         Ok(())
     }

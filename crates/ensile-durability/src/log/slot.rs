@@ -11,7 +11,7 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering, note};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering};
 use ensile_epoch::CommitSlot;
 
 use super::buffer::Buffer;
@@ -44,13 +44,13 @@ impl Exchange {
 
     #[inline]
     fn take(&self) -> Option<Box<Buffer>> {
-        note::exchange(&self.cell);
+        ensile_base::sync::note::exchange(&self.cell);
         self.cell.take()
     }
 
     #[inline]
     fn put(&self, buffer: Box<Buffer>) {
-        note::exchange(&self.cell);
+        ensile_base::sync::note::exchange(&self.cell);
         let before = self.cell.swap(Some(buffer));
         debug_assert!(before.is_none(), "only the owner puts a buffer back");
     }

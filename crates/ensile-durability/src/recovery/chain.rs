@@ -3,6 +3,7 @@
 //! Invariants:
 //! - L5: a block belongs to the chain if it follows by sequence and checksum from the first block of file 0; the chain
 //!   ends at the first byte where that fails. Only marks inside the chain count.
+//! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
 //! - L4: `seen` is the largest epoch in any block of this generation here, behind the gap and with torn payloads too.
 //!
 //! Neighbours: `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the data blocks.
@@ -14,7 +15,7 @@ use ensile_disk::{Disk, DiskError};
 
 use super::scan::{At, Scanner};
 use crate::DurabilityError;
-use crate::log::block::{Header, Kind};
+use crate::log::block::{Header, Kind, Salt};
 use crate::names::SegmentName;
 
 /// A data block of the chain.
@@ -52,6 +53,8 @@ pub(super) struct Tail {
 pub(super) struct Chain {
     pub(super) generation: u64,
     pub(super) logger: u32,
+    /// What its first block tells; without that block nothing else of the log is known to belong to it.
+    pub(super) salt: Salt,
     /// The d of its last mark.
     pub(super) mark: Epoch,
     /// The largest D that any intact block carries.
@@ -109,6 +112,7 @@ impl Chain {
         Self {
             generation,
             logger,
+            salt: Salt::FIRST,
             mark: Epoch::ZERO,
             published: Epoch::ZERO,
             seen: Epoch::ZERO,
@@ -134,7 +138,7 @@ impl Walk {
         header.generation == self.chain.generation
             && header.logger == self.chain.logger
             && header.sequence == self.sequence
-            && header.previous_crc == self.crc
+            && (header.sequence == 0 || header.previous_crc == self.crc)
     }
 
     fn is_ours(&self, header: &Header) -> bool {
@@ -145,7 +149,7 @@ impl Walk {
     fn follow(&mut self, scanner: &mut Scanner, number: u64, file: &str) -> Result<End, DurabilityError> {
         let mut offset = 0;
         let detail = loop {
-            let (header, crc) = match scanner.at(offset)? {
+            let (header, crc) = match scanner.at(offset, self.chain.salt)? {
                 At::Block(header, crc) if self.follows(&header) => (header, crc),
                 At::Block(header, _) if self.is_ours(&header) => {
                     break "a block is missing before the one that stands here";
@@ -166,6 +170,9 @@ impl Walk {
             };
             if !sane || header.published > header.mark.max(self.chain.mark) {
                 return Err(DurabilityError::damaged(file, offset, "the block contradicts those before it"));
+            }
+            if header.sequence == 0 {
+                self.chain.salt = Salt::told_by(&header);
             }
             self.note(number, offset, &header);
             (self.sequence, self.crc) = (header.sequence + 1, crc);
@@ -206,7 +213,10 @@ impl Walk {
             let Some(at) = candidate else { break };
             used_to = used_to.max(at + 1);
             offset = at + 8;
-            let (header, intact) = match scanner.at(at)? {
+            if self.sequence == 0 {
+                continue;
+            }
+            let (header, intact) = match scanner.at(at, self.chain.salt)? {
                 At::Block(header, _) => (header, true),
                 At::TornPayload(header) => (header, false),
                 At::NoBlock(_) | At::End => continue,

@@ -14,7 +14,7 @@ use ensile_disk::Disk;
 use super::Recoverable;
 use super::chain::{BlockAt, Chain};
 use crate::DurabilityError;
-use crate::log::block::{Entries, HEADER_BYTES, Header};
+use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
 use crate::names::SegmentName;
 
 /// Neighbouring blocks are put together up to this size.
@@ -26,6 +26,7 @@ pub(super) struct Piece {
     segment: SegmentName,
     offset: u64,
     pub(super) bytes: u64,
+    salt: Salt,
     /// Epochs that count in this generation.
     first: Epoch,
     durable: Epoch,
@@ -48,7 +49,7 @@ pub(super) fn cut(chain: &Chain, first: Epoch, durable: Epoch, ignored: &mut u64
             *ignored += u64::from(entries);
             continue;
         }
-        let segment = chain.segment(number);
+        let (segment, salt) = (chain.segment(number), chain.salt);
         match pieces.last_mut() {
             Some(last)
                 if last.segment == segment
@@ -57,7 +58,7 @@ pub(super) fn cut(chain: &Chain, first: Epoch, durable: Epoch, ignored: &mut u64
             {
                 last.bytes += bytes;
             }
-            _ => pieces.push(Piece { segment, offset, bytes, first, durable }),
+            _ => pieces.push(Piece { segment, offset, bytes, salt, first, durable }),
         }
     }
     pieces
@@ -83,7 +84,7 @@ pub(super) fn replay(
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
-        let (header, payload) = block_at(&bytes[at..])
+        let (header, payload) = block_at(&bytes[at..], piece.salt)
             .ok_or_else(|| DurabilityError::damaged(&file, offset, "the block reads differently now"))?;
         at += header.block_bytes();
         counts.blocks += 1;
@@ -110,8 +111,8 @@ pub(super) fn replay(
 }
 
 /// The block at the beginning of `bytes`, if it is whole.
-fn block_at(bytes: &[u8]) -> Option<(Header, &[u8])> {
-    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?).ok()?;
+fn block_at(bytes: &[u8], salt: Salt) -> Option<(Header, &[u8])> {
+    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
     let padded = bytes.get(HEADER_BYTES..header.block_bytes())?;
     let payload = &padded[..header.payload_bytes as usize];
     (crc32c(padded) == header.payload_crc).then_some((header, payload))

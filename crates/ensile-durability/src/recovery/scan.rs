@@ -5,7 +5,7 @@
 use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
 
-use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC};
+use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, Salt};
 
 /// Read at once while walking.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -60,10 +60,10 @@ impl Scanner {
         Ok(Some(&self.window[start..start + bytes]))
     }
 
-    /// What stands at `offset`?
-    pub(super) fn at(&mut self, offset: u64) -> Result<At, DiskError> {
+    /// What stands at `offset` in a log with this salt?
+    pub(super) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };
-        let (header, crc) = match Header::decode(bytes) {
+        let (header, crc) = match Header::decode(bytes, salt) {
             Ok(found) => found,
             Err(not) => return Ok(At::NoBlock(not.detail())),
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
@@ -128,4 +129,54 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
     disk.crash(3);
     disk.lose("log-0-1-2");
     assert_eq!(damage_found(&disk).0, "log-0-1-2");
+}
+
+/// A block as the log writes them, under a checksum that everybody can work out: it says that a far epoch is durable.
+fn forged_block() -> [u8; 80] {
+    let mut block = [0; 80];
+    block[..8].copy_from_slice(b"EnsL\x02\0\x01\0");
+    block[16..24].copy_from_slice(&1u64.to_le_bytes());
+    block[24..32].copy_from_slice(&1000u64.to_le_bytes());
+    for at in [32, 40, 48, 56] {
+        block[at..at + 8].copy_from_slice(&1_000_000u64.to_le_bytes());
+    }
+    let crc = crc32c(&block[..76]);
+    block[76..].copy_from_slice(&crc.to_le_bytes());
+    block
+}
+
+#[test]
+fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.settle();
+    let value_at = disk.bytes("log-0-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1;
+    // At each offset that a block can have, whatever stands before the value.
+    let hostile = (0..8).fold(Vec::new(), |mut value, shift| {
+        value.resize(shift * 89, 0);
+        value.extend_from_slice(&forged_block());
+        value
+    });
+    worker.commit(&rig.epochs, 2, &hostile).expect("runs");
+    rig.settle();
+    drop((worker, rig));
+    disk.crash(1);
+    // Its block is torn: the last one, so that nothing shows that its epoch was durable.
+    disk.flip("log-0-1-0", value_at.next_multiple_of(8) + 20, 1);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows.keys().collect::<Vec<_>>(), [&1]);
+    assert!(rig.first.number() < 1000, "the next generation begins where this one ended");
+    assert_eq!(rig.report.torn_tails.len(), 1);
+}
+
+#[test]
+fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
+    let disk = disk_with_entries(false);
+    disk.lose("MANIFEST");
+    for log in ["log-0-1-0", "log-1-1-0"] {
+        disk.flip(log, 20, 1);
+    }
+    assert_eq!(damage_found(&disk).0, "MANIFEST");
 }

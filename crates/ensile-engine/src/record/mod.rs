@@ -265,19 +265,20 @@ impl<'p> Record<'p> {
         loop {
             // Relaxed: only a guess for the exchange.
             let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).unlocked();
-            // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. The stores that follow
-            // are ordered after the lock by the commit's fence(SeqCst) (C1, C5).
-            let locked = self.at_word(0).compare_exchange(
-                seen.bits(),
-                seen.locked().bits(),
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            if locked.is_ok() {
+            if self.try_lock_at(seen) {
                 return seen;
             }
             backoff.wait();
         }
+    }
+
+    /// Locks the record if its word is `seen`, unlocked.
+    #[inline]
+    fn try_lock_at(self, seen: Word) -> bool {
+        // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. The stores that follow
+        // are ordered after the lock by the commit's fence(SeqCst) (C1, C5). Relaxed on failure: nothing is concluded.
+        let locked = seen.locked().bits();
+        self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Copies the data out under the lock, which holds it still.
@@ -387,5 +388,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     word
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -12,7 +12,7 @@
 
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::Pinned;
+use ensile_epoch::{Epochs, Pinned};
 use ensile_index::{Insert, Lookup};
 
 use super::context::{Read, Sets};
@@ -100,15 +100,7 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
     let whole = WholeOrAbort;
     worker.commit.bind(core.epochs.now());
     let committed = lock(worker, sets, pinned).and_then(|()| {
-        // The locks come before E is read, and E before the validation (C1): the serialization point. The last lock
-        // was an exchange; a write-set of deletes of missing keys has taken none.
-        if worker.order.is_empty() {
-            // SeqCst: the binding comes before E is read (E2).
-            fence(Ordering::SeqCst);
-        }
-        fence_after_exchange();
-        let epoch = core.epochs.now();
-        fence_after_loads();
+        let epoch = serialization_point(&core.epochs, !worker.order.is_empty());
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
@@ -135,6 +127,22 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
     worker.commit.unbind();
     std::mem::forget(whole);
     committed
+}
+
+/// The epoch of a commit, read between its locks and its validation: where it stands in the serial order (§4.4).
+#[inline]
+pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
+    // The locks come before E is read, and E before the validation (C1); partner: the same two fences of every other
+    // commit. What is installed later stays behind the first one too (C5). The last lock was an exchange, but a
+    // write-set of deletes of missing keys has taken none.
+    if !has_locked {
+        // SeqCst: the binding comes before E is read (E2).
+        fence(Ordering::SeqCst);
+    }
+    fence_after_exchange();
+    let epoch = epochs.now();
+    fence_after_loads();
+    epoch
 }
 
 /// Ends the process if a commit is left half-way: an invariant of ours is broken, some records carry the new TID and

@@ -1,6 +1,6 @@
 //! A tree with its memory for tests of one thread, and keys made to hurt.
 //!
-//! Neighbours: up, the tests of `tree` and `witness`; down, `testing`.
+//! Neighbours: up, the tests of `tree` and `witness`, and other crates' by the feature `testing`; down, `testing`.
 
 use std::ops::Bound;
 
@@ -10,28 +10,40 @@ use crate::testing::{Collected, Memory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
 /// A tree with its memory, for one thread.
-pub(crate) struct Bench {
+#[derive(Debug)]
+pub struct Bench {
     pub(crate) tree: Masstree,
     pub(crate) memory: Memory,
     pub(crate) changes: NodeChanges,
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
+    /// An empty tree.
+    #[must_use]
+    pub fn new() -> Self {
         let mut memory = Memory::default();
         Self { tree: Masstree::new(&mut memory), memory, changes: NodeChanges::new() }
     }
 
-    pub(crate) fn insert(&mut self, key: &[u8], value: u64) -> Insert {
+    /// Inserts a key that is missing.
+    pub fn insert(&mut self, key: &[u8], value: u64) -> Insert {
         self.changes.clear();
         self.tree.insert_if_absent(key, value, &mut self.memory, &mut self.changes, pinned())
     }
 
-    pub(crate) fn remove(&mut self, key: &[u8], expected: u64) -> bool {
+    /// Removes a key that has this value; says whether it had.
+    pub fn remove(&mut self, key: &[u8], expected: u64) -> bool {
         self.tree.remove(key, expected, &mut self.memory, pinned())
     }
 
-    pub(crate) fn get(&self, key: &[u8]) -> Option<u64> {
+    /// Replaces the value of a key that has `expected`; says whether it had.
+    pub fn replace(&self, key: &[u8], expected: u64, new: u64) -> bool {
+        self.tree.replace(key, expected, new, pinned())
+    }
+
+    /// The value of a key; the witness of a miss is checked.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<u64> {
         match self.tree.get(key, pinned()) {
             Lookup::Found(value) => Some(value),
             Lookup::Missing(witness) => {
@@ -41,22 +53,53 @@ impl Bench {
         }
     }
 
-    pub(crate) fn miss(&self, key: &[u8]) -> Witness {
+    /// The witness of a miss.
+    ///
+    /// # Panics
+    /// If the key is there.
+    #[must_use]
+    pub fn miss(&self, key: &[u8]) -> Witness {
         match self.tree.get(key, pinned()) {
             Lookup::Missing(witness) => witness,
             Lookup::Found(value) => panic!("{key:?} is there: {value}"),
         }
     }
 
-    pub(crate) fn scan(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Collected {
+    /// The first `entries_max` entries of a scan; its witnesses are checked.
+    #[must_use]
+    pub fn scan_some(
+        &self,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+        entries_max: usize,
+    ) -> Vec<(Vec<u8>, u64)> {
+        let mut collected = Collected { entries_max: Some(entries_max), ..Collected::default() };
+        self.tree.scan(Range { lower, upper }, direction, &mut collected, pinned());
+        assert!(collected.witnesses.iter().all(|witness| witness.holds(pinned())), "nothing happened since");
+        collected.entries
+    }
+
+    /// A whole scan, with its witnesses.
+    #[must_use]
+    pub fn scan(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Collected {
         collect(&self.tree, Range { lower, upper }, direction)
     }
 
     /// Checks the tree and the memory's book against it.
-    pub(crate) fn check(&self) -> crate::Shape {
+    ///
+    /// # Panics
+    /// If either is wrong.
+    pub fn check(&self) -> crate::Shape {
         let shape = self.tree.check(pinned()).expect("a whole tree");
         assert_eq!(self.memory.live_bytes(), shape.bytes, "memory that is neither linked nor retired");
         shape
+    }
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -71,7 +114,8 @@ impl Drop for Bench {
 }
 
 /// A key that is likely to share slices with others, to end at a slice's end, to hold NULs.
-pub(crate) fn hostile_key(random: &mut Random) -> Vec<u8> {
+#[must_use]
+pub fn hostile_key(random: &mut Random) -> Vec<u8> {
     let mut key = match random.below(8) {
         0 => vec![b'p'; 8 * random.below(5) as usize],
         1 => vec![0; random.below(20) as usize],

@@ -1,8 +1,10 @@
 //! The grammar: round trips, refusals, and the bytes that `docs/formats/log.md` shows.
 
-use super::{Entries, HEADER_BYTES, Header, Kind, NotAHeader};
+use super::{Entries, HEADER_BYTES, Header, Kind, NotAHeader, Salt};
 use crate::log::buffer::Buffer;
 use ensile_base::{Epoch, Tid};
+
+const SALT: Salt = Salt(0x1a2b_3c4d);
 
 /// The data block of the format document.
 fn documented() -> (Header, Vec<u8>) {
@@ -26,7 +28,7 @@ fn documented() -> (Header, Vec<u8>) {
         previous_crc: 0x0102_0304,
         payload_crc,
     };
-    header.encode(buffer.block());
+    header.encode(buffer.block(), SALT);
     (header, buffer.block().to_vec())
 }
 
@@ -45,7 +47,7 @@ fn the_documented_bytes_are_the_ones_that_are_written() {
         "the example should be:\n{}",
         hex.chunks(8).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n")
     );
-    assert_eq!(Header::decode(&bytes).expect("decodes").0, header);
+    assert_eq!(Header::decode(&bytes, SALT).expect("decodes").0, header);
 }
 
 #[test]
@@ -91,20 +93,20 @@ fn every_flipped_bit_of_a_header_is_seen() {
     for bit in 0..HEADER_BYTES * 8 {
         let mut damaged = block.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        let found = Header::decode(&damaged).expect_err("damaged");
+        let found = Header::decode(&damaged, SALT).expect_err("damaged");
         let expected = if bit < 32 { NotAHeader::NoMagic } else { NotAHeader::BadCrc };
         assert_eq!(found, expected, "bit {bit}");
     }
-    assert_eq!(Header::decode(&[0; HEADER_BYTES]), Err(NotAHeader::Zeros));
+    assert_eq!(Header::decode(&[0; HEADER_BYTES], SALT), Err(NotAHeader::Zeros));
 }
 
 #[test]
 fn an_unknown_version_under_a_good_checksum_is_told_apart_from_damage() {
     let (_, mut block) = documented();
-    block[4] = 2;
-    let crc = ensile_base::checksum::crc32c(&block[..76]);
+    block[4] = 0xff;
+    let crc = SALT.checksum(&block[..76]);
     block[76..80].copy_from_slice(&crc.to_le_bytes());
-    assert_eq!(Header::decode(&block), Err(NotAHeader::Unknown));
+    assert_eq!(Header::decode(&block, SALT), Err(NotAHeader::Unknown));
 }
 
 #[test]
@@ -112,4 +114,28 @@ fn an_unknown_version_under_a_good_checksum_is_told_apart_from_damage() {
 fn an_entry_beyond_its_reservation_is_a_bug_that_stops() {
     let mut buffer = Buffer::for_entry(10);
     buffer.push(Tid::first_of(Epoch::new(1)), |body| body.extend_from_slice(&[0; 100]));
+}
+
+#[test]
+fn the_largest_epoch_is_refused_in_every_place() {
+    let set: [fn(&mut Header); 4] = [
+        |header| header.epoch_min = Epoch::MAX,
+        |header| header.epoch_max = Epoch::MAX,
+        |header| header.mark = Epoch::MAX,
+        |header| header.published = Epoch::MAX,
+    ];
+    for set in set {
+        let (mut header, mut block) = documented();
+        set(&mut header);
+        header.encode(&mut block, SALT);
+        assert_eq!(Header::decode(&block, SALT), Err(NotAHeader::Unknown), "{header:?}");
+    }
+}
+
+#[test]
+fn a_header_of_another_salt_is_none() {
+    let (_, block) = documented();
+    for bit in 0..32 {
+        assert_eq!(Header::decode(&block, Salt(SALT.0 ^ 1 << bit)), Err(NotAHeader::BadCrc));
+    }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::Chain;
-use crate::log::block::HEADER_BYTES;
+use crate::log::block::{HEADER_BYTES, Header, Kind, Salt};
 use crate::log::buffer::Buffer;
 use crate::log::segments::Segments;
 use crate::names::SegmentName;
+use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
@@ -15,11 +16,16 @@ const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
 /// A data block with one entry of 20 bytes, and the mark behind it.
 const STEP_BYTES: usize = HEADER_BYTES + 32 + HEADER_BYTES;
 
+fn salt() -> Salt {
+    Salt::draw(&mut Random::seeded(7))
+}
+
 /// A log of `steps` steps from epoch 11 on, one entry filled with `fill` and a mark in each; `files` files.
 fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
     let disk = SimDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut segments = Segments::create(&shared, NAME, segment_bytes, Epoch::new(10)).expect("creates");
+    let mut segments =
+        Segments::create(&shared, NAME, segment_bytes, Epoch::new(10), salt()).expect("creates");
     for epoch in (11..11 + steps).map(Epoch::new) {
         let mut buffer = Buffer::usual();
         buffer.push(Tid::first_of(epoch), |body| body.extend_from_slice(&[fill; 20]));
@@ -102,4 +108,44 @@ fn what_later_blocks_show_to_be_synced_is_known() {
     let disk = write_log(3, 1, 1 << 20);
     // The third data block shows the second mark; the third mark is shown by nothing.
     assert_eq!(read(&disk, 1).synced_to, (0, step_at(2) as u64));
+}
+
+/// What the author of a value can make: everything right but the salt.
+fn forged(kind: Kind, salt: Salt) -> [u8; HEADER_BYTES] {
+    let header = Header {
+        kind,
+        logger: NAME.logger,
+        generation: NAME.generation,
+        sequence: 1000,
+        payload_bytes: 0,
+        entries: u32::from(kind == Kind::Data),
+        epoch_min: Epoch::new(900),
+        epoch_max: Epoch::new(999),
+        mark: Epoch::new(999),
+        published: Epoch::new(999),
+        previous_crc: 0,
+        payload_crc: 0,
+    };
+    let mut block = [0; HEADER_BYTES];
+    header.encode(&mut block, salt);
+    block
+}
+
+#[test]
+fn l5_a_block_forged_inside_a_value_is_not_believed() {
+    for kind in [Kind::Data, Kind::Mark] {
+        for (salt, is_known) in [(Salt::FIRST, false), (salt(), true)] {
+            let disk = write_log(3, 1, 1 << 20);
+            splice(&disk, step_at(2) + 4, &[0xff]);
+            splice(&disk, step_at(3) + 800, &forged(kind, salt));
+            let chain = read(&disk, 1);
+            assert_eq!((chain.mark, chain.blocks.len()), (Epoch::new(12), 2));
+            let found = (chain.published, chain.seen == Epoch::new(999), chain.tail.published);
+            if is_known {
+                assert_eq!(found, (Epoch::new(999), true, Epoch::new(999)), "the log's own would be");
+            } else {
+                assert_eq!(found, (Epoch::new(10), false, Epoch::new(9)));
+            }
+        }
+    }
 }

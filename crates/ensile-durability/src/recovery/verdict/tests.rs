@@ -2,6 +2,7 @@
 
 use super::{Verdict, decide};
 use crate::DurabilityError;
+use crate::log::block::Salt;
 use crate::manifest::Generation;
 use crate::recovery::chain::{Chain, End, Tail};
 use ensile_base::Epoch;
@@ -14,6 +15,7 @@ fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
     Chain {
         generation: 4,
         logger,
+        salt: Salt::FIRST,
         mark: Epoch::new(mark),
         published: Epoch::new(published),
         seen: Epoch::new(mark),

@@ -5,6 +5,7 @@ use std::alloc::Layout;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -18,17 +19,31 @@ use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Probe,
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 const POISON: u8 = 0xa5;
 
+/// Every block that was allocated, freed when all threads are done.
+#[derive(Default)]
+struct Book(Mutex<Vec<(usize, Layout)>>);
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        for (block, layout) in self.0.get_mut().expect("no panic").drain(..) {
+            // SAFETY: allocated by a `Recycler` with this layout, and in the book once; the tree is not used any more.
+            unsafe { std::alloc::dealloc(std::ptr::with_exposed_provenance_mut(block), layout) };
+        }
+    }
+}
+
 /// A worker's memory as the engine has it: retired blocks wait for the pins, then they are used again.
 struct Recycler<'e> {
     epochs: &'e Epochs,
+    book: &'e Book,
     limbo: Limbo<(NonNull<u8>, Layout)>,
     free: HashMap<Layout, Vec<NonNull<u8>>>,
     reused: usize,
 }
 
 impl<'e> Recycler<'e> {
-    fn new(epochs: &'e Epochs) -> Self {
-        Self { epochs, limbo: Limbo::default(), free: HashMap::new(), reused: 0 }
+    fn new(epochs: &'e Epochs, book: &'e Book) -> Self {
+        Self { epochs, book, limbo: Limbo::default(), free: HashMap::new(), reused: 0 }
     }
 
     fn collect(&mut self) {
@@ -42,7 +57,7 @@ impl<'e> Recycler<'e> {
 }
 
 // SAFETY: blocks come from the global allocator with the layout asked for; a retired one is used again once the limit
-// of the pins has passed the epoch that was read after it was unlinked (E3), and is never given back.
+// of the pins has passed the epoch that was read after it was unlinked (E3), and is given back by the book at the end.
 unsafe impl NodeMemory for Recycler<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         self.collect();
@@ -51,7 +66,9 @@ unsafe impl NodeMemory for Recycler<'_> {
             return block;
         }
         // SAFETY: no node or bag has size zero.
-        NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test")
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
+        self.book.0.lock().expect("no panic").push((block.as_ptr().expose_provenance(), layout));
+        block
     }
 
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
@@ -138,9 +155,9 @@ impl Own<'_> {
     }
 }
 
-fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs) -> usize {
+fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) -> usize {
     let pin = epochs.register_pin();
-    let mut memory = Recycler::new(epochs);
+    let mut memory = Recycler::new(epochs, book);
     let random = Random::seeded(seed * 100 + u64::from(thread));
     let mut own = Own { tree, thread, random, keys: BTreeMap::new(), changes: NodeChanges::new() };
     for round in 0..6_000 {
@@ -175,15 +192,16 @@ fn nothing_is_reached_that_is_used_for_something_else() {
     for seed in 0..2 {
         let config = EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::MAX };
         let epochs = Epochs::new(&config);
-        let mut memory = Recycler::new(&epochs);
+        let book = Book::default();
+        let mut memory = Recycler::new(&epochs, &book);
         let tree = Masstree::new(&mut memory);
         let running = AtomicUsize::new(usize::from(THREADS));
         let reused: usize = std::thread::scope(|scope| {
-            let (tree, epochs, running) = (&tree, &epochs, &running);
+            let (tree, epochs, book, running) = (&tree, &epochs, &book, &running);
             let workers: Vec<_> = (0..THREADS)
                 .map(|thread| {
                     scope.spawn(move || {
-                        let reused = std::panic::catch_unwind(|| work(thread, seed, tree, epochs));
+                        let reused = std::panic::catch_unwind(|| work(thread, seed, tree, epochs, book));
                         // Relaxed: only tells the heartbeat when to stop.
                         running.fetch_sub(1, Ordering::Relaxed);
                         reused.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -1,0 +1,272 @@
+//! Target: the log's parser. An input is a plan of blocks for up to three logs, written here from `docs/formats` and not by
+//! the engine's code, with right checksums where the plan does not say otherwise; then some bytes are damaged.
+//!
+//! What must hold: recovery ends, without a panic; it errs in a way that names what is wrong, or brings back every entry
+//! that counts of the part that follows the rules, and no entry that is not in an undamaged block.
+//!
+//! Neighbours: `ensile_durability::recover`, on the simulated disk.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use ensile_base::checksum::{crc32c, crc32c_append};
+use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+use ensile_durability::{DurabilityError, LogConfig, Recoverable, recover};
+use ensile_sim::SimDisk;
+
+use crate::input::Input;
+
+const HEADER_BYTES: usize = 80;
+/// Blocks of one input, so that it stays quick.
+const BLOCKS_MAX: usize = 200;
+
+/// How often an entry is there, by TID and body.
+type Entries = BTreeMap<(u64, Vec<u8>), u32>;
+
+#[derive(Default)]
+struct Replayed(Mutex<Entries>);
+
+impl Recoverable for Replayed {
+    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String> {
+        *self.0.lock().expect("no panic").entry((tid.bits(), body.to_vec())).or_default() += 1;
+        Ok(())
+    }
+}
+
+/// A data block: where it begins and ends, and its entries, by TID and body.
+struct Block {
+    from: usize,
+    to: usize,
+    entries: Vec<(u64, Vec<u8>)>,
+}
+
+/// One log as it is written, and what is known of it.
+struct Writer {
+    logger: u32,
+    bytes: Vec<u8>,
+    salt: u32,
+    sequence: u64,
+    chain: u32,
+    epoch: u64,
+    mark: u64,
+    /// Data blocks that are not damaged.
+    blocks: Vec<Block>,
+    /// Where the part that follows the rules ends, and its last mark.
+    clean_to: usize,
+    clean_mark: u64,
+    is_clean: bool,
+}
+
+/// A header's fields, in the order of the format.
+#[derive(Clone, Copy, Default)]
+struct Fields {
+    kind: u8,
+    epoch_min: u64,
+    epoch_max: u64,
+    mark: u64,
+    published: u64,
+    entries: u32,
+    payload_bytes: u32,
+}
+
+impl Writer {
+    fn new(logger: u32, salt: u32) -> Self {
+        let mut writer = Self {
+            logger,
+            bytes: Vec::new(),
+            salt: 0,
+            sequence: 0,
+            chain: salt,
+            epoch: 1,
+            mark: 0,
+            blocks: Vec::new(),
+            clean_to: 0,
+            clean_mark: 0,
+            is_clean: true,
+        };
+        writer.block(Fields { kind: 1, ..Fields::default() }, &[], None);
+        writer.salt = salt;
+        writer
+    }
+
+    /// Writes a block; `tweak` is a place in the header to change under a right checksum.
+    fn block(&mut self, fields: Fields, payload: &[u8], tweak: Option<(usize, u8)>) {
+        let mut padded = payload.to_vec();
+        padded.resize(payload.len().next_multiple_of(8), 0);
+        let mut header = [0; HEADER_BYTES];
+        header[..7].copy_from_slice(&[b'E', b'n', b's', b'L', 2, 0, fields.kind]);
+        header[8..12].copy_from_slice(&self.logger.to_le_bytes());
+        header[12..16].copy_from_slice(&fields.payload_bytes.to_le_bytes());
+        let longs = [1, self.sequence, fields.epoch_min, fields.epoch_max, fields.mark, fields.published];
+        for (at, long) in (16..).step_by(8).zip(longs) {
+            header[at..at + 8].copy_from_slice(&long.to_le_bytes());
+        }
+        header[64..68].copy_from_slice(&fields.entries.to_le_bytes());
+        header[68..72].copy_from_slice(&self.chain.to_le_bytes());
+        header[72..76].copy_from_slice(&crc32c(&padded).to_le_bytes());
+        if let Some((at, mask)) = tweak {
+            header[at % 76] ^= mask;
+        }
+        self.chain = crc32c_append(self.salt, &header[..76]);
+        header[76..].copy_from_slice(&self.chain.to_le_bytes());
+        self.sequence += 1;
+        self.bytes.extend_from_slice(&header);
+        self.bytes.extend_from_slice(&padded);
+        self.mark = if fields.kind == 1 { fields.mark } else { self.mark };
+        if self.is_clean {
+            (self.clean_to, self.clean_mark) = (self.bytes.len(), self.mark);
+        }
+    }
+
+    /// Entries of growing epochs, as a worker leaves them.
+    fn data(&mut self, input: &mut Input<'_>, tweak: Option<(usize, u8)>) {
+        let (mut payload, mut entries) = (Vec::new(), Vec::new());
+        let first = self.epoch.max(self.mark + 1);
+        self.epoch = first;
+        for _ in 0..=input.choice(4) {
+            self.epoch += u64::from(input.byte().is_multiple_of(8));
+            let sequence = u64::from(input.u16()) % (1 << SEQUENCE_BITS);
+            let tid = self.epoch << (SEQUENCE_BITS + STATUS_BITS) | sequence << STATUS_BITS;
+            let body_bytes = input.choice(40);
+            let body = input.bytes(body_bytes).to_vec();
+            payload.extend_from_slice(&tid.to_le_bytes());
+            payload.extend_from_slice(&(body.len() as u32).to_le_bytes());
+            payload.extend_from_slice(&body);
+            entries.push((tid, body));
+        }
+        let at = self.bytes.len();
+        let fields = Fields {
+            kind: 0,
+            epoch_min: first,
+            epoch_max: self.epoch,
+            mark: self.mark,
+            published: 0,
+            entries: entries.len() as u32,
+            payload_bytes: payload.len() as u32,
+        };
+        self.block(fields, &payload, tweak);
+        self.blocks.push(Block { from: at, to: self.bytes.len(), entries });
+    }
+
+    /// A step of the plan.
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.choice(10) {
+            0..=3 => self.data(input, None),
+            4..=6 => {
+                let mark = self.epoch + u64::from(input.byte() % 4);
+                self.epoch = mark + 1;
+                self.block(Fields { kind: 1, mark, ..Fields::default() }, &[], None);
+            }
+            7 => {
+                // A header that nobody writes, under a right checksum.
+                self.is_clean = false;
+                let tweak = Some((usize::from(input.byte()), input.byte()));
+                self.data(input, tweak);
+            }
+            8 => {
+                self.is_clean = false;
+                let count = input.choice(100);
+                self.bytes.extend_from_slice(input.bytes(count));
+            }
+            _ => {
+                self.is_clean = false;
+                let fields =
+                    Fields { kind: 1, mark: input.u64(), published: input.u64(), ..Fields::default() };
+                self.block(fields, &[], None);
+            }
+        }
+    }
+
+    /// Damages a byte, or cuts the log.
+    fn damage(&mut self, input: &mut Input<'_>) {
+        let at = usize::from(input.u16()) % self.bytes.len();
+        let mask = input.byte();
+        if mask == 0 {
+            self.bytes.truncate(at);
+        } else {
+            self.bytes[at] ^= mask;
+        }
+        self.blocks.retain(|block| {
+            let is_hit = at < block.to && (mask == 0 || at >= block.from);
+            !is_hit
+        });
+        if at < self.clean_to {
+            // What is left of the part that follows the rules is not worked out again.
+            (self.clean_to, self.clean_mark) = (0, 0);
+        }
+    }
+}
+
+fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
+    let file = disk.create(name).expect("a new disk");
+    file.write_at(bytes, 0).expect("a new disk");
+}
+
+/// The plan's first byte is the number of logs, then steps of one log or another; what is left damages.
+pub fn log_blocks(data: &[u8]) {
+    let mut input = Input::new(data);
+    let logs = input.choice(3) + 1;
+    let mut writers: Vec<Writer> =
+        (0..logs as u32).map(|logger| Writer::new(logger, 0x5a17_0000 + logger)).collect();
+    for _ in 0..BLOCKS_MAX {
+        let what = input.byte();
+        if input.is_empty() || what == 255 {
+            break;
+        }
+        writers[usize::from(what) % logs].step(&mut input);
+    }
+    while !input.is_empty() {
+        let at = input.choice(logs);
+        if writers[at].bytes.is_empty() {
+            break;
+        }
+        writers[at].damage(&mut input);
+    }
+    let disk = SimDisk::new();
+    for writer in &writers {
+        put(&disk, &format!("log-{}-1-0", writer.logger), &writer.bytes);
+    }
+    let body = format!("ensile manifest 1\ngeneration 1 first 1 logs {logs}\n");
+    put(&disk, "MANIFEST", format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).as_bytes());
+    judge(disk, logs, &writers);
+}
+
+fn judge(disk: SimDisk, logs: usize, writers: &[Writer]) {
+    let config = LogConfig { loggers: logs, ..LogConfig::default() };
+    let replayed = Replayed::default();
+    let report = match recover(Arc::new(disk), config, &replayed) {
+        Ok(recovered) => recovered.report,
+        Err(DurabilityError::Damaged { file, detail, .. }) => {
+            assert!(!file.is_empty() && !detail.is_empty());
+            return;
+        }
+        Err(DurabilityError::Config(_)) => return,
+        Err(other) => panic!("nothing of the kind was done: {other}"),
+    };
+    let durable = report.durable_epoch;
+    let promised = writers.iter().map(|writer| writer.clean_mark).min().unwrap_or(0);
+    assert!(durable.number() >= promised, "{promised} is marked in every log, {durable} came back");
+    let (mut intact, mut clean) = (Entries::new(), Entries::new());
+    for writer in writers {
+        for Block { to, entries, .. } in &writer.blocks {
+            for (tid, body) in entries {
+                let key = (*tid, body.clone());
+                *intact.entry(key.clone()).or_default() += 1;
+                let counts = Tid::from_word(*tid).epoch() <= durable;
+                if *to <= writer.clean_to && counts {
+                    *clean.entry(key).or_default() += 1;
+                }
+            }
+        }
+    }
+    let replayed = replayed.0.into_inner().expect("no panic");
+    for (entry, count) in &replayed {
+        assert!(count <= intact.get(entry).unwrap_or(&0), "{entry:?} was replayed and is in no intact block");
+        assert!(Tid::from_word(entry.0).epoch() <= durable && entry.0 >= Tid::first_of(Epoch::FIRST).bits());
+    }
+    for (entry, count) in &clean {
+        assert!(replayed.get(entry).unwrap_or(&0) >= count, "{entry:?} counts and was not replayed");
+    }
+}
