@@ -258,7 +258,10 @@ impl Recovery {
         let mut segments = Vec::new();
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, self.config.segment_bytes, first.previous())?);
+            let log = Segments::create(&self.disk, name, self.config.segment_bytes, first.previous())?;
+            #[cfg(feature = "experiments")]
+            let log = log.compressed(self.config.compress);
+            segments.push(log);
         }
         self.disk.sync_folder("")?;
         Manifest { generations }.write(&*self.disk)?;

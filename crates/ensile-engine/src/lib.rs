@@ -39,6 +39,7 @@ mod table;
 mod threads;
 mod transaction;
 mod typed;
+mod variants;
 mod worker;
 
 pub use batch::Touch;
@@ -54,3 +55,5 @@ pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;
 pub use typed::*;
+#[cfg(feature = "experiments")]
+pub use variants::{LogRecords, Variants};

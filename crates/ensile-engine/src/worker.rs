@@ -109,6 +109,9 @@ impl Worker {
     /// have not moved since everything below them was freed, there is nothing to look for.
     #[inline]
     pub(crate) fn collect(&mut self, core: &Core, writes: usize, pinned: Pinned<'_>) {
+        if !core.switches.collects() {
+            return;
+        }
         // A commit without writes left nothing behind: only now and then does it look for what others left.
         if writes == 0 && self.reads_since < READS_PER_COLLECTION {
             self.reads_since += 1;
@@ -134,6 +137,9 @@ impl Worker {
 
     /// As [`Worker::collect`], for a worker that nobody waits for.
     pub(crate) fn collect_idle(&mut self, core: &Core, pinned: Pinned<'_>) {
+        if !core.switches.collects() {
+            return;
+        }
         self.collect_most(core, core.epochs.limits(), pinned, FREED_PER_IDLE_STEP);
         self.publish_garbage();
     }

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::class::SizeClass;
+use crate::general;
 use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};
 use crate::prefetch;
 
@@ -55,6 +56,9 @@ impl Cache {
     /// the machine is out of memory.
     #[inline]
     pub fn allocate(&mut self, class: SizeClass) -> NonNull<u8> {
+        if !self.memory.has_slabs() {
+            return general::allocate(class);
+        }
         if !class.is_spanned() {
             return self.memory.allocate_large(class);
         }
@@ -116,6 +120,10 @@ impl Cache {
     /// any more.
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, class: SizeClass) {
+        if !self.memory.has_slabs() {
+            // SAFETY: passed on to the caller; memory without slabs has only ever handed out such blocks.
+            return unsafe { general::free(block, class) };
+        }
         if !class.is_spanned() {
             // SAFETY: passed on to the caller.
             return unsafe { self.memory.free_large(block) };

@@ -26,10 +26,24 @@ const REGION_BYTES: usize = 64 << 20;
 const LARGE_ALIGN: usize = 64;
 
 /// How memory is taken.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct MemoryConfig {
     /// Bytes mapped and touched at the start, so that no page fault falls into what is timed (Silo §5.1).
     pub prefault_bytes: usize,
+    /// Whether blocks come from slabs, as they do unless an experiment measures what slabs are worth; otherwise each
+    /// comes from the process's allocator, and what is not freed by the end is never given back.
+    #[cfg(feature = "experiments")]
+    pub slabs: bool,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> Self {
+        Self {
+            prefault_bytes: 0,
+            #[cfg(feature = "experiments")]
+            slabs: true,
+        }
+    }
 }
 
 /// Figures of a [`Memory`].
@@ -67,6 +81,8 @@ struct Pool {
 
 /// The memory of one database.
 pub struct Memory {
+    #[cfg(feature = "experiments")]
+    slabs: bool,
     pool: Mutex<Pool>,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
@@ -90,13 +106,19 @@ impl Memory {
         let mut pool = Pool::default();
         pool.batches.resize_with(SizeClass::SPANNED, Vec::new);
         pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
-        if config.prefault_bytes > 0 {
-            let bytes = config.prefault_bytes.next_multiple_of(CHUNK_BYTES);
+        #[cfg(feature = "experiments")]
+        let wanted = if config.slabs { config.prefault_bytes } else { 0 };
+        #[cfg(not(feature = "experiments"))]
+        let wanted = config.prefault_bytes;
+        if wanted > 0 {
+            let bytes = wanted.next_multiple_of(CHUNK_BYTES);
             let region = map::map(bytes, CHUNK_BYTES, true);
             pool.regions.push((region, bytes));
             pool.fresh = Some((region, bytes));
         }
         Arc::new(Self {
+            #[cfg(feature = "experiments")]
+            slabs: config.slabs,
             pool: Mutex::new(pool),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
@@ -117,6 +139,20 @@ impl Memory {
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether blocks come from slabs.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn has_slabs(&self) -> bool {
+        self.slabs
+    }
+
+    /// Whether blocks come from slabs.
+    #[cfg(not(feature = "experiments"))]
+    #[inline(always)]
+    pub(crate) const fn has_slabs(&self) -> bool {
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Pool> {

@@ -41,6 +41,8 @@ pub(crate) struct Segments {
     gathered: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
+    #[cfg(feature = "experiments")]
+    compressor: Option<super::compress::Compressor>,
 }
 
 impl Segments {
@@ -64,6 +66,8 @@ impl Segments {
             chain_crc: 0,
             gathered: Vec::new(),
             written_bytes: 0,
+            #[cfg(feature = "experiments")]
+            compressor: None,
         };
         segments.mark(durable, durable)?;
         segments.flush()?;
@@ -83,6 +87,7 @@ impl Segments {
             entries: 0,
             epoch_min: Epoch::ZERO,
             epoch_max: Epoch::ZERO,
+            compressed: false,
             mark,
             published,
             previous_crc: self.chain_crc,
@@ -97,11 +102,13 @@ impl Segments {
         mark: Epoch,
         published: Epoch,
     ) -> Result<(), DiskError> {
+        let compressed = self.compress(buffer);
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
         let header = self.header(Kind::Data, mark, published);
-        let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
+        let header =
+            Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
         self.chain_crc = header.encode(buffer.block());
         if buffer.bytes() <= GATHER_BYTES {
             self.gathered.extend_from_slice(buffer.block());
@@ -109,6 +116,24 @@ impl Segments {
         }
         self.flush()?;
         self.write(buffer.block())
+    }
+
+    /// From here on entries are compressed, where an experiment wants it.
+    #[cfg(feature = "experiments")]
+    pub(crate) fn compressed(mut self, compress: bool) -> Self {
+        self.compressor = compress.then(Default::default);
+        self
+    }
+
+    #[cfg(feature = "experiments")]
+    fn compress(&mut self, buffer: &mut Buffer) -> bool {
+        self.compressor.as_mut().is_some_and(|compressor| compressor.compress(buffer))
+    }
+
+    #[cfg(not(feature = "experiments"))]
+    #[expect(clippy::unused_self, reason = "with `experiments` a log may be compressed")]
+    const fn compress(&mut self, _buffer: &mut Buffer) -> bool {
+        false
     }
 
     /// Adds a mark of d behind the blocks that wait to be written.

@@ -102,11 +102,11 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
             .check_open()
             .and_then(|()| validate(worker, sets, pinned))
             .and_then(|()| check_room(worker, sets, boundary, pinned))
-            .and_then(|()| choose_tid(worker, sets, epoch));
+            .and_then(|()| choose_tid(core, worker, sets, epoch));
         match chosen {
             Ok(tid) => {
                 install(core, worker, sets, tid, boundary, pinned);
-                append(worker, sets, tid);
+                append(core, worker, sets, tid);
                 Ok(Committed { tid, epoch })
             }
             Err(error) => {
@@ -182,7 +182,8 @@ fn reserve(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
         if core.log.is_some() && is_logged(write.table) {
             log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
         }
-        if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
+        let in_place = core.switches.overwrites() || write.placed;
+        if write.kind == Kind::Put && !(in_place && write.may_overwrite(word) && record.fits(value.len())) {
             write.replacement = Some(worker.blocks.filled(value, word));
         } else if !word.is_absent() && word.epoch() < boundary {
             write.aside = Some(worker.blocks.version(record.class().bytes() - crate::record::HEADER_BYTES));
@@ -257,7 +258,7 @@ fn check_room(worker: &Worker, sets: &Sets, boundary: Epoch, pinned: Pinned<'_>)
 
 /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
 #[inline]
-fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
+fn choose_tid(core: &Core, worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
     let mut largest = worker.last_tid;
     for read in &sets.reads {
         largest = largest.max(read.word.tid());
@@ -266,8 +267,8 @@ fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
         largest = largest.max(write.before.tid());
     }
     debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
-    let tid = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
-    let Some(tid) = tid else {
+    let own = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
+    let Some(tid) = core.switches.shared_tid(epoch, largest).or(own) else {
         worker.sequence_is_full = true;
         return Err(Error::Conflict);
     };
@@ -340,7 +341,7 @@ fn replace(
 
 /// The log entry, built from the write-set and never re-read from records (E1).
 #[inline]
-fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
+fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     let Some(appender) = &mut worker.appender else { return };
     let (entries, arena) = sets.writes.parts();
     let logged = |write: &&Write| write.outcome != Outcome::Untouched && is_logged(write.table);
@@ -348,7 +349,7 @@ fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
         return;
     }
     appender.append(tid, |out| {
-        for write in entries.iter().filter(logged) {
+        for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let value = (write.kind == Kind::Put).then(|| arena.value(write));
             log_entry::encode(out, write.table, arena.key(write), value);
         }
