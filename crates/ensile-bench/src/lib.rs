@@ -4,6 +4,7 @@
 //! arguments -> workload::{ycsb, tpcc} -> system::{engine, key_value, btreemap} -> driver -> tally -> report
 //!           -> crash       kill TPC-C, recover, prove that nothing acknowledged is lost
 //!           -> latency     a strict commit beside the device's own sync
+//!           -> silo        the experiments of Silo's paper -> figure
 //!           -> snapshots, open_transaction       what versions and idle transactions cost
 //! ```
 //!
@@ -18,11 +19,13 @@ mod arguments;
 mod crash;
 mod driver;
 mod failure;
+mod figure;
 mod latency;
 mod machine;
 mod open_transaction;
 mod progress;
 mod report;
+mod silo;
 mod snapshots;
 mod system;
 mod tally;
@@ -32,7 +35,7 @@ mod workload;
 use std::process::ExitCode;
 
 pub use arguments::{
-    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments,
+    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments, SiloArguments,
     SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
@@ -65,6 +68,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Latency(arguments) => latency::run(arguments)?,
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
+        Bench::Silo(arguments) => {
+            silo::run(arguments)?;
+            true
+        }
         Bench::TpccVictim(arguments) => {
             crash::victim::run(arguments)?;
             true

@@ -42,6 +42,22 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// One line that says it all.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {}",
+            self.cpu,
+            self.cores,
+            self.memory_bytes as f64 / (1u64 << 30) as f64,
+            self.kernel,
+            self.huge_pages,
+            self.load_average.split_whitespace().next().unwrap_or("unknown"),
+            self.ensile_version,
+        )
+    }
+}
+
 fn unknown() -> String {
     "unknown".to_owned()
 }

@@ -69,7 +69,8 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     }
     let placed = Placed::default();
     let flags = arguments.business.flags();
-    let business = Business { kind: SystemKind::Silo, tables, flags, constants, observer: Some(&placed) };
+    let business =
+        Business { observer: Some(&placed), ..Business::new(SystemKind::Silo, tables, flags, constants) };
     tell(&[0; size_of::<Acknowledged>()])?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

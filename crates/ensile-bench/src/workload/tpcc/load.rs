@@ -50,8 +50,14 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
                 receipt: None,
             };
             if warehouse == 0 {
-                loader.items()?
+                for set in tables.sets() {
+                    // The same catalogue in each.
+                    loader.random = Random::seeded(seed);
+                    loader.tables = set;
+                    loader.items()?;
+                }
             } else {
+                loader.tables = tables.of(warehouse as u16);
                 loader.warehouse(warehouse as u16)?
             }
             if let Some(receipt) = loader.receipt {

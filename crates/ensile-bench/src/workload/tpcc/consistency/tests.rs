@@ -29,10 +29,10 @@ fn business() -> Tables {
 fn flags(mix: [u64; 5]) -> Flags {
     Flags {
         mix,
-        remote_items: 10,
-        remote_payments: 15,
+        remote_items_per_million: 100_000,
         order_status: ReadMode::Serializable,
         stock_level: ReadMode::Serializable,
+        ..Flags::default()
     }
 }
 

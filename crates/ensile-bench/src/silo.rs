@@ -1,0 +1,73 @@
+//! `ensile bench silo`: the experiments of Silo's evaluation (SOSP'13, §5), each by the name of its figure.
+//!
+//! ```text
+//! fig4               §5.2  key-value, memsilo, memsilo with a global TID
+//! fig5, fig6, fig7   §5.3  TPC-C over workers: throughput, per core, latency (measured together)
+//! ```
+//! Every experiment runs its systems in turns in one process, round by round; figures are medians over the rounds.
+//! What runs the engine otherwise than it ships is in builds with the feature `experiments` only; another build
+//! measures the rest and says what it left out.
+//!
+//! Neighbours: [`crate::driver`] runs what is compared, [`crate::figure`] writes what was measured.
+
+mod fig4;
+mod lab;
+mod workers;
+
+use clap::ValueEnum;
+
+use crate::arguments::SiloArguments;
+use crate::failure::Result;
+use crate::figure::Figure;
+use crate::machine::Machine;
+use lab::Lab;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other.
+    All,
+    /// What transactions cost: key-value, memsilo, memsilo with a global TID (§5.2).
+    Fig4,
+    /// TPC-C over workers: throughput (§5.3).
+    Fig5,
+    /// TPC-C over workers: throughput per core.
+    Fig6,
+    /// TPC-C over workers: latency.
+    Fig7,
+}
+
+/// An experiment: the names it goes by, and how it is run.
+struct Experiment {
+    names: &'static [Name],
+    run: fn(&mut Lab<'_>) -> Result<Vec<Figure>>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { names: &[Name::Fig4], run: fig4::run },
+    Experiment { names: &[Name::Fig5, Name::Fig6, Name::Fig7], run: workers::run },
+];
+
+/// Runs what was asked for; writes its files and prints its tables.
+pub(crate) fn run(arguments: &SiloArguments) -> Result<()> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("ensile {}", command.join(" "));
+    let wanted = |experiment: &&Experiment| {
+        arguments.figure == Name::All || experiment.names.contains(&arguments.figure)
+    };
+    for experiment in EXPERIMENTS.iter().filter(wanted) {
+        let mut lab = Lab::new(arguments);
+        let figures = (experiment.run)(&mut lab)?;
+        let machine = Machine::look();
+        lab.finish()?;
+        for figure in figures {
+            figure.write(&arguments.out, &machine, &command)?;
+            print!("{}", figure.table());
+            println!("  in {}", arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
