@@ -341,20 +341,20 @@ pub struct SiloArguments {
     /// Folder for the figures
     #[arg(long, default_value = "silo-results")]
     pub(crate) out: PathBuf,
-    /// Length of a timed slice, in seconds
-    #[arg(long, default_value_t = 2.0, value_parser = positive_seconds)]
-    pub(crate) seconds: f64,
+    /// Length of a timed slice, in seconds [default: 2, where there are many of them 1]
+    #[arg(long, value_parser = positive_seconds)]
+    pub(crate) seconds: Option<f64>,
     /// Rounds; figures are medians over them
     #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: usize,
-    /// The most worker threads [default: as many as there are cores]
+    /// The most worker threads [default: as many as there are cores; for table10 two on each warehouse]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) workers: Option<usize>,
     /// Keys of the key-value experiments [default: the experiment's own]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: Option<u64>,
-    /// Warehouses [default: the experiment's own]
-    #[arg(long, value_parser = value_parser!(u16).range(1..=1_000))]
+    /// Warehouses of fig8, fig9, table10 and fig11 [default: one for each worker; fig9 4, table10 1]
+    #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
     pub(crate) warehouses: Option<u16>,
     /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
     #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]

@@ -87,8 +87,8 @@ pub(crate) struct Figure {
     pub(crate) title: String,
     /// What stands under the horizontal axis, with its unit.
     pub(crate) horizontal: &'static str,
-    /// The metric that is drawn; the others are in the tables only.
-    pub(crate) drawn: &'static str,
+    /// The metric that is drawn, and its unit; the others are in the tables only.
+    pub(crate) drawn: (&'static str, &'static str),
     pub(crate) rows: Vec<Row>,
 }
 
@@ -122,11 +122,6 @@ impl Figure {
 
     fn undrawable(&self, what: &str) -> Failure {
         Failure::Io { what: format!("drawing {}", self.name), source: std::io::Error::other(what.to_owned()) }
-    }
-
-    /// The unit of what is drawn.
-    fn drawn_unit(&self) -> &'static str {
-        self.rows.iter().find(|row| row.metric == self.drawn).map_or("", |row| row.unit)
     }
 
     /// Comment lines behind `#`, a heading, a line for each row.

@@ -92,6 +92,14 @@ pub(crate) fn resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
+/// Bytes of memory that can be had without swapping; all of it where the kernel does not say.
+pub(crate) fn available_bytes() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    field_after(&meminfo, "MemAvailable")
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib * 1024)
+}
+
 /// Keeps the calling thread on one of the cores that this process may use; `index` counts around them.
 pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -80,7 +80,7 @@ pub use ensile_engine::{
     TableBuilder, Tid, TornTail, Touch, Transaction,
 };
 #[cfg(feature = "experiments")]
-pub use ensile_engine::{LogRecords, Variants};
+pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
 pub use ensile_engine::{composite_key, fixed_layout};
 
 /// What a program that uses the database usually names.

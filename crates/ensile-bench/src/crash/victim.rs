@@ -66,6 +66,8 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let constants = Constants::seeded(run.seed);
     if arguments.life == 0 {
         load::load(&tables, constants, run.seed, run.threads)?;
+        // From here on snapshots show the whole business.
+        drop(db.snapshot_latest()?);
     }
     let placed = Placed::default();
     let flags = arguments.business.flags();

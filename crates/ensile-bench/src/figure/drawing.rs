@@ -32,7 +32,8 @@ type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64
 
 /// Draws the figure; `origin` says below where it comes from.
 pub(super) fn svg(figure: &Figure, origin: &str) -> Result<String, String> {
-    let rows: Vec<&Row> = figure.rows.iter().filter(|row| row.metric == figure.drawn).collect();
+    let rows: Vec<&Row> =
+        figure.rows.iter().filter(|row| figure.drawn == (row.metric.as_str(), row.unit)).collect();
     let mut text = String::new();
     draw(figure, &rows, origin, &mut text).map_err(|error| error.to_string())?;
     Ok(text)
@@ -68,7 +69,7 @@ fn draw(
         .x_desc(figure.horizontal)
         .axis_desc_style((FONT, 14))
         .label_style((FONT, 12));
-    let vertical = format!("{} ({})", figure.drawn, figure.drawn_unit());
+    let vertical = format!("{} ({})", figure.drawn.0, figure.drawn.1);
     mesh.y_desc(vertical).y_label_formatter(&|at| figures(*at));
     if bars {
         // As many labels as make every bar's number come up once.

@@ -13,7 +13,7 @@ fn figure(places: [Place; 2]) -> Figure {
         name: "sample",
         title: "A sample".to_owned(),
         horizontal: "workers",
-        drawn: "throughput",
+        drawn: ("throughput", "txn/s"),
         rows: vec![
             Row::new("left", first.clone(), ("throughput", "txn/s"), vec![3.0, 1.0, 2.0]),
             Row::new("right", second, ("throughput", "txn/s"), vec![4_000.0]),

@@ -58,7 +58,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         name: "fig4",
         title: format!("YCSB, 80 % reads and 20 % read-modify-writes of {records} rows of 100 bytes"),
         horizontal: "workers",
-        drawn: "throughput",
+        drawn: ("throughput", "txn/s"),
         rows,
     }])
 }

@@ -19,6 +19,18 @@ use crate::workload::tpcc::{Business, Founding};
 pub(crate) enum Variant {
     /// TIDs from one shared counter.
     GlobalTid,
+    /// Memory from the process's allocator.
+    NoSlabs,
+    /// A new record for each write.
+    NoOverwrites,
+    /// Garbage stays.
+    NoCollection,
+    /// Log entries without data.
+    SmallRecords,
+    /// Compressed log blocks.
+    Compression,
+    /// Rows without concurrency control.
+    Exclusive,
 }
 
 /// How a binary comes to have the variants.
@@ -27,17 +39,22 @@ const REBUILD: &str = "cargo build --release -p ensile-cli --features experiment
 /// One experiment's bench.
 pub(crate) struct Lab<'a> {
     pub(crate) arguments: &'a SiloArguments,
-    progress: Progress,
+    pub(crate) progress: Progress,
+    /// Length of a slice, unless asked otherwise.
+    pub(crate) seconds: f64,
     left_out: Vec<&'static str>,
 }
 
+/// Length of a slice where an experiment does not say otherwise.
+const SECONDS: f64 = 2.0;
+
 impl<'a> Lab<'a> {
     pub(crate) fn new(arguments: &'a SiloArguments) -> Self {
-        Self { arguments, progress: Progress::new(arguments.rounds), left_out: Vec::new() }
+        Self { arguments, progress: Progress::new(arguments.rounds), seconds: SECONDS, left_out: Vec::new() }
     }
 
-    /// Says what was left out; that is an error if it was everything.
-    pub(crate) fn finish(&mut self) -> Result<()> {
+    /// Says what was left out.
+    pub(crate) fn finish(&mut self) {
         self.progress.clear();
         if !self.left_out.is_empty() {
             let names = self.left_out.join(", ");
@@ -45,7 +62,6 @@ impl<'a> Lab<'a> {
                 "left out, because this binary has the engine as it ships only: {names}; for them: {REBUILD}"
             );
         }
-        Ok(())
     }
 
     pub(crate) fn say(&mut self, text: &str) {
@@ -102,7 +118,9 @@ impl<'a> Lab<'a> {
     ) -> Option<Options> {
         let chosen = with_variants(options, variants);
         if chosen.is_none() {
-            self.left_out.push(system);
+            if !self.left_out.contains(&system) {
+                self.left_out.push(system);
+            }
         }
         chosen
     }
@@ -130,14 +148,7 @@ impl<'a> Lab<'a> {
         workers: usize,
         mut after: impl FnMut(usize),
     ) -> Result<Vec<Vec<Round>>> {
-        let plan = Plan {
-            threads: workers,
-            batch: 1,
-            pace: Pace::Timed(self.arguments.seconds),
-            rounds: self.arguments.rounds,
-            seed: self.arguments.seed,
-            pin: self.arguments.pin,
-        };
+        let plan = self.plan(workers);
         let mut slice = 0;
         let progress = &mut self.progress;
         driver::run(subjects, &plan, |round, subject, done| {
@@ -145,6 +156,18 @@ impl<'a> Lab<'a> {
             slice += 1;
             progress.round(round, &format!("{} ({workers} workers)", subject.name()), done.rate());
         })
+    }
+
+    /// How long and how often so many workers run.
+    pub(crate) fn plan(&self, workers: usize) -> Plan {
+        Plan {
+            threads: workers,
+            batch: 1,
+            pace: Pace::Timed(self.arguments.seconds.unwrap_or(self.seconds)),
+            rounds: self.arguments.rounds,
+            seed: self.arguments.seed,
+            pin: self.arguments.pin,
+        }
     }
 
     /// Removes a folder of logs that is not needed any more.
@@ -164,6 +187,13 @@ fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> 
     for variant in variants {
         match variant {
             Variant::GlobalTid => options.variants.global_tid = true,
+            Variant::NoSlabs => options.variants.slabs = false,
+            Variant::NoOverwrites => options.variants.overwrite = false,
+            Variant::NoCollection => options.variants.collect = false,
+            Variant::SmallRecords => options.variants.log_records = ensile::LogRecords::Small,
+            Variant::Compression => options.variants.log_records = ensile::LogRecords::Compressed,
+            // The way to the rows, not the database.
+            Variant::Exclusive => {}
         }
     }
     Some(options)

@@ -91,3 +91,64 @@ fn fig5_to_fig7_are_measured_together() {
     assert_eq!(systems(&latency, "median latency"), all);
     assert_eq!(systems(&latency, "p99 latency"), all);
 }
+
+#[test]
+fn fig8_sets_a_partitioned_store_against_memsilo_at_every_share() {
+    let [rows] = rows_of("fig8", ["fig8"]);
+    let all = built("memsilo memsilo+split | partitioned-store");
+    let found = systems(&rows, "throughput");
+    assert!(all.iter().all(|name| found.iter().any(|found| found == name)), "{found:?}");
+    let shares: Vec<f64> = rows
+        .iter()
+        .filter(|row| row["system"] == "memsilo" && row["metric"] == "throughput")
+        .map(|row| row["place"].as_f64().expect("a number"))
+        .collect();
+    assert!(shares.len() > 4 && shares[0] == 0.0 && shares.is_sorted() && shares.ends_with(&[60.0]));
+}
+
+#[test]
+fn fig9_adds_workers_to_one_partition() {
+    let [rows] = rows_of("fig9", ["fig9"]);
+    assert_eq!(systems(&rows, "throughput"), built("memsilo memsilo+fast-ids | partitioned-store"));
+    assert_eq!(systems(&rows, "aborts").len(), systems(&rows, "throughput").len());
+}
+
+#[test]
+fn table10_counts_what_was_run_again_by_kind_and_snapshots_never_are() {
+    let [rows] = rows_of("table10", ["table10"]);
+    assert_eq!(systems(&rows, "throughput").len(), 5);
+    for kind in ["new-order", "stock-level"] {
+        assert_eq!(systems(&rows, kind).len(), 5);
+        assert_eq!(systems(&rows, &format!("{kind} run again")).len(), 5);
+    }
+    let again = |system: &str| {
+        let mut found =
+            rows.iter().filter(|row| row["system"] == system && row["metric"] == "stock-level run again");
+        found.next().and_then(|row| row["max"].as_f64())
+    };
+    assert_eq!((again("memsilo"), again("stock-level alone")), (Some(0.0), Some(0.0)));
+}
+
+#[test]
+fn space_sets_extra_memory_against_the_data() {
+    let [rows] = rows_of("space", ["space"]);
+    for metric in ["extra memory", "data", "versions kept", "throughput"] {
+        assert_eq!(systems(&rows, metric), ["memsilo"]);
+    }
+}
+
+#[test]
+fn fig11_adds_factors_in_two_groups() {
+    let [rows] = rows_of("fig11", ["fig11"]);
+    let places: Vec<&str> = rows
+        .iter()
+        .filter(|row| row["metric"] == "throughput")
+        .map(|row| row["place"].as_str().expect("a bar"))
+        .collect();
+    let all = if cfg!(feature = "experiments") {
+        "simple +allocator +overwrites +no-snapshots +no-gc memsilo +small-records +full-records +compression"
+    } else {
+        "+overwrites +no-snapshots memsilo +full-records"
+    };
+    assert_eq!(places, all.split_whitespace().collect::<Vec<_>>());
+}

@@ -52,9 +52,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         rows,
     };
     Ok(vec![
-        figure("fig5", "throughput", "throughput", throughput),
-        figure("fig6", "throughput per core", "throughput per core", per_core),
-        figure("fig7", "latency (memsilo: at commit; silo: when durable)", "median latency", latency),
+        figure("fig5", "throughput", ("throughput", "txn/s"), throughput),
+        figure("fig6", "throughput per core", ("throughput per core", "txn/s"), per_core),
+        figure("fig7", "latency (memsilo: at commit; silo: when durable)", ("median latency", "ms"), latency),
     ])
 }
 

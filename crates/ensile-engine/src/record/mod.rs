@@ -277,6 +277,21 @@ impl<'p> Record<'p> {
         self.copy_out(scratch);
     }
 
+    /// Copies the data out where nobody else writes.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn copy_alone(self, scratch: &mut Scratch) {
+        self.copy_out(scratch);
+    }
+
+    /// Overwrites the data in place where nobody else reads or writes: neither lock nor fence.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn overwrite_alone(self, value: &[u8]) {
+        debug_assert!(self.fits(value.len()));
+        self.store_data(value);
+    }
+
     /// Ends the lock with this word; its bits tell the new version or the old one.
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {

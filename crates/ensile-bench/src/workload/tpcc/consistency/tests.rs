@@ -23,6 +23,8 @@ fn business() -> Tables {
     let db = Database::in_memory().expect("it opens");
     let tables = Tables::open(&db, SMALL).expect("tables open");
     load(&tables, Constants::seeded(SEED), SEED, 2).expect("it loads");
+    // From here on snapshots show everything.
+    drop(db.snapshot_latest().expect("a snapshot"));
     tables
 }
 
