@@ -161,6 +161,7 @@ fn figures(value: f64) -> String {
     match value.abs() {
         large if large >= 1_000.0 => grouped(value),
         middle if middle >= 10.0 => format!("{value:.1}"),
+        0.0 => "0".to_owned(),
         _ => format!("{value:.3}"),
     }
 }

@@ -23,7 +23,6 @@ mod shipped {
     #[derive(Clone, Default)]
     pub(crate) struct Switches;
 
-    #[expect(clippy::unused_self, reason = "the other module's answers depend on what was chosen")]
     impl Switches {
         #[inline(always)]
         pub(crate) const fn overwrites(&self) -> bool {

@@ -63,7 +63,7 @@ fn draw(
         .y_label_area_size(84)
         .build_cartesian_2d(across.clone(), 0.0..top)?;
     let name_of = |at: &f64| bar_name(rows, *at);
-    let number = |at: &f64| figures_short(*at);
+    let number = |at: &f64| whole_number(*at);
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(WHITE)
         .x_desc(figure.horizontal)
@@ -75,7 +75,7 @@ fn draw(
         // As many labels as make every bar's number come up once.
         mesh.disable_x_mesh().x_labels(rows.len() * 2 + 1).x_label_formatter(&name_of);
     } else {
-        mesh.x_label_formatter(&number);
+        mesh.disable_x_mesh().x_label_formatter(&number);
     }
     mesh.draw()?;
     let stroke = (across.end - across.start) * STROKE_SHARE;
@@ -133,9 +133,9 @@ fn bar_name(rows: &[&Row], at: f64) -> String {
     rows.get(at.round() as usize).map_or_else(String::new, |row| row.place.to_string())
 }
 
-/// A number of workers or percent: whole ones without a point.
-fn figures_short(at: f64) -> String {
-    if (at - at.round()).abs() < 1e-9 { format!("{at:.0}") } else { format!("{at:.1}") }
+/// A number of workers or percent; between whole ones nothing.
+fn whole_number(at: f64) -> String {
+    if (at - at.round()).abs() < 1e-6 { format!("{:.0}", at.abs()) } else { String::new() }
 }
 
 fn systems<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
@@ -149,8 +149,8 @@ fn systems<'r>(rows: &[&'r Row]) -> Vec<&'r str> {
 }
 
 /// A spread: a line from the least to the most, with strokes at its ends.
-fn spread(row: &Row, at: f64, stroke: f64) -> [PathElement<(f64, f64)>; 3] {
-    let style = BLACK.mix(0.75).stroke_width(1);
+fn spread(row: &Row, at: f64, stroke: f64, colour: RGBColor) -> [PathElement<(f64, f64)>; 3] {
+    let style = colour.stroke_width(1);
     [
         PathElement::new(vec![(at, row.min), (at, row.max)], style),
         PathElement::new(vec![(at - stroke, row.min), (at + stroke, row.min)], style),
@@ -176,7 +176,7 @@ fn draw_lines(
             .label(name)
             .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)));
         chart.draw_series(points.map(|point| Circle::new(point, 4, colour.filled())))?;
-        chart.draw_series(own.iter().flat_map(|(at, row)| spread(row, *at, stroke)))?;
+        chart.draw_series(own.iter().flat_map(|(at, row)| spread(row, *at, stroke, colour)))?;
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ fn draw_bars(
         let colour = names.iter().position(|name| *name == row.system).unwrap_or(0) % COLOURS.len();
         let bar = [(at - BAR_HALF, 0.0), (at + BAR_HALF, row.median)];
         chart.draw_series([Rectangle::new(bar, COLOURS[colour].mix(0.85).filled())])?;
-        chart.draw_series(spread(row, at, stroke))?;
+        chart.draw_series(spread(row, at, stroke, BLACK))?;
         let value = Text::new(figures(row.median), (at - BAR_HALF * 0.9, row.median), (FONT, 12).into_font());
         chart.draw_series([value])?;
     }

@@ -131,7 +131,6 @@ impl Segments {
     }
 
     #[cfg(not(feature = "experiments"))]
-    #[expect(clippy::unused_self, reason = "with `experiments` a log may be compressed")]
     const fn compress(&mut self, _buffer: &mut Buffer) -> bool {
         false
     }

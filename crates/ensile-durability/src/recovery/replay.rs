@@ -127,7 +127,6 @@ fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
 }
 
 #[cfg(not(feature = "experiments"))]
-#[expect(clippy::unnecessary_wraps, reason = "with `experiments` a block may be compressed")]
 const fn entries_of<'p>(_header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
     Some(Cow::Borrowed(payload))
 }
