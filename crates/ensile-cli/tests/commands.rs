@@ -73,10 +73,15 @@ fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
     for extension in ["csv", "json", "svg"] {
         let file = folder.0.join(format!("figures/fig4.{extension}"));
         let text = std::fs::read_to_string(&file).expect("it was written");
-        assert!(text.contains("ensile bench silo fig4 --records 1000"), "the command is in {}", file.display());
+        assert!(
+            text.contains("ensile bench silo fig4 --records 1000"),
+            "the command is in {}",
+            file.display()
+        );
     }
     let variants = stdout.contains("memsilo+global-tid");
-    let left_out = stderr.contains("memsilo+global-tid; for them: cargo build --release -p ensile-cli --features");
+    let left_out =
+        stderr.contains("memsilo+global-tid; for them: cargo build --release -p ensile-cli --features");
     assert!(variants != left_out, "{stdout}\n{stderr}");
 }
 

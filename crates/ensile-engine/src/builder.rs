@@ -179,7 +179,7 @@ impl Builder {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
         debug_assert!(self.epoch_interval.as_micros() >= u128::from(EPOCH_MICROS_MIN));
-        let mut memory = MemoryConfig { prefault_bytes: self.prefault_bytes, ..MemoryConfig::default() };
+        let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
         self.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
         let disk = match (&self.disk, &self.path) {

@@ -139,7 +139,7 @@ mod chosen {
         }
 
         pub(crate) fn apply_to_memory(&self, config: &mut MemoryConfig) {
-            config.slabs = self.variants.slabs;
+            config.general = !self.variants.slabs;
         }
 
         pub(crate) fn apply_to_log(&self, config: &mut LogConfig) {

@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn an_ended_cache_leaves_everything_to_the_next() {
-        let memory = Memory::new(&MemoryConfig { prefault_bytes: 1 << 20 });
+        let memory = Memory::new(&MemoryConfig::prefaulted(1 << 20));
         for _ in 0..100 {
             let mut cache = memory.cache();
             for _ in 0..100 {

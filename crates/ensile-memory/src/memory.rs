@@ -26,22 +26,24 @@ const REGION_BYTES: usize = 64 << 20;
 const LARGE_ALIGN: usize = 64;
 
 /// How memory is taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MemoryConfig {
     /// Bytes mapped and touched at the start, so that no page fault falls into what is timed (Silo §5.1).
     pub prefault_bytes: usize,
-    /// Whether blocks come from slabs, as they do unless an experiment measures what slabs are worth; otherwise each
-    /// comes from the process's allocator, and what is not freed by the end is never given back.
+    /// Whether blocks come from the process's allocator instead of slabs, to measure what slabs are worth. What is not
+    /// freed by the end is then never given back.
     #[cfg(feature = "experiments")]
-    pub slabs: bool,
+    pub general: bool,
 }
 
-impl Default for MemoryConfig {
-    fn default() -> Self {
+impl MemoryConfig {
+    /// Slabs, of which so many bytes are touched beforehand.
+    #[must_use]
+    pub fn prefaulted(prefault_bytes: usize) -> Self {
         Self {
-            prefault_bytes: 0,
+            prefault_bytes,
             #[cfg(feature = "experiments")]
-            slabs: true,
+            general: false,
         }
     }
 }
@@ -82,7 +84,7 @@ struct Pool {
 /// The memory of one database.
 pub struct Memory {
     #[cfg(feature = "experiments")]
-    slabs: bool,
+    general: bool,
     pool: Mutex<Pool>,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
@@ -107,7 +109,7 @@ impl Memory {
         pool.batches.resize_with(SizeClass::SPANNED, Vec::new);
         pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
         #[cfg(feature = "experiments")]
-        let wanted = if config.slabs { config.prefault_bytes } else { 0 };
+        let wanted = if config.general { 0 } else { config.prefault_bytes };
         #[cfg(not(feature = "experiments"))]
         let wanted = config.prefault_bytes;
         if wanted > 0 {
@@ -118,7 +120,7 @@ impl Memory {
         }
         Arc::new(Self {
             #[cfg(feature = "experiments")]
-            slabs: config.slabs,
+            general: config.general,
             pool: Mutex::new(pool),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
@@ -145,7 +147,7 @@ impl Memory {
     #[cfg(feature = "experiments")]
     #[inline]
     pub(crate) fn has_slabs(&self) -> bool {
-        self.slabs
+        !self.general
     }
 
     /// Whether blocks come from slabs.

@@ -117,10 +117,8 @@ impl<'a> Lab<'a> {
         variants: &[Variant],
     ) -> Option<Options> {
         let chosen = with_variants(options, variants);
-        if chosen.is_none() {
-            if !self.left_out.contains(&system) {
-                self.left_out.push(system);
-            }
+        if chosen.is_none() && !self.left_out.contains(&system) {
+            self.left_out.push(system);
         }
         chosen
     }

@@ -248,6 +248,16 @@ impl<'p> Record<'p> {
         }
     }
 
+    /// Asks for the version before this one, up to so many bytes of it, if a snapshot at `boundary` will read it.
+    #[inline]
+    pub(crate) fn prefetch_version(self, boundary: Epoch, bytes_max: usize) {
+        if self.word().epoch() >= boundary
+            && let Some(previous) = self.previous()
+        {
+            previous.handle().prefetch(self.class().bytes().min(bytes_max));
+        }
+    }
+
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
     #[inline]
     pub(crate) fn lock(self) -> Word {
