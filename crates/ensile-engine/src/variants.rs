@@ -21,7 +21,7 @@ mod shipped {
     use ensile_memory::MemoryConfig;
 
     #[derive(Clone, Default)]
-    pub(crate) struct Switches;
+    pub(crate) struct Switches(());
 
     impl Switches {
         #[inline(always)]
