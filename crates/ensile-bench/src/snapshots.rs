@@ -68,7 +68,6 @@ pub(crate) fn measure(
     progress: &mut Progress,
 ) -> Result<Measured> {
     progress.say(&format!("loading {records} records"));
-    let before = resident_bytes();
     let engine = Engine::<VALUE_BYTES>::load(
         SystemKind::Memsilo,
         options,
@@ -76,6 +75,8 @@ pub(crate) fn measure(
         &LoadPlan::in_order(records, plan.threads),
     )?;
     let loaded = resident_bytes();
+    // Not the growth of resident memory: what a database before this one held may go only now.
+    let memory = engine.database().stats().memory;
     let (rounds, seen) = watch::during(engine.database(), || {
         driver::run(&[&engine], plan, |round, subject, done| {
             progress.round(round, subject.name(), done.rate())
@@ -89,7 +90,7 @@ pub(crate) fn measure(
     let extra_resident_bytes = seen.resident_bytes_max.saturating_sub(loaded);
     Ok(Measured {
         records,
-        loaded_bytes: loaded.saturating_sub(before),
+        loaded_bytes: memory.chunk_bytes + memory.large_bytes,
         updates_per_s,
         distinct_records,
         extra_resident_bytes,
