@@ -11,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_par
 
 use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
+use crate::silo::Name;
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
@@ -33,8 +34,9 @@ pub enum Bench {
     Snapshots(SnapshotsArguments),
     /// Whether one transaction left open disturbs the others.
     OpenTransaction(OpenTransactionArguments),
-    /// Cache lines that transactions write and other workers touch (in a build with the feature `counted`).
-    SharedWrites(SharedWritesArguments),
+    /// The experiments of Silo's paper, each by the name of its figure: CSV, JSON and SVG files.
+    #[command(after_help = SILO_EXAMPLES)]
+    Silo(SiloArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -51,6 +53,14 @@ const TPCC_EXAMPLES: &str = "Examples:
   ensile bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
   ensile bench tpcc --crash-after 3
   ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100";
+
+const SILO_EXAMPLES: &str = "Examples:
+  ensile bench silo                                   every experiment, into ./silo-results
+  ensile bench silo fig4 --records 60000000           key-value, memsilo, memsilo with a global TID
+  ensile bench silo table10 --rounds 7 --out docs/results/silo
+
+Variants of the engine (global TIDs, no overwrites, compression, ..) are in binaries built by
+  cargo build --release -p ensile-cli --features experiments";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -155,6 +165,9 @@ impl RunArguments {
             snapshot_interval: Duration::from_millis(self.snapshot_ms),
             loggers: self.loggers,
             prefault_bytes: self.prefault_mib << 20,
+            snapshots: true,
+            #[cfg(feature = "experiments")]
+            variants: ensile::Variants::default(),
         }
     }
 }
@@ -243,10 +256,11 @@ impl BusinessArguments {
     pub(crate) fn flags(&self) -> Flags {
         Flags {
             mix: self.mix.0,
-            remote_items: self.remote,
+            remote_items_per_million: self.remote * 10_000,
             remote_payments: self.remote_payments,
             order_status: self.order_status,
             stock_level: self.stock_level,
+            ..Flags::default()
         }
     }
 }
@@ -318,21 +332,60 @@ pub struct OpenTransactionArguments {
     pub(crate) records: u64,
 }
 
-/// `ensile bench shared-writes`.
+/// `ensile bench silo`.
 #[derive(Clone, Debug, Args)]
-pub struct SharedWritesArguments {
-    /// Recorded transactions of each kind
-    #[arg(long, default_value_t = 400, value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+pub struct SiloArguments {
+    /// Which experiment
+    #[arg(value_enum, default_value_t = Name::All)]
+    pub(crate) figure: Name,
+    /// Folder for the figures
+    #[arg(long, default_value = "silo-results")]
+    pub(crate) out: PathBuf,
+    /// Length of a timed slice, in seconds [default: 2, where there are many of them 1]
+    #[arg(long, value_parser = positive_seconds)]
+    pub(crate) seconds: Option<f64>,
+    /// Rounds; figures are medians over them
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     pub(crate) rounds: usize,
-    /// Folder for the log of the cases that have one
+    /// The most worker threads [default: as many as there are cores; for table10 two on each warehouse]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) workers: Option<usize>,
+    /// Keys of the key-value experiments [default: the experiment's own]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: Option<u64>,
+    /// Warehouses of fig8, fig9, table10 and fig11 [default: one for each worker; fig9 4, table10 1]
+    #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
+    pub(crate) warehouses: Option<u16>,
+    /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
+    pub(crate) items: u32,
+    /// Customers of a district (fewer than 3000 to try things out)
+    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
+    pub(crate) customers: u32,
+    /// Folder for logs on disk; removed when they are measured
     #[arg(long, default_value = "ensile-data")]
     pub(crate) data: PathBuf,
-    /// Folder for shared-writes.json, .csv and .md
+    /// Folder for logs in memory; removed when they are measured
+    #[arg(long, default_value = "/dev/shm/ensile-data")]
+    pub(crate) tmpfs: PathBuf,
+    /// Logger threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) loggers: usize,
+    /// Memory that each database of TPC-C maps and touches beforehand, in MiB
+    #[arg(long, default_value_t = 768)]
+    pub(crate) prefault_mib: usize,
+    /// Time between epochs, in milliseconds
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub(crate) epoch_ms: u64,
+    /// Time between snapshot boundaries, in milliseconds
+    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    pub(crate) snapshot_ms: u64,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Keep each worker on one core
     #[arg(long)]
-    pub(crate) out: Option<PathBuf>,
-    /// Print JSON instead of the table
-    #[arg(long)]
-    pub(crate) json: bool,
+    pub(crate) pin: bool,
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

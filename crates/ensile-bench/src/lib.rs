@@ -4,8 +4,8 @@
 //! arguments -> workload::{ycsb, tpcc} -> system::{engine, key_value, btreemap} -> driver -> tally -> report
 //!           -> crash       kill TPC-C, recover, prove that nothing acknowledged is lost
 //!           -> latency     a strict commit beside the device's own sync
+//!           -> silo        the experiments of Silo's paper -> figure; shared_writes
 //!           -> snapshots, open_transaction       what versions and idle transactions cost
-//!           -> shared_writes    what would hurt on many cores, counted
 //! ```
 //!
 //! Every comparison runs its systems in turns in one process, with the same driver around the same requests; figures
@@ -19,12 +19,14 @@ mod arguments;
 mod crash;
 mod driver;
 mod failure;
+mod figure;
 mod latency;
 mod machine;
 mod open_transaction;
 mod progress;
 mod report;
 mod shared_writes;
+mod silo;
 mod snapshots;
 mod system;
 mod tally;
@@ -34,8 +36,8 @@ mod workload;
 use std::process::ExitCode;
 
 pub use arguments::{
-    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments,
-    SharedWritesArguments, SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
+    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments, SiloArguments,
+    SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
 
@@ -67,7 +69,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Latency(arguments) => latency::run(arguments)?,
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
-        Bench::SharedWrites(arguments) => shared_writes::run(arguments)?,
+        Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::TpccVictim(arguments) => {
             crash::victim::run(arguments)?;
             true

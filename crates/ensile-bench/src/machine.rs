@@ -42,6 +42,22 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// One line that says it all.
+    pub(crate) fn line(&self) -> String {
+        format!(
+            "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {}",
+            self.cpu,
+            self.cores,
+            self.memory_bytes as f64 / (1u64 << 30) as f64,
+            self.kernel,
+            self.huge_pages,
+            self.load_average.split_whitespace().next().unwrap_or("unknown"),
+            self.ensile_version,
+        )
+    }
+}
+
 fn unknown() -> String {
     "unknown".to_owned()
 }
@@ -74,6 +90,14 @@ pub(crate) fn resident_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
+}
+
+/// Bytes of memory that can be had without swapping; all of it where the kernel does not say.
+pub(crate) fn available_bytes() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    field_after(&meminfo, "MemAvailable")
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib * 1024)
 }
 
 /// Keeps the calling thread on one of the cores that this process may use; `index` counts around them.

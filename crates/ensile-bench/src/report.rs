@@ -101,7 +101,7 @@ impl Report {
 
     /// The table for people, headed by `title`.
     pub(crate) fn table(&self, title: &str) -> String {
-        let mut text = format!("{title}\n{}\n\n", self.machine_line());
+        let mut text = format!("{title}\n{}\n\n", self.machine.line());
         let widest = self.results.iter().map(|result| result.system.len()).max().unwrap_or(6).max(6);
         let _ = writeln!(
             text,
@@ -137,20 +137,6 @@ impl Report {
         }
         text.push_str(&self.ratios());
         text
-    }
-
-    fn machine_line(&self) -> String {
-        let machine = &self.machine;
-        format!(
-            "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {}",
-            machine.cpu,
-            machine.cores,
-            machine.memory_bytes as f64 / (1u64 << 30) as f64,
-            machine.kernel,
-            machine.huge_pages,
-            machine.load_average.split_whitespace().next().unwrap_or("unknown"),
-            machine.ensile_version,
-        )
     }
 
     /// One line for each pair of systems.

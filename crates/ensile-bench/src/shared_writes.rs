@@ -1,4 +1,4 @@
-//! `ensile bench shared-writes`: what would hurt on many cores, counted on few.
+//! `ensile bench silo shared-writes`: what would hurt on many cores, counted on few.
 //!
 //! Two workers run in turns on one database, every kind of transaction, while the counting door of `ensile_base::sync`
 //! notes which cache lines each touches. A line that one writes and the other's hot path reads or writes has to travel
@@ -19,7 +19,7 @@
 //! ```
 //! Only a build with the feature `counted` can count; it is no measure of speed.
 //!
-//! Neighbours: [`crate::run`] calls it; [`crate::workload::tpcc`] gives the business.
+//! Neighbours: [`crate::silo`] calls it; [`crate::workload::tpcc`] gives the business.
 
 #[cfg(feature = "counted")]
 mod account;
@@ -36,27 +36,27 @@ mod keys;
 #[cfg(all(test, feature = "counted"))]
 mod tests;
 
-use crate::arguments::SharedWritesArguments;
+use std::path::Path;
+
 use crate::failure::Result;
 
-/// Counts, prints, and answers whether no reading transaction wrote a line that the other worker touches.
+/// Recorded transactions of each kind.
 #[cfg(feature = "counted")]
-pub(crate) fn run(arguments: &SharedWritesArguments) -> Result<bool> {
-    let document = document::Document::new(arguments.rounds, counting::count_all(arguments)?);
-    if let Some(folder) = &arguments.out {
-        document.write(folder)?;
-    }
-    if arguments.json {
-        println!("{}", document.json());
-    } else {
-        print!("{}", document.table());
-    }
+const ROUNDS: usize = 400;
+
+/// Counts, writes its files, prints, and answers whether no reading transaction wrote a line that the other worker
+/// touches.
+#[cfg(feature = "counted")]
+pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
+    let document = document::Document::new(ROUNDS, counting::count_all(data, ROUNDS)?);
+    document.write(out)?;
+    print!("{}", document.table());
     Ok(document.readers_write_nothing_shared())
 }
 
 /// Says what to build.
 #[cfg(not(feature = "counted"))]
-pub(crate) fn run(_: &SharedWritesArguments) -> Result<bool> {
-    let words = "this build does not count: cargo run --release -p ensile-cli --features counted -- bench ..";
+pub(crate) fn run(_data: &Path, _out: &Path) -> Result<bool> {
+    let words = "this build does not count: cargo run --release -p ensile-cli --features counted -- bench silo shared-writes";
     Err(crate::failure::Failure::Usage(words.to_owned()))
 }

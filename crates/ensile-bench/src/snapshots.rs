@@ -15,8 +15,8 @@ use crate::failure::Result;
 use crate::machine::{Machine, resident_bytes};
 use crate::progress::Progress;
 use crate::report::grouped;
-use crate::system::SystemKind;
 use crate::system::engine::Engine;
+use crate::system::{Options, SystemKind};
 use crate::watch;
 use crate::workload::ycsb::load::LoadPlan;
 use crate::workload::ycsb::mix::{Requests, Workload};
@@ -28,59 +28,76 @@ const HEADER_BYTES: u64 = 24;
 /// Allowed above the bytes of the distinct records.
 const ALLOWANCE: f64 = 1.1;
 
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Measured {
+    pub(crate) records: u64,
+    pub(crate) loaded_bytes: u64,
+    pub(crate) updates_per_s: f64,
+    /// Expected distinct records that uniform draws update in two snapshot intervals.
+    pub(crate) distinct_records: f64,
+    pub(crate) extra_resident_bytes: u64,
+    pub(crate) version_bytes_max: u64,
+    pub(crate) limit_bytes: f64,
+    pub(crate) within_limit: bool,
+}
+
 #[derive(Debug, Serialize)]
 struct Document {
     machine: Machine,
-    records: u64,
-    loaded_bytes: u64,
-    updates_per_s: f64,
-    /// Expected distinct records that uniform draws update in two snapshot intervals.
-    distinct_records: f64,
-    extra_resident_bytes: u64,
-    version_bytes_max: u64,
-    limit_bytes: f64,
-    within_limit: bool,
+    #[serde(flatten)]
+    measured: Measured,
 }
 
 /// Measures, prints, and answers whether the memory is within its limit.
 pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
     let mut progress = Progress::new(arguments.run.rounds);
-    let records = arguments.records;
-    progress.say("loading");
-    let before = resident_bytes();
+    let measured =
+        measure(arguments.records, &arguments.run.options(), &arguments.run.plan(), &mut progress)?;
+    progress.clear();
+    let document = Document { machine: Machine::look(), measured };
+    print(&document, arguments.run.json);
+    Ok(document.measured.within_limit)
+}
+
+/// Loads so many records, updates them for as long as the plan says, and watches the memory.
+pub(crate) fn measure(
+    records: u64,
+    options: &Options,
+    plan: &Plan,
+    progress: &mut Progress,
+) -> Result<Measured> {
+    progress.say(&format!("loading {records} records"));
     let engine = Engine::<VALUE_BYTES>::load(
         SystemKind::Memsilo,
-        &arguments.run.options(),
+        options,
         Requests::new(Workload::Rmw, records, None),
-        &LoadPlan::in_order(records, arguments.run.threads),
+        &LoadPlan::in_order(records, plan.threads),
     )?;
     let loaded = resident_bytes();
-    let plan: Plan = arguments.run.plan();
+    // Not the growth of resident memory: what a database before this one held may go only now.
+    let memory = engine.database().stats().memory;
     let (rounds, seen) = watch::during(engine.database(), || {
-        driver::run(&[&engine], &plan, |round, subject, done| {
+        driver::run(&[&engine], plan, |round, subject, done| {
             progress.round(round, subject.name(), done.rate())
         })
     });
-    progress.clear();
     let rounds = rounds?;
     let updates_per_s = rounds[0].iter().map(driver::Round::rate).fold(0.0, f64::max);
-    let updates = updates_per_s * 2.0 * arguments.run.snapshot_ms as f64 / 1e3;
+    let updates = updates_per_s * 2.0 * options.snapshot_interval.as_secs_f64();
     let distinct_records = records as f64 * (1.0 - (-updates / records as f64).exp());
     let limit_bytes = ALLOWANCE * distinct_records * (VALUE_BYTES as u64 + HEADER_BYTES) as f64;
     let extra_resident_bytes = seen.resident_bytes_max.saturating_sub(loaded);
-    let document = Document {
-        machine: Machine::look(),
+    Ok(Measured {
         records,
-        loaded_bytes: loaded.saturating_sub(before),
+        loaded_bytes: memory.chunk_bytes + memory.large_bytes,
         updates_per_s,
         distinct_records,
         extra_resident_bytes,
         version_bytes_max: seen.version_bytes_max,
         limit_bytes,
         within_limit: extra_resident_bytes as f64 <= limit_bytes,
-    };
-    print(&document, arguments.run.json);
-    Ok(document.within_limit)
+    })
 }
 
 fn print(document: &Document, json: bool) {
@@ -88,6 +105,7 @@ fn print(document: &Document, json: bool) {
         println!("{}", serde_json::to_string_pretty(document).expect("plain numbers serialize"));
         return;
     }
+    let document = &document.measured;
     let mb = |bytes: f64| bytes / 1e6;
     println!(
         "all read-modify-write, {} records in {:.1} MB, {} updates/s",

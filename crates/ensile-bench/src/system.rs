@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ensile::{Database, Durability};
+use ensile::{Builder, Database, Durability};
 
 use crate::failure::{Failure, Result};
 
@@ -62,6 +62,11 @@ pub(crate) struct Options {
     pub(crate) snapshot_interval: Duration,
     pub(crate) loggers: usize,
     pub(crate) prefault_bytes: usize,
+    /// Whether old versions are kept for snapshots.
+    pub(crate) snapshots: bool,
+    /// What the engine does otherwise than it ships.
+    #[cfg(feature = "experiments")]
+    pub(crate) variants: ensile::Variants,
 }
 
 impl Options {
@@ -71,24 +76,23 @@ impl Options {
             let path = self.fresh_folder(folder)?;
             return self.open_at(&path, Durability::Relaxed);
         }
-        let db = Database::builder_in_memory()
-            .epoch_interval(self.epoch_interval)
-            .snapshot_interval(self.snapshot_interval)
-            .prefault_bytes(self.prefault_bytes)
-            .open()?;
-        Ok(db)
+        self.open(Database::builder_in_memory())
     }
 
     /// Opens the database in a folder, whatever is in it.
     pub(crate) fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
-        let db = Database::builder(path)
-            .durability(durability)
-            .loggers(self.loggers)
+        self.open(Database::builder(path).durability(durability).loggers(self.loggers))
+    }
+
+    fn open(&self, builder: Builder) -> Result<Database> {
+        let builder = builder
             .epoch_interval(self.epoch_interval)
             .snapshot_interval(self.snapshot_interval)
             .prefault_bytes(self.prefault_bytes)
-            .open()?;
-        Ok(db)
+            .snapshots(self.snapshots);
+        #[cfg(feature = "experiments")]
+        let builder = builder.variants(self.variants);
+        Ok(builder.open()?)
     }
 
     /// A folder of that name in the data folder, emptied of what an earlier benchmark left there.

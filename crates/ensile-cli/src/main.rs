@@ -20,6 +20,7 @@ const EXAMPLES: &str = "Examples:
   ensile bench tpcc --crash-after 3       run TPC-C with its log, kill it, recover, check
   ensile bench tpcc --check               TPC-C with and without log, side by side
   ensile bench ycsb --records 10000000    YCSB beside a bare key-value store and std's BTreeMap
+  ensile bench silo fig4                  a figure of Silo's evaluation, as CSV, JSON and SVG
   ensile help bench ycsb                  all options of one benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -55,7 +56,7 @@ mod tests {
         command.clone().debug_assert();
         let bench = command.find_subcommand_mut("bench").expect("it is there");
         let help = bench.render_long_help().to_string();
-        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "shared-writes"] {
+        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "silo"] {
             assert!(help.contains(name), "{name} in {help}");
         }
         assert!(!help.contains("victim"), "the victim is not for people");

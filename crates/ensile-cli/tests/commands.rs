@@ -64,6 +64,28 @@ fn programs_get_one_json_document() {
 }
 
 #[test]
+fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
+    let folder = Folder::new("silo");
+    let line = "bench silo fig4 --records 1000 --seconds 0.02 --rounds 1 --workers 1 --out figures";
+    let (output, stdout, stderr) = ensile(&folder, line);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.starts_with("fig4: YCSB") && stdout.contains("memsilo / key-value"), "{stdout}");
+    for extension in ["csv", "json", "svg"] {
+        let file = folder.0.join(format!("figures/fig4.{extension}"));
+        let text = std::fs::read_to_string(&file).expect("it was written");
+        assert!(
+            text.contains("ensile bench silo fig4 --records 1000"),
+            "the command is in {}",
+            file.display()
+        );
+    }
+    let variants = stdout.contains("memsilo+global-tid");
+    let left_out =
+        stderr.contains("memsilo+global-tid; for them: cargo build --release -p ensile-cli --features");
+    assert!(variants != left_out, "{stdout}\n{stderr}");
+}
+
+#[test]
 fn nonsense_ends_with_exit_code_2_and_a_reason() {
     let folder = Folder::new("usage");
     for (line, reason) in [
@@ -72,6 +94,8 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
         ("bench ycsb --workload e --systems key-value --records 10", "key-value cannot scan"),
         ("bench ycsb --value-bytes 7", "sizes are [8, 30, 100, 1000, 10000]"),
         ("bench tpcc --systems btreemap", "btreemap has no transactions"),
+        ("bench silo fig12", "possible values"),
+        ("bench silo fig8 --warehouses 65", "65 is not in 1..=64"),
         ("bench tpcc --systems silo,silo", "names silo twice"),
     ] {
         let (output, _, stderr) = ensile(&folder, line);

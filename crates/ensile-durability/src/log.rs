@@ -16,6 +16,8 @@ mod appender;
 mod bell;
 pub(crate) mod block;
 pub(crate) mod buffer;
+#[cfg(feature = "experiments")]
+pub(crate) mod compress;
 mod logger;
 mod look;
 #[cfg(all(test, loom))]
@@ -57,11 +59,20 @@ pub struct LogConfig {
     /// Sealed bytes of one logger's workers that may wait to be written; a worker that needs a buffer beyond this
     /// waits in [`Appender::reserve`].
     pub unwritten_bytes_max: usize,
+    /// Whether loggers compress the entries of each block.
+    #[cfg(feature = "experiments")]
+    pub compress: bool,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { loggers: 1, segment_bytes: 64 << 20, unwritten_bytes_max: 64 << 20 }
+        Self {
+            loggers: 1,
+            segment_bytes: 64 << 20,
+            unwritten_bytes_max: 64 << 20,
+            #[cfg(feature = "experiments")]
+            compress: false,
+        }
     }
 }
 

@@ -264,13 +264,11 @@ impl Recovery {
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
             let salt = Salt::draw(&mut random);
-            segments.push(Segments::create(
-                &self.disk,
-                name,
-                self.config.segment_bytes,
-                first.previous(),
-                salt,
-            )?);
+            let (bytes, durable) = (self.config.segment_bytes, first.previous());
+            let log = Segments::create(&self.disk, name, bytes, durable, salt)?;
+            #[cfg(feature = "experiments")]
+            let log = log.compressed(self.config.compress);
+            segments.push(log);
         }
         self.disk.sync_folder("")?;
         Manifest { generations }.write(&*self.disk)?;

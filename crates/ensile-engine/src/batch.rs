@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 
+use ensile_base::Epoch;
 use ensile_epoch::Pinned;
 use ensile_index::{Lookup, Masstree, Probe};
 
@@ -82,6 +83,14 @@ impl Hints {
                     record.prefetch_rest(PREFETCHED_BYTES, bytes);
                 }
             }
+        }
+    }
+
+    /// Asks for the versions that a snapshot will read behind what the multi-get's descent found: with frequent updates
+    /// most rows have changed since its boundary, and each version is a miss of its own.
+    pub(crate) fn prefetch_versions(&self, boundary: Epoch, pinned: Pinned<'_>) {
+        for record in self.many.iter().flatten() {
+            record.at(pinned).prefetch_version(boundary, PREFETCHED_BYTES);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::receipt::Durability;
 use crate::replay::Replay;
 use crate::threads::Threads;
+use crate::variants::Switches;
 
 /// Called from time to time while recovery replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
@@ -53,6 +54,7 @@ pub struct Builder {
     pub(crate) snapshots: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
+    pub(crate) switches: Switches,
 }
 
 impl std::fmt::Debug for Builder {
@@ -77,6 +79,7 @@ impl Builder {
             snapshots: true,
             garbage_bytes_max: 256 << 20,
             epoch_interval: Duration::from_millis(40),
+            switches: Switches::default(),
         }
     }
 
@@ -140,6 +143,13 @@ impl Builder {
         self
     }
 
+    /// Runs parts of the engine otherwise than they ship, to measure what they are worth.
+    #[cfg(feature = "experiments")]
+    pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
+        self.switches.variants = variants;
+        self
+    }
+
     /// Another disk than the machine's: for simulation.
     pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
         self.disk = Some(disk);
@@ -169,7 +179,9 @@ impl Builder {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
         debug_assert!(self.epoch_interval.as_micros() >= u128::from(EPOCH_MICROS_MIN));
-        let memory = Memory::new(&MemoryConfig { prefault_bytes: self.prefault_bytes });
+        let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
+        self.switches.apply_to_memory(&mut memory);
+        let memory = Memory::new(&memory);
         let disk = match (&self.disk, &self.path) {
             (Some(disk), _) => Some(StdArc::clone(disk)),
             (None, Some(path)) => {
@@ -197,7 +209,9 @@ impl Builder {
     }
 
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
-        let recovery = Recovery::open(disk, self.log.clone())?;
+        let mut config = self.log.clone();
+        self.switches.apply_to_log(&mut config);
+        let recovery = Recovery::open(disk, config)?;
         crate::threads::replay_in_parallel(
             &recovery,
             replay,

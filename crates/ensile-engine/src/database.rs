@@ -24,6 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::table::{Directory, TableCore, TableSpec};
 use crate::threads::{Signal, Threads};
 use crate::transaction::Transaction;
+use crate::variants::Switches;
 use crate::worker::Counters;
 
 /// What all transactions of one database share.
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) snapshots: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
+    pub(crate) switches: Switches,
     pub(crate) signal: Signal,
     pub(crate) report: Option<RecoveryReport>,
     /// Transactions ended because too much garbage waited for them.
@@ -78,6 +80,7 @@ impl Core {
             snapshots: builder.snapshots,
             garbage_bytes_max: builder.garbage_bytes_max,
             epoch_interval: builder.epoch_interval,
+            switches: builder.switches.clone(),
             signal: Signal::default(),
             report: parts.report,
             expired: AtomicU64::new(0),

@@ -197,8 +197,9 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     }
 }
 
+/// A key in its last form.
 #[inline]
-fn encoded<K: Key>(key: &K) -> KeyBuffer {
+pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
     key.encode(&mut buffer);
     buffer

@@ -22,6 +22,8 @@ pub mod codec;
 mod collect;
 mod database;
 mod error;
+#[cfg(feature = "experiments")]
+mod exclusive;
 mod key_value;
 mod reading;
 mod receipt;
@@ -39,6 +41,7 @@ mod table;
 mod threads;
 mod transaction;
 mod typed;
+mod variants;
 mod worker;
 
 pub use batch::Touch;
@@ -48,9 +51,13 @@ pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::{DurabilityError, Health, LogStats, Progress, RecoveryReport, TornTail};
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};
+#[cfg(feature = "experiments")]
+pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
 pub use receipt::{Durability, Receipt};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;
 pub use typed::*;
+#[cfg(feature = "experiments")]
+pub use variants::{LogRecords, Variants};

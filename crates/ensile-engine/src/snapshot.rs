@@ -107,6 +107,7 @@ impl<'db> Snapshot<'db> {
         core.check_table(table)?;
         let call = context.pin.enter()?;
         context.hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
+        context.hints.prefetch_versions(reader.boundary, call.pinned());
         for (at, key) in keys.iter().enumerate() {
             let hint = context.hints.take(at);
             let scratch = &mut context.scratch;

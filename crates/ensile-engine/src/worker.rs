@@ -133,6 +133,9 @@ impl Worker {
     /// Frees a bounded amount of garbage after a commit of so many writes: a step between requests. While the limits
     /// have not moved since everything below them was freed, there is nothing to look for.
     pub(crate) fn collect(&mut self, core: &Core, writes: usize, pinned: Pinned<'_>) {
+        if !core.switches.collects() {
+            return;
+        }
         self.reads_since = 0;
         let limits = core.epochs.limits();
         if self.collected != Some(limits) {
@@ -153,6 +156,9 @@ impl Worker {
 
     /// As [`Worker::collect`], for a worker that nobody waits for.
     pub(crate) fn collect_idle(&mut self, core: &Core, pinned: Pinned<'_>) {
+        if !core.switches.collects() {
+            return;
+        }
         self.collect_most(core, core.epochs.limits(), pinned, FREED_PER_IDLE_STEP);
         self.publish_garbage();
     }

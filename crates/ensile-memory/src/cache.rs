@@ -11,6 +11,7 @@ use std::sync::Arc;
 use ensile_base::sync::note;
 
 use crate::class::SizeClass;
+use crate::general;
 use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};
 use crate::prefetch;
 
@@ -57,6 +58,9 @@ impl Cache {
     /// the machine is out of memory.
     #[inline]
     pub fn allocate(&mut self, class: SizeClass) -> NonNull<u8> {
+        if !self.memory.has_slabs() {
+            return general::allocate(class);
+        }
         if !class.is_spanned() {
             return self.memory.allocate_large(class);
         }
@@ -119,6 +123,10 @@ impl Cache {
     /// any more.
     #[inline]
     pub unsafe fn free(&mut self, block: NonNull<u8>, class: SizeClass) {
+        if !self.memory.has_slabs() {
+            // SAFETY: passed on to the caller; memory without slabs has only ever handed out such blocks.
+            return unsafe { general::free(block, class) };
+        }
         if !class.is_spanned() {
             // SAFETY: passed on to the caller.
             return unsafe { self.memory.free_large(block) };
@@ -252,7 +260,7 @@ mod tests {
 
     #[test]
     fn an_ended_cache_leaves_everything_to_the_next() {
-        let memory = Memory::new(&MemoryConfig { prefault_bytes: 1 << 20 });
+        let memory = Memory::new(&MemoryConfig::prefaulted(1 << 20));
         for _ in 0..100 {
             let mut cache = memory.cache();
             for _ in 0..100 {

@@ -14,6 +14,7 @@
 
 mod cache;
 mod class;
+mod general;
 mod map;
 mod memory;
 pub mod prefetch;

@@ -30,6 +30,22 @@ const LARGE_ALIGN: usize = 64;
 pub struct MemoryConfig {
     /// Bytes mapped and touched at the start, so that no page fault falls into what is timed (Silo §5.1).
     pub prefault_bytes: usize,
+    /// Whether blocks come from the process's allocator instead of slabs, to measure what slabs are worth. What is not
+    /// freed by the end is then never given back.
+    #[cfg(feature = "experiments")]
+    pub general: bool,
+}
+
+impl MemoryConfig {
+    /// Slabs, of which so many bytes are touched beforehand.
+    #[must_use]
+    pub fn prefaulted(prefault_bytes: usize) -> Self {
+        Self {
+            prefault_bytes,
+            #[cfg(feature = "experiments")]
+            general: false,
+        }
+    }
 }
 
 /// Figures of a [`Memory`].
@@ -67,6 +83,8 @@ struct Pool {
 
 /// The memory of one database.
 pub struct Memory {
+    #[cfg(feature = "experiments")]
+    general: bool,
     pool: Mutex<Pool>,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
@@ -90,13 +108,19 @@ impl Memory {
         let mut pool = Pool::default();
         pool.batches.resize_with(SizeClass::SPANNED, Vec::new);
         pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
-        if config.prefault_bytes > 0 {
-            let bytes = config.prefault_bytes.next_multiple_of(CHUNK_BYTES);
+        #[cfg(feature = "experiments")]
+        let wanted = if config.general { 0 } else { config.prefault_bytes };
+        #[cfg(not(feature = "experiments"))]
+        let wanted = config.prefault_bytes;
+        if wanted > 0 {
+            let bytes = wanted.next_multiple_of(CHUNK_BYTES);
             let region = map::map(bytes, CHUNK_BYTES, true);
             pool.regions.push((region, bytes));
             pool.fresh = Some((region, bytes));
         }
         Arc::new(Self {
+            #[cfg(feature = "experiments")]
+            general: config.general,
             pool: Mutex::new(pool),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
@@ -117,6 +141,20 @@ impl Memory {
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Whether blocks come from slabs.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn has_slabs(&self) -> bool {
+        !self.general
+    }
+
+    /// Whether blocks come from slabs.
+    #[cfg(not(feature = "experiments"))]
+    #[inline(always)]
+    pub(crate) const fn has_slabs(&self) -> bool {
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Pool> {

@@ -59,6 +59,7 @@
 //! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
 //!
 //! # Features
+//! - `experiments`: `Builder::variants`, for `ensile bench silo`; not for applications.
 //! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
 //!
 //! Neighbours: applications above; everything here is `ensile-engine`'s.
@@ -78,6 +79,8 @@ pub use ensile_engine::{
     MemoryStats, Progress, Readable, Receipt, RecoveryReport, Result, Rows, Snapshot, Stats, Table,
     TableBuilder, Tid, TornTail, Touch, Transaction,
 };
+#[cfg(feature = "experiments")]
+pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
 pub use ensile_engine::{composite_key, fixed_layout};
 
 /// What a program that uses the database usually names.

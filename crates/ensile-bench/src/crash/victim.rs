@@ -66,10 +66,13 @@ pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let constants = Constants::seeded(run.seed);
     if arguments.life == 0 {
         load::load(&tables, constants, run.seed, run.threads)?;
+        // From here on snapshots show the whole business.
+        drop(db.snapshot_latest()?);
     }
     let placed = Placed::default();
     let flags = arguments.business.flags();
-    let business = Business { kind: SystemKind::Silo, tables, flags, constants, observer: Some(&placed) };
+    let business =
+        Business { observer: Some(&placed), ..Business::new(SystemKind::Silo, tables, flags, constants) };
     tell(&[0; size_of::<Acknowledged>()])?;
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

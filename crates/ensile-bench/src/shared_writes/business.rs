@@ -50,7 +50,14 @@ impl<'d> Offices<'d> {
         let flags = TRANSACTIONS.iter().map(|&(_, _, place, mode)| {
             let mut mix = [0; 5];
             mix[place] = 1;
-            Flags { mix, remote_items: 0, remote_payments: 0, order_status: mode, stock_level: mode }
+            Flags {
+                mix,
+                remote_items_per_million: 0,
+                remote_payments: 0,
+                order_status: mode,
+                stock_level: mode,
+                ..Flags::default()
+            }
         });
         Ok(Self { driven, tables, constants, flags: flags.collect(), keys })
     }

@@ -5,6 +5,7 @@
 //!
 //! Neighbours: [`super::alternation`] runs a case; [`super::keys`] and [`super::business`] are its workloads.
 
+use std::path::Path;
 use std::time::Duration;
 
 use ensile::{Database, Durability};
@@ -15,7 +16,6 @@ use serde::Serialize;
 use super::account::Case;
 use super::alternation::{self, Stage};
 use super::{business, keys};
-use crate::arguments::SharedWritesArguments;
 use crate::failure::Result;
 use crate::system::fresh_folder;
 
@@ -48,10 +48,10 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    fn open(arguments: &SharedWritesArguments, logged: bool) -> Result<Self> {
+    fn open(data: &Path, logged: bool) -> Result<Self> {
         let clock = Clock::manual();
         let builder = if logged {
-            Database::builder(fresh_folder(&arguments.data, "shared-writes")?)
+            Database::builder(fresh_folder(data, "shared-writes")?)
         } else {
             Database::builder_in_memory()
         };
@@ -96,24 +96,24 @@ pub(super) fn count(
     workload: Workload,
     keys: Keys,
     logged: bool,
-    arguments: &SharedWritesArguments,
+    (data, rounds): (&Path, usize),
 ) -> Result<Case> {
-    let driven = Driven::open(arguments, logged)?;
+    let driven = Driven::open(data, logged)?;
     let stage: Box<dyn Stage + '_> = match workload {
         Workload::SingleKeys => Box::new(keys::SingleKeys::load(&driven, keys)?),
         Workload::Tpcc => Box::new(business::Offices::load(&driven, keys)?),
     };
-    let observed = alternation::run(&*stage, arguments.rounds)?;
+    let observed = alternation::run(&*stage, rounds)?;
     Ok(Case::new((workload, keys, logged), stage.kinds(), &observed))
 }
 
 /// Counts every case.
-pub(super) fn count_all(arguments: &SharedWritesArguments) -> Result<Vec<Case>> {
+pub(super) fn count_all(data: &Path, rounds: usize) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
     for workload in [Workload::SingleKeys, Workload::Tpcc] {
         for logged in [false, true] {
             for keys in [Keys::Apart, Keys::Neighbouring, Keys::Same] {
-                cases.push(count(workload, keys, logged, arguments)?);
+                cases.push(count(workload, keys, logged, (data, rounds))?);
             }
         }
     }

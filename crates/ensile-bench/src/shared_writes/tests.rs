@@ -2,7 +2,6 @@
 
 use super::account::{Account, BINDING, COUNTERS, Case, LOG_SLOT, OWNERS, PIN};
 use super::counting::{Keys, Workload, count};
-use crate::arguments::SharedWritesArguments;
 
 /// A leaf that is split, or goes, changes its parent, which everybody passes.
 const NODE: &str = "node";
@@ -33,8 +32,7 @@ const SHARED_LINES_MAX: f64 = 0.5;
 fn case(workload: Workload, keys: Keys, logged: bool) -> Case {
     let folder = format!("ensile-counted-{}-{workload:?}-{keys:?}-{logged}", std::process::id());
     let data = std::env::temp_dir().join(folder);
-    let arguments = SharedWritesArguments { rounds: 60, data: data.clone(), out: None, json: false };
-    let case = count(workload, keys, logged, &arguments).expect("nothing fails");
+    let case = count(workload, keys, logged, (&data, 60)).expect("nothing fails");
     if logged {
         std::fs::remove_dir_all(data).expect("the log was there");
     }

@@ -23,6 +23,7 @@ const ROWS_PER_TRANSACTION: u64 = 64;
 /// A database under YCSB.
 pub(crate) struct Engine<const N: usize> {
     kind: SystemKind,
+    name: &'static str,
     db: Database,
     table: Table<u64, Payload<N>>,
     requests: Requests,
@@ -40,7 +41,12 @@ impl<const N: usize> Engine<N> {
         let db = options.open_fresh(kind, "ycsb-silo")?;
         let table = db.table("usertable")?;
         load_table(&db, &table, plan)?;
-        Ok(Self { kind, db, table, requests, present: AtomicU64::new(plan.records) })
+        Ok(Self { kind, name: kind.name(), db, table, requests, present: AtomicU64::new(plan.records) })
+    }
+
+    /// The same under another name: for a variant of the engine.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 
     /// The database, for benchmarks that look at more than its rate.
@@ -147,7 +153,7 @@ fn body<const N: usize>(
 
 impl<const N: usize> Subject for Engine<N> {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        self.name
     }
 
     fn durable_epoch(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 //! ```text
 //! schema, keys     rows and keys           draw       random draws: NURand, names, strings
 //! tables           tables and indexes      load       the initial business
-//! terminal         draws and runs transactions by the mix
+//! terminal         draws and runs transactions by the mix      counts    how often each kind met a conflict
 //! new_order, payment, order_status, delivery, stock_level
 //! consistency      conditions 1 to 12
 //! ```
@@ -14,6 +14,7 @@
 //! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs it.
 
 pub(crate) mod consistency;
+pub(crate) mod counts;
 pub(crate) mod delivery;
 pub(crate) mod draw;
 pub(crate) mod keys;
@@ -26,6 +27,10 @@ pub(crate) mod stock_level;
 pub(crate) mod tables;
 pub(crate) mod terminal;
 
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+
 use crate::arguments::{BusinessArguments, RunArguments, TpccArguments};
 use crate::driver::{self, Round, Slice, Subject};
 use crate::failure::{Failure, Result};
@@ -34,38 +39,78 @@ use crate::progress::Progress;
 use crate::report::{Facts, Outcome, Report};
 use crate::system::processes::{self, Processes};
 use crate::system::{Options, SystemKind};
+use counts::Counts;
 use draw::Constants;
-use tables::Tables;
+use tables::{Scale, Tables};
 use terminal::{Flags, Observer, Terminal};
+
+/// The folder of a business with a log, in the folder of all data.
+pub(crate) const LOG_FOLDER: &str = "tpcc-silo";
 
 /// A business in a database.
 pub(crate) struct Business<'a> {
     pub(crate) kind: SystemKind,
-    pub(crate) tables: Tables,
+    pub(crate) name: &'static str,
+    pub(crate) tables: Arc<Tables>,
     pub(crate) flags: Flags,
     pub(crate) constants: Constants,
     pub(crate) observer: Option<&'a dyn Observer>,
+    /// What its terminals have counted since somebody took it.
+    pub(crate) counts: Mutex<Counts>,
 }
 
-impl Business<'_> {
+/// How a business comes into being.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Founding {
+    pub(crate) scale: Scale,
+    /// Whether each warehouse has tables of its own.
+    pub(crate) split: bool,
+    pub(crate) flags: Flags,
+    pub(crate) seed: u64,
+    /// Threads that load it.
+    pub(crate) threads: usize,
+}
+
+impl<'a> Business<'a> {
+    /// A business over loaded tables.
+    pub(crate) fn new(kind: SystemKind, tables: Tables, flags: Flags, constants: Constants) -> Self {
+        let tables = Arc::new(tables);
+        Self { kind, name: kind.name(), tables, flags, constants, observer: None, counts: Mutex::default() }
+    }
+
     /// Opens and loads it; the second answer is the number of rows.
-    pub(crate) fn load(
-        kind: SystemKind,
-        options: &Options,
-        arguments: &TpccArguments,
-    ) -> Result<(Self, u64)> {
-        let db = options.open_fresh(kind, "tpcc-silo")?;
-        let tables = Tables::open(&db, arguments.business.scale())?;
-        let seed = arguments.run.seed;
+    pub(crate) fn load(kind: SystemKind, options: &Options, founding: &Founding) -> Result<(Self, u64)> {
+        let Founding { scale, split, flags, seed, threads } = *founding;
+        let db = options.open_fresh(kind, LOG_FOLDER)?;
+        let tables = if split { Tables::open_split(&db, scale)? } else { Tables::open(&db, scale)? };
         let constants = Constants::seeded(seed);
-        let rows = load::load(&tables, constants, seed, arguments.run.threads)?;
-        Ok((Self { kind, tables, flags: arguments.business.flags(), constants, observer: None }, rows))
+        let rows = load::load(&tables, constants, seed, threads)?;
+        if options.snapshots {
+            // From here on they show the whole business.
+            drop(db.snapshot_latest()?);
+        }
+        Ok((Self::new(kind, tables, flags, constants), rows))
+    }
+
+    /// The same rows under another name and with other things done to them.
+    pub(crate) fn beside(&self, name: &'static str, flags: Flags) -> Self {
+        Self { name, tables: Arc::clone(&self.tables), flags, counts: Mutex::default(), ..*self }
+    }
+
+    /// The same under another name: for a variant of the engine.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Takes what was counted.
+    pub(crate) fn take_counts(&self) -> Counts {
+        std::mem::take(&mut *self.counts.lock().expect("nothing panics while it holds this"))
     }
 }
 
 impl Subject for Business<'_> {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        self.name
     }
 
     fn durable_epoch(&self) -> Option<u64> {
@@ -77,11 +122,14 @@ impl Subject for Business<'_> {
         let mut terminal = Terminal::new(&self.tables, &self.flags, self.constants, place, self.observer);
         let durable = || self.tables.db.durable_epoch().number();
         let batch = slice.batch;
-        if batch == 1 {
-            return slice.repeat(durable, |random| terminal.one(random));
-        }
-        let mut requests = Vec::with_capacity(batch);
-        slice.repeat(durable, |random| terminal.many(random, batch, &mut requests))
+        let outcome = if batch == 1 {
+            slice.repeat(durable, |random| terminal.one(random))
+        } else {
+            let mut requests = Vec::with_capacity(batch);
+            slice.repeat(durable, |random| terminal.many(random, batch, &mut requests))
+        };
+        self.counts.lock().expect("nothing panics while it holds this").add(terminal.counts());
+        outcome
     }
 }
 
@@ -108,7 +156,14 @@ impl Loaded {
             return Ok(Self { running: Running::Elsewhere(processes), rows, rss_bytes });
         }
         let before = resident_bytes();
-        let (business, rows) = Business::load(kind, options, arguments)?;
+        let founding = Founding {
+            scale: arguments.business.scale(),
+            split: false,
+            flags: arguments.business.flags(),
+            seed: arguments.run.seed,
+            threads: arguments.run.threads,
+        };
+        let (business, rows) = Business::load(kind, options, &founding)?;
         let rss_bytes = resident_bytes().saturating_sub(before);
         Ok(Self { running: Running::Here(Box::new(business)), rows, rss_bytes })
     }

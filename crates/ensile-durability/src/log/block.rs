@@ -84,6 +84,8 @@ pub(crate) struct Header {
     /// Epochs of the first and the last entry; zero in a mark.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
+    /// The payload is the entries compressed (`super::compress`); never so unless an experiment asked for it.
+    pub(crate) compressed: bool,
     /// This log's durable mark d (L1, L3).
     pub(crate) mark: Epoch,
     /// The D that every log's synced marks allowed when this block was written (L5).
@@ -128,7 +130,7 @@ impl Header {
             Kind::Data => 0,
             Kind::Mark => 1,
         };
-        header[7] = 0;
+        header[7] = u8::from(self.compressed);
         header[8..12].copy_from_slice(&self.logger.to_le_bytes());
         header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         header[16..24].copy_from_slice(&self.generation.to_le_bytes());
@@ -156,9 +158,10 @@ impl Header {
         if crc != salt.checksum(&header[..HEADER_CRC_AT]) {
             return Err(NotAHeader::BadCrc);
         }
-        let kind = match (u16::from_le_bytes([header[4], header[5]]), header[6]) {
-            (VERSION, 0) => Kind::Data,
-            (VERSION, 1) => Kind::Mark,
+        let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
+            (VERSION, 0, 0) => (Kind::Data, false),
+            (VERSION, 0, 1) if cfg!(feature = "experiments") => (Kind::Data, true),
+            (VERSION, 1, 0) => (Kind::Mark, false),
             _ => return Err(NotAHeader::Unknown),
         };
         let epoch = |at| {
@@ -174,6 +177,7 @@ impl Header {
             sequence: u64_at(header, 24),
             epoch_min: epoch(32)?,
             epoch_max: epoch(40)?,
+            compressed,
             mark: epoch(48)?,
             published: epoch(56)?,
             entries: u32_at(header, 64),

@@ -102,6 +102,20 @@ impl Buffer {
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 
+    /// The entries, before they are sealed.
+    #[cfg(feature = "experiments")]
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..]
+    }
+
+    /// Puts `shorter` in the place of the entries.
+    #[cfg(feature = "experiments")]
+    pub(crate) fn shorten_payload(&mut self, shorter: &[u8]) {
+        debug_assert!(shorter.len() < self.bytes.len() - HEADER_BYTES);
+        self.bytes.truncate(HEADER_BYTES);
+        self.bytes.extend_from_slice(shorter);
+    }
+
     /// The whole block: header space, entries, padding.
     pub(crate) fn block(&mut self) -> &mut [u8] {
         &mut self.bytes

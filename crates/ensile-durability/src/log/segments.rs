@@ -42,6 +42,8 @@ pub(crate) struct Segments {
     gathered: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
+    #[cfg(feature = "experiments")]
+    compressor: Option<super::compress::Compressor>,
 }
 
 impl Segments {
@@ -67,6 +69,8 @@ impl Segments {
             salt: Salt::FIRST,
             gathered: Vec::new(),
             written_bytes: 0,
+            #[cfg(feature = "experiments")]
+            compressor: None,
         };
         segments.mark(durable, durable)?;
         segments.salt = salt;
@@ -87,6 +91,7 @@ impl Segments {
             entries: 0,
             epoch_min: Epoch::ZERO,
             epoch_max: Epoch::ZERO,
+            compressed: false,
             mark,
             published,
             previous_crc: self.chain_crc,
@@ -101,11 +106,13 @@ impl Segments {
         mark: Epoch,
         published: Epoch,
     ) -> Result<(), DiskError> {
+        let compressed = self.compress(buffer);
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
         let header = self.header(Kind::Data, mark, published);
-        let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
+        let header =
+            Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
         self.chain_crc = header.encode(buffer.block(), self.salt);
         if buffer.bytes() <= GATHER_BYTES {
             self.gathered.extend_from_slice(buffer.block());
@@ -113,6 +120,23 @@ impl Segments {
         }
         self.flush()?;
         self.write(buffer.block())
+    }
+
+    /// From here on entries are compressed, where an experiment wants it.
+    #[cfg(feature = "experiments")]
+    pub(crate) fn compressed(mut self, compress: bool) -> Self {
+        self.compressor = compress.then(Default::default);
+        self
+    }
+
+    #[cfg(feature = "experiments")]
+    fn compress(&mut self, buffer: &mut Buffer) -> bool {
+        self.compressor.as_mut().is_some_and(|compressor| compressor.compress(buffer))
+    }
+
+    #[cfg(not(feature = "experiments"))]
+    const fn compress(&mut self, _buffer: &mut Buffer) -> bool {
+        false
     }
 
     /// Adds a mark of d behind the blocks that wait to be written.

@@ -7,6 +7,8 @@
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; the engine's threads call in.
 
+use std::borrow::Cow;
+
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::Disk;
@@ -15,6 +17,8 @@ use super::Recoverable;
 use super::chain::{BlockAt, Chain};
 use crate::DurabilityError;
 use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
+#[cfg(feature = "experiments")]
+use crate::log::compress;
 use crate::names::SegmentName;
 
 /// Neighbouring blocks are put together up to this size.
@@ -88,7 +92,10 @@ pub(super) fn replay(
             .ok_or_else(|| DurabilityError::damaged(&file, offset, "the block reads differently now"))?;
         at += header.block_bytes();
         counts.blocks += 1;
-        for entry in Entries::of(payload) {
+        let entries = entries_of(&header, payload).ok_or_else(|| {
+            DurabilityError::damaged(&file, offset, "the block's entries do not decompress")
+        })?;
+        for entry in Entries::of(&entries) {
             let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
             let (tid, body) = entry.map_err(|_| damaged("an entry does not fit its block"))?;
             if tid.epoch() < header.epoch_min || tid.epoch() > header.epoch_max || tid.epoch() < piece.first {
@@ -108,6 +115,21 @@ pub(super) fn replay(
         }
     }
     Ok(counts)
+}
+
+/// The entries of a payload as they were before they were compressed, if they were.
+#[cfg(feature = "experiments")]
+fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
+    if header.compressed {
+        compress::decompress(payload).map(Cow::Owned)
+    } else {
+        Some(Cow::Borrowed(payload))
+    }
+}
+
+#[cfg(not(feature = "experiments"))]
+const fn entries_of<'p>(_header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
+    Some(Cow::Borrowed(payload))
 }
 
 /// The block at the beginning of `bytes`, if it is whole.

@@ -258,6 +258,16 @@ impl<'p> Record<'p> {
         }
     }
 
+    /// Asks for the version before this one, up to so many bytes of it, if a snapshot at `boundary` will read it.
+    #[inline]
+    pub(crate) fn prefetch_version(self, boundary: Epoch, bytes_max: usize) {
+        if self.word().epoch() >= boundary
+            && let Some(previous) = self.previous()
+        {
+            previous.handle().prefetch(self.class().bytes().min(bytes_max));
+        }
+    }
+
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
     #[inline]
     pub(crate) fn lock(self) -> Word {
@@ -286,6 +296,21 @@ impl<'p> Record<'p> {
     pub(crate) fn copy_locked(self, scratch: &mut Scratch) {
         debug_assert!(self.word().is_locked());
         self.copy_out(scratch);
+    }
+
+    /// Copies the data out where nobody else writes.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn copy_alone(self, scratch: &mut Scratch) {
+        self.copy_out(scratch);
+    }
+
+    /// Overwrites the data in place where nobody else reads or writes: neither lock nor fence.
+    #[cfg(feature = "experiments")]
+    #[inline]
+    pub(crate) fn overwrite_alone(self, value: &[u8]) {
+        debug_assert!(self.fits(value.len()));
+        self.store_data(value);
     }
 
     /// Ends the lock with this word; its bits tell the new version or the old one.

@@ -107,11 +107,11 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
             .check_open()
             .and_then(|()| validate(worker, sets, pinned))
             .and_then(|()| check_room(worker, sets, boundary, pinned))
-            .and_then(|()| choose_tid(worker, sets, epoch));
+            .and_then(|()| choose_tid(core, worker, sets, epoch));
         match chosen {
             Ok(tid) => {
                 install(core, worker, sets, tid, boundary, pinned);
-                append(worker, sets, tid);
+                append(core, worker, sets, tid);
                 Ok(Committed { tid, epoch })
             }
             Err(error) => {
@@ -172,7 +172,7 @@ fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
     for (at, write) in entries.iter_mut().enumerate() {
         let Some(record) = write.record else { continue };
         worker.order.push(at as u32);
-        reserve(worker, write, record.at(pinned), arena, boundary);
+        reserve(core, worker, write, record.at(pinned), arena, boundary);
         if logging && is_logged(write.table) {
             log_bytes += log_entry::bytes(arena.key(write).len(), arena.value(write).len());
         }
@@ -225,9 +225,17 @@ fn place(
 
 /// Obtains what installing the entry will need: a replacement, or room to preserve the present version.
 #[inline]
-fn reserve(worker: &mut Worker, write: &mut Write, record: Record<'_>, arena: Arena<'_>, boundary: Epoch) {
+fn reserve(
+    core: &Core,
+    worker: &mut Worker,
+    write: &mut Write,
+    record: Record<'_>,
+    arena: Arena<'_>,
+    boundary: Epoch,
+) {
     let (word, value) = (record.word(), arena.value(write));
-    if write.kind == Kind::Put && !(write.may_overwrite(word) && record.fits(value.len())) {
+    let in_place = core.switches.overwrites() || write.placed;
+    if write.kind == Kind::Put && !(in_place && write.may_overwrite(word) && record.fits(value.len())) {
         write.replacement = Some(worker.blocks.filled(value, word));
     } else if !word.is_absent() && word.epoch() < boundary {
         write.aside = Some(worker.blocks.version(record.class()));
@@ -299,7 +307,7 @@ fn check_room(worker: &Worker, sets: &Sets, boundary: Epoch, pinned: Pinned<'_>)
 
 /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
 #[inline]
-fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
+fn choose_tid(core: &Core, worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
     let mut largest = worker.last_tid;
     for read in &sets.reads {
         largest = largest.max(read.word.tid());
@@ -308,8 +316,8 @@ fn choose_tid(worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
         largest = largest.max(write.before.tid());
     }
     debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
-    let tid = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
-    let Some(tid) = tid else {
+    let own = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
+    let Some(tid) = core.switches.shared_tid(epoch, largest).or(own) else {
         worker.sequence_is_full = true;
         return Err(Error::Conflict);
     };
@@ -382,7 +390,7 @@ fn replace(
 
 /// The log entry, built from the write-set and never re-read from records (E1).
 #[inline]
-fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
+fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     let Some(appender) = &mut worker.appender else { return };
     let (entries, arena) = sets.writes.parts();
     let logged = |write: &&Write| write.outcome != Outcome::Untouched && is_logged(write.table);
@@ -390,7 +398,7 @@ fn append(worker: &mut Worker, sets: &mut Sets, tid: Tid) {
         return;
     }
     appender.append(tid, |out| {
-        for write in entries.iter().filter(logged) {
+        for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let value = (write.kind == Kind::Put).then(|| arena.value(write));
             log_entry::encode(out, write.table, arena.key(write), value);
         }

@@ -23,4 +23,6 @@ mod transaction;
 pub use index::Index;
 pub use iterate::Rows;
 pub use read::Readable;
+#[cfg(feature = "experiments")]
+pub(crate) use read::undecodable;
 pub use table::{Table, TableBuilder};

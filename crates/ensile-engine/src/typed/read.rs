@@ -468,7 +468,7 @@ fn decoded<V: Value>(table: &TableCore, row: Option<Result<V, CodecError>>) -> R
 }
 
 #[cold]
-pub(super) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Error {
+pub(crate) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Error {
     not_of_type(table, V::type_name(), error)
 }
 

@@ -28,8 +28,8 @@ pub(crate) fn date_now() -> u64 {
     clock::unix_seconds() * 1_000_000
 }
 
-/// Loads everything with `threads` threads, warehouse by warehouse; answers the number of rows once they are durable
-/// (where there is a log) and snapshots show them.
+/// Loads everything with `threads` threads, warehouse by warehouse; answers the number of rows once they are durable,
+/// where there is a log. Snapshots are a moment old, and show them a little later.
 pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: usize) -> Result<u64> {
     let next = AtomicU64::new(0);
     let rows = AtomicU64::new(0);
@@ -50,8 +50,14 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
                 receipt: None,
             };
             if warehouse == 0 {
-                loader.items()?
+                for set in tables.sets() {
+                    // The same catalogue in each.
+                    loader.random = Random::seeded(seed);
+                    loader.tables = set;
+                    loader.items()?;
+                }
             } else {
+                loader.tables = tables.of(warehouse as u16);
                 loader.warehouse(warehouse as u16)?
             }
             if let Some(receipt) = loader.receipt {
@@ -69,8 +75,6 @@ pub(crate) fn load(tables: &Tables, constants: Constants, seed: u64, threads: us
         }
         outcome
     })?;
-    // Snapshots are a moment old: from here on they show the whole business.
-    drop(tables.db.snapshot_latest()?);
     Ok(rows.into_inner())
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: drawn and run by [`super::terminal`]; [`crate::crash`] keeps what was acknowledged.
 
-use ensile::{Error, Readable, Transaction};
+use ensile::{Error, Key, Readable, Table, Transaction, Value};
 use ensile_base::random::Random;
 
 use super::draw::{is_original, nurand};
@@ -30,6 +30,8 @@ pub(crate) struct Input {
     pub(crate) district: u8,
     pub(crate) customer: u32,
     pub(crate) date: u64,
+    /// The order's number, where it is not taken from the district's row.
+    pub(crate) order: Option<u32>,
     pub(crate) line_count: u8,
     pub(crate) all_local: bool,
     pub(crate) lines: [Line; LINES_MAX],
@@ -59,9 +61,12 @@ impl Input {
     pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random, date: u64) -> Self {
         let scale = terminal.tables.scale;
         let warehouse = terminal.home(random);
+        let district = random.between(1, u64::from(DISTRICTS)) as u8;
+        let flags = terminal.flags;
         let mut input = Self {
             warehouse,
-            district: random.between(1, u64::from(DISTRICTS)) as u8,
+            district,
+            order: flags.fast_ids.then(|| terminal.tables.next_order_id(warehouse, district)),
             customer: terminal.customer(random),
             date,
             line_count: random.between(5, LINES_MAX as u64) as u8,
@@ -70,40 +75,106 @@ impl Input {
         };
         for line in &mut input.lines[..usize::from(input.line_count)] {
             let item = nurand(random, 8191, terminal.constants.item, 1, u64::from(scale.items)) as u32;
-            let remote = scale.warehouses > 1 && random.percent(terminal.flags.remote_items);
+            let remote = scale.warehouses > 1 && random.below(1_000_000) < flags.remote_items_per_million;
             let supply_warehouse = if remote { terminal.other(random, warehouse) } else { warehouse };
             *line = Line { item, supply_warehouse, quantity: random.between(1, 10) as u8 };
             input.all_local &= !remote;
         }
-        if random.percent(1) {
+        if flags.entry_errors && random.percent(1) {
             input.lines[usize::from(input.line_count) - 1].item = scale.items + 1;
         }
         input
     }
 }
 
-/// Places the order. An unknown item ends the transaction with [`Error::RolledBack`], after the lines before it.
-pub(crate) fn run(tx: &mut Transaction<'_>, tables: &Tables, input: &Input) -> Result<Placed, Error> {
-    let (warehouse, district) = (input.warehouse, input.district);
-    let warehouse_tax = tx
-        .get_with(&tables.warehouse, &warehouse, |row| row.tax.get())?
-        .ok_or_else(|| missing("warehouse"))?;
-    let (mut order, mut district_tax) = (0, 0);
-    let there = tx.update(&tables.district, &(warehouse, district), |row| {
+/// What a new-order asks of whatever keeps the rows: a transaction, or a store that is compared with one.
+pub(crate) trait OrderStore {
+    /// What `read` makes of the row of `key`.
+    fn read<K: Key, V: Value, R>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        read: impl FnOnce(&V) -> R,
+    ) -> Result<Option<R>, Error>;
+
+    /// Changes the row of `key`; false if there is none.
+    fn update<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        change: impl FnOnce(&mut V),
+    ) -> Result<bool, Error>;
+
+    /// Writes a row.
+    fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<(), Error>;
+
+    /// Writes a row whose key is free.
+    fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<(), Error>;
+}
+
+impl OrderStore for Transaction<'_> {
+    #[inline]
+    fn read<K: Key, V: Value, R>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        read: impl FnOnce(&V) -> R,
+    ) -> Result<Option<R>, Error> {
+        self.get_with(table, key, read)
+    }
+
+    #[inline]
+    fn update<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        change: impl FnOnce(&mut V),
+    ) -> Result<bool, Error> {
+        Transaction::update(self, table, key, change)
+    }
+
+    #[inline]
+    fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<(), Error> {
+        Transaction::put(self, table, key, value)
+    }
+
+    #[inline]
+    fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<(), Error> {
+        Transaction::insert(self, table, key, value)
+    }
+}
+
+/// The order's number and the district's tax.
+#[inline]
+fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Result<(u32, i32), Error> {
+    let key = (input.warehouse, input.district);
+    if let Some(order) = input.order {
+        let tax = store.read(&home.district, &key, |row| row.tax.get())?;
+        return tax.map(|tax| (order, tax)).ok_or_else(|| missing("district"));
+    }
+    let (mut order, mut tax) = (0, 0);
+    let there = store.update(&home.district, &key, |row| {
         order = row.next_order.get();
         row.next_order.set(order + 1);
-        district_tax = row.tax.get();
+        tax = row.tax.get();
     })?;
-    if !there {
-        return Err(missing("district"));
-    }
+    if there { Ok((order, tax)) } else { Err(missing("district")) }
+}
+
+/// Places the order. An unknown item ends the transaction with [`Error::RolledBack`], after the lines before it.
+pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Error> {
+    let (warehouse, district) = (input.warehouse, input.district);
+    let home = tables.of(warehouse);
+    let warehouse_tax =
+        tx.read(&home.warehouse, &warehouse, |row| row.tax.get())?.ok_or_else(|| missing("warehouse"))?;
+    let (order, district_tax) = number_order(tx, home, input)?;
     let discount = tx
-        .get_with(&tables.customer, &(warehouse, district, input.customer), |row| row.discount.get())?
+        .read(&home.customer, &(warehouse, district, input.customer), |row| row.discount.get())?
         .ok_or_else(|| missing("customer"))?;
     // Blind: the district's counter has just made this order number ours alone.
-    tx.put(&tables.new_order, &(warehouse, district, order), &NewOrder { waiting: 1 })?;
+    tx.put(&home.new_order, &(warehouse, district, order), &NewOrder { waiting: 1 })?;
     tx.insert(
-        &tables.order,
+        &home.order,
         &(warehouse, district, order),
         &Order {
             customer: input.customer.into(),
@@ -128,19 +199,20 @@ pub(crate) fn run(tx: &mut Transaction<'_>, tables: &Tables, input: &Input) -> R
 /// One line: the item's price, the stock taken, the order line written. Answers its amount in cents and its brand.
 #[inline]
 fn place_line(
-    tx: &mut Transaction<'_>,
+    tx: &mut impl OrderStore,
     tables: &Tables,
     input: &Input,
     order: u32,
     number: u8,
     line: &Line,
 ) -> Result<(i32, bool), Error> {
-    let item = tx.get_with(&tables.item, &line.item, |row| (row.price.get(), is_original(&row.data)))?;
+    let (home, supply) = (tables.of(input.warehouse), tables.of(line.supply_warehouse));
+    let item = tx.read(&home.item, &line.item, |row| (row.price.get(), is_original(&row.data)))?;
     let Some((price, mut brand)) = item else {
         return Err(Error::RolledBack);
     };
     let mut district_info = [0; 24];
-    let there = tx.update(&tables.stock, &(line.supply_warehouse, line.item), |row| {
+    let there = tx.update(&supply.stock, &(line.supply_warehouse, line.item), |row| {
         let wanted = i32::from(line.quantity);
         let left = row.quantity.get() - wanted;
         row.quantity.set(if left >= 10 { left } else { left + 91 });
@@ -151,7 +223,7 @@ fn place_line(
     if !there {
         return Err(missing("stock"));
     }
-    tx.get_with(&tables.stock_info, &(line.supply_warehouse, line.item), |row| {
+    tx.read(&supply.stock_info, &(line.supply_warehouse, line.item), |row| {
         district_info = row.district_info[usize::from(input.district) - 1];
         brand = brand && is_original(&row.data);
     })?
@@ -159,7 +231,7 @@ fn place_line(
     let amount = i32::from(line.quantity) * price;
     // Blind, as the order number is ours.
     tx.put(
-        &tables.order_line,
+        &home.order_line,
         &(input.warehouse, input.district, order, number),
         &OrderLine {
             item: line.item.into(),

@@ -49,7 +49,11 @@ pub(crate) struct Tables {
     pub(crate) stock_info: Table<StockKey, StockInfo>,
     /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
     /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
-    undelivered: Vec<AtomicU32>,
+    pub(crate) undelivered: Vec<AtomicU32>,
+    /// Order numbers for who does not take them from the district's row, by district.
+    order_ids: Vec<OwnLine<AtomicU32>>,
+    /// One set of tables for each warehouse, where they are split.
+    parts: Vec<Tables>,
     /// The next writer of history rows: each terminal of each slice is one, and numbers its own rows.
     writers: AtomicU32,
 }
@@ -57,18 +61,36 @@ pub(crate) struct Tables {
 /// Places of a warehouse among the hints: more than districts, so that no two warehouses' hints lie on one line.
 const HINTS_PER_WAREHOUSE: usize = 32;
 
+/// A value with a cache line (and the one that is fetched with it) to itself.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct OwnLine<T>(pub(crate) T);
+
 /// Writers that one life of the process may have; the loader of the first life is its number 0.
 const WRITERS_PER_LIFE: u32 = 1 << 10;
 
 impl Tables {
     /// Opens (or makes) the tables in `db`.
     pub(crate) fn open(db: &Database, scale: Scale) -> ensile::Result<Self> {
+        Self::open_set(db, scale, "")
+    }
+
+    /// Opens (or makes) one set of tables for each warehouse (Silo §5.4, `Split`), the catalogue of items included.
+    /// Of the five transactions only new-order finds its way in them.
+    pub(crate) fn open_split(db: &Database, scale: Scale) -> ensile::Result<Self> {
+        let part = |warehouse: u16| Self::open_set(db, scale, &format!(" of warehouse {warehouse}"));
+        let parts: Vec<Self> = (1..=scale.warehouses).map(part).collect::<ensile::Result<_>>()?;
+        Ok(Self { parts, ..part(1)? })
+    }
+
+    fn open_set(db: &Database, scale: Scale, suffix: &str) -> ensile::Result<Self> {
+        let name = |table: &str| format!("{table}{suffix}");
         let customer = db
-            .define::<CustomerKey, Customer>("customer")
+            .define::<CustomerKey, Customer>(&name("customer"))
             .index("by_name", 1, |key: &CustomerKey, row: &Customer| (key.0, key.1, row.last, row.first))
             .open()?;
         let order = db
-            .define::<OrderKey, Order>("order")
+            .define::<OrderKey, Order>(&name("order"))
             .unique_index("by_customer", 1, |key: &OrderKey, row: &Order| {
                 order_of_customer(key.0, key.1, row.customer.get(), key.2)
             })
@@ -77,22 +99,43 @@ impl Tables {
         Ok(Self {
             db: db.clone(),
             scale,
-            warehouse: db.table("warehouse")?,
-            district: db.table("district")?,
+            warehouse: db.table(&name("warehouse"))?,
+            district: db.table(&name("district"))?,
             customer_by_name: customer.index("by_name")?,
             customer,
-            customer_data: db.table("customer_data")?,
-            history: db.table("history")?,
-            new_order: db.table("new_order")?,
+            customer_data: db.table(&name("customer_data"))?,
+            history: db.table(&name("history"))?,
+            new_order: db.table(&name("new_order"))?,
             order_by_customer: order.index("by_customer")?,
             order,
-            order_line: db.table("order_line")?,
-            item: db.table("item")?,
-            stock: db.table("stock")?,
-            stock_info: db.table("stock_info")?,
+            order_line: db.table(&name("order_line"))?,
+            item: db.table(&name("item"))?,
+            stock: db.table(&name("stock"))?,
+            stock_info: db.table(&name("stock_info"))?,
             undelivered: (0..hints).map(|_| AtomicU32::new(1)).collect(),
+            order_ids: (0..hints).map(|_| OwnLine(AtomicU32::new(scale.customers + 1))).collect(),
+            parts: Vec::new(),
             writers: AtomicU32::new(1),
         })
+    }
+
+    /// The tables that hold a warehouse's rows.
+    #[inline]
+    pub(crate) fn of(&self, warehouse: u16) -> &Self {
+        self.parts.get(usize::from(warehouse) - 1).unwrap_or(self)
+    }
+
+    /// Every set of tables.
+    pub(crate) fn sets(&self) -> &[Self] {
+        if self.parts.is_empty() { std::slice::from_ref(self) } else { &self.parts }
+    }
+
+    /// The next order number of a district from the counter beside the database. It never goes back: an order that is
+    /// rolled back leaves a gap.
+    pub(crate) fn next_order_id(&self, warehouse: u16, district: u8) -> u32 {
+        let counter = &self.order_ids[Self::district_index(warehouse, district)].0;
+        // Relaxed: only that nobody else gets the number matters.
+        counter.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Makes room for the history of a process that goes on after `lives` others on the same folder.

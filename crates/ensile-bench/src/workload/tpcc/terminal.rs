@@ -16,6 +16,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
+use super::counts::Counts;
 use super::draw::{Constants, LAST_NAMES, last_name, nurand};
 use super::load::date_now;
 use super::payment::Selection;
@@ -38,12 +39,38 @@ pub(crate) enum ReadMode {
 pub(crate) struct Flags {
     /// Shares of new-order, payment, order-status, delivery and stock-level.
     pub(crate) mix: [u64; 5],
-    /// Percent of an order's items that another warehouse supplies.
-    pub(crate) remote_items: u64,
+    /// Of a million lines of orders, how many another warehouse supplies.
+    pub(crate) remote_items_per_million: u64,
     /// Percent of payments by customers of another warehouse.
     pub(crate) remote_payments: u64,
     pub(crate) order_status: ReadMode,
     pub(crate) stock_level: ReadMode,
+    /// Whether one order in a hundred names an item that does not exist, and is rolled back.
+    pub(crate) entry_errors: bool,
+    /// Whether the rows that a request names are fetched from memory together before it begins.
+    pub(crate) touch: bool,
+    /// Whether each order comes into any warehouse, rather than into the worker's own.
+    pub(crate) any_home: bool,
+    /// Whether order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
+    /// `FastIds`); nothing but new-order may then run.
+    pub(crate) fast_ids: bool,
+}
+
+/// As the specification has it.
+impl Default for Flags {
+    fn default() -> Self {
+        Self {
+            mix: [45, 43, 4, 4, 4],
+            remote_items_per_million: 10_000,
+            remote_payments: 15,
+            order_status: ReadMode::Snapshot,
+            stock_level: ReadMode::Snapshot,
+            entry_errors: true,
+            touch: true,
+            any_home: false,
+            fast_ids: false,
+        }
+    }
 }
 
 /// A transaction as it is entered.
@@ -54,6 +81,20 @@ pub(crate) enum Request {
     OrderStatus(order_status::Input),
     Delivery(delivery::Input),
     StockLevel(stock_level::Input),
+}
+
+impl Request {
+    /// Its place in the mix.
+    #[inline]
+    fn kind(&self) -> usize {
+        match self {
+            Self::NewOrder(_) => 0,
+            Self::Payment(_) => 1,
+            Self::OrderStatus(_) => 2,
+            Self::Delivery(_) => 3,
+            Self::StockLevel(_) => 4,
+        }
+    }
 }
 
 /// What came of it.
@@ -83,6 +124,7 @@ pub(crate) struct Terminal<'a> {
     clock: Clock,
     born: u64,
     observer: Option<&'a dyn Observer>,
+    counts: Counts,
 }
 
 impl<'a> Terminal<'a> {
@@ -106,13 +148,22 @@ impl<'a> Terminal<'a> {
             clock: Clock::machine(),
             born: date_now(),
             observer,
+            counts: Counts::default(),
         }
+    }
+
+    /// What it has counted.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// The home warehouse: the worker's own, or one of those that it shares out among its transactions.
     #[inline]
     pub(crate) fn home(&self, random: &mut Random) -> u16 {
         let warehouses = usize::from(self.tables.scale.warehouses);
+        if self.flags.any_home {
+            return random.between(1, warehouses as u64) as u16;
+        }
         if warehouses <= self.workers {
             return (self.worker % warehouses) as u16 + 1;
         }
@@ -215,18 +266,25 @@ impl<'a> Terminal<'a> {
     /// Runs requests, each as a transaction of its own.
     #[inline]
     fn execute(&mut self, requests: &[Request]) -> Result<Step> {
-        let Self { tables, scratch, observer, .. } = self;
-        let (mut attempts, mut ended, mut epoch, mut failed) = (0, 0, Epoch::ZERO, None);
+        let Self { tables, flags, scratch, observer, counts, .. } = self;
+        let (attempts, mut seen) = (Cell::new(0), 0);
+        let (mut ended, mut epoch, mut failed) = (0, Epoch::ZERO, None);
         tables.db.run_batch_with(
             requests,
-            |request, touch| touch_rows(touch, tables, request),
+            |request, touch| {
+                if flags.touch {
+                    touch_rows(touch, tables, request);
+                }
+            },
             |tx, request| {
-                attempts += 1;
+                attempts.set(attempts.get() + 1);
                 body(tx, tables, request, scratch)
             },
             |outcome| {
                 let request = &requests[ended];
                 ended += 1;
+                counts.note(request.kind(), attempts.get() - seen - 1);
+                seen = attempts.get();
                 match outcome {
                     Ok((answer, receipt)) => {
                         epoch = epoch.max(receipt.epoch());
@@ -245,7 +303,7 @@ impl<'a> Terminal<'a> {
         }
         let committed = requests.len() as u32;
         let epoch = epoch_to_wait_for(epoch, tables.db.durable_epoch());
-        Ok(Step { committed, conflicts: attempts - committed, epoch })
+        Ok(Step { committed, conflicts: attempts.get() - committed, epoch })
     }
 
     fn reads_snapshot(&self, request: &Request) -> bool {
@@ -257,6 +315,21 @@ impl<'a> Terminal<'a> {
     }
 
     fn on_snapshot(&mut self, request: &Request) -> Result<Step> {
+        let mut conflicts = 0;
+        let shown = loop {
+            match self.read_snapshot(request) {
+                Ok(shown) => break shown,
+                Err(error) if error.is_retryable() => conflicts += 1,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.counts.note(request.kind(), conflicts);
+        let epoch = epoch_to_wait_for(shown, self.tables.db.durable_epoch());
+        Ok(Step { committed: 1, conflicts, epoch })
+    }
+
+    /// Answers a request from a snapshot, and with which epoch the answer is durable: the one before its boundary.
+    fn read_snapshot(&mut self, request: &Request) -> Result<Epoch, Error> {
         let mut snapshot = self.tables.db.snapshot()?;
         match request {
             Request::OrderStatus(input) => {
@@ -267,10 +340,7 @@ impl<'a> Terminal<'a> {
             }
             _ => unreachable!("only order-status and stock-level read snapshots"),
         }
-        // A snapshot shows everything before its boundary, and is durable with the epoch before that.
-        let shown = snapshot.epoch().previous();
-        let epoch = epoch_to_wait_for(shown, self.tables.db.durable_epoch());
-        Ok(Step { committed: 1, conflicts: 0, epoch })
+        Ok(snapshot.epoch().previous())
     }
 }
 
@@ -315,11 +385,13 @@ fn body(
 fn touch_rows(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
     match request {
         Request::NewOrder(input) => {
-            touch.key(&tables.customer, &(input.warehouse, input.district, input.customer));
+            let home = tables.of(input.warehouse);
+            touch.key(&home.customer, &(input.warehouse, input.district, input.customer));
             for line in input.lines() {
-                touch.key(&tables.item, &line.item);
-                touch.key(&tables.stock, &(line.supply_warehouse, line.item));
-                touch.key(&tables.stock_info, &(line.supply_warehouse, line.item));
+                let supply = tables.of(line.supply_warehouse);
+                touch.key(&home.item, &line.item);
+                touch.key(&supply.stock, &(line.supply_warehouse, line.item));
+                touch.key(&supply.stock_info, &(line.supply_warehouse, line.item));
             }
         }
         Request::Payment(input) => {

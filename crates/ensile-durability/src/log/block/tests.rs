@@ -25,6 +25,7 @@ fn documented() -> (Header, Vec<u8>) {
         epoch_max,
         mark: Epoch::new(4),
         published: Epoch::new(3),
+        compressed: false,
         previous_crc: 0x0102_0304,
         payload_crc,
     };

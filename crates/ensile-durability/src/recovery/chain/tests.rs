@@ -114,6 +114,7 @@ fn what_later_blocks_show_to_be_synced_is_known() {
 fn forged(kind: Kind, salt: Salt) -> [u8; HEADER_BYTES] {
     let header = Header {
         kind,
+        compressed: false,
         logger: NAME.logger,
         generation: NAME.generation,
         sequence: 1000,

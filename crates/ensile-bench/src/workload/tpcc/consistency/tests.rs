@@ -23,16 +23,18 @@ fn business() -> Tables {
     let db = Database::in_memory().expect("it opens");
     let tables = Tables::open(&db, SMALL).expect("tables open");
     load(&tables, Constants::seeded(SEED), SEED, 2).expect("it loads");
+    // From here on snapshots show everything.
+    drop(db.snapshot_latest().expect("a snapshot"));
     tables
 }
 
 fn flags(mix: [u64; 5]) -> Flags {
     Flags {
         mix,
-        remote_items: 10,
-        remote_payments: 15,
+        remote_items_per_million: 100_000,
         order_status: ReadMode::Serializable,
         stock_level: ReadMode::Serializable,
+        ..Flags::default()
     }
 }
 

@@ -1,0 +1,170 @@
+//! A figure: rows of measured values, and the files made of them: CSV and JSON for programs, SVG for people. All three
+//! say on which machine and by which command they were made, and hold the same rows.
+//!
+//! Neighbours: experiments of [`crate::silo`] measure the rows; the machine comes from [`crate::machine`].
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+use crate::machine::Machine;
+use crate::report::{grouped, median};
+
+mod drawing;
+
+/// Where a value stands on the horizontal axis.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Place {
+    /// At a number: of workers, of percent.
+    At(f64),
+    /// In a bar of its own.
+    Bar(String),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::At(number) => write!(f, "{number}"),
+            Self::Bar(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One value with its spread over the rounds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    /// The line, or the colour of bar, that the value belongs to.
+    pub(crate) system: String,
+    pub(crate) place: Place,
+    pub(crate) metric: String,
+    pub(crate) unit: &'static str,
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) rounds: usize,
+}
+
+impl Row {
+    /// The median and spread of one value for each round.
+    pub(crate) fn new(
+        system: &str,
+        place: Place,
+        (metric, unit): (&str, &'static str),
+        values: Vec<f64>,
+    ) -> Self {
+        Self {
+            system: system.to_owned(),
+            place,
+            metric: metric.to_owned(),
+            unit,
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            rounds: values.len(),
+            median: median(values),
+        }
+    }
+
+    /// The ratio of two systems: the median of the ratios within each round, both sides of which ran one after the
+    /// other.
+    pub(crate) fn ratio(left: (&str, &[f64]), right: (&str, &[f64]), place: Place) -> Self {
+        let ratios = left.1.iter().zip(right.1).map(|(l, r)| l / r.max(f64::MIN_POSITIVE)).collect();
+        Self::new(&format!("{} / {}", left.0, right.0), place, RATIO, ratios)
+    }
+}
+
+/// The metric of [`Row::ratio`].
+pub(crate) const RATIO: (&str, &str) = ("ratio", "x");
+
+/// A figure that is measured and not yet written.
+#[derive(Debug)]
+pub(crate) struct Figure {
+    /// Of its files.
+    pub(crate) name: &'static str,
+    pub(crate) title: String,
+    /// What stands under the horizontal axis, with its unit.
+    pub(crate) horizontal: &'static str,
+    /// The metric that is drawn, and its unit; the others are in the tables only.
+    pub(crate) drawn: (&'static str, &'static str),
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    figure: &'a str,
+    title: &'a str,
+    command: &'a str,
+    machine: &'a Machine,
+    rows: &'a [Row],
+}
+
+impl Figure {
+    /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
+    pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
+        fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))?;
+        let document = Document { figure: self.name, title: &self.title, command, machine, rows: &self.rows };
+        let json = serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize");
+        let origin = format!("{}; {command}", machine.line());
+        for (extension, text) in [
+            ("csv", self.csv(&origin)),
+            ("json", json + "\n"),
+            ("svg", drawing::svg(self, &origin).map_err(|what| self.undrawable(&what))?),
+        ] {
+            let path = folder.join(format!("{}.{extension}", self.name));
+            fs::write(&path, text).map_err(Failure::io(format!("writing {}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    fn undrawable(&self, what: &str) -> Failure {
+        Failure::Io { what: format!("drawing {}", self.name), source: std::io::Error::other(what.to_owned()) }
+    }
+
+    /// Comment lines behind `#`, a heading, a line for each row.
+    fn csv(&self, origin: &str) -> String {
+        let mut text = format!("# {}\n# {origin}\n", self.title);
+        text.push_str("system,place,metric,unit,median,min,max,rounds\n");
+        for row in &self.rows {
+            let Row { system, place, metric, unit, median, min, max, rounds } = row;
+            let _ = writeln!(text, "{system},{place},{metric},{unit},{median},{min},{max},{rounds}");
+        }
+        text
+    }
+
+    /// The table for the terminal.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!("{}: {}\n", self.name, self.title);
+        let wide = |of: fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or(0);
+        let systems = wide(|row| row.system.len());
+        let places = wide(|row| row.place.to_string().len());
+        let metrics = wide(|row| row.metric.len() + row.unit.len() + 3);
+        for row in &self.rows {
+            let metric = format!("{} ({})", row.metric, row.unit);
+            let (median, min, max) = (figures(row.median), figures(row.min), figures(row.max));
+            let place = row.place.to_string();
+            let _ = writeln!(
+                text,
+                "  {:systems$}  {place:places$}  {metric:metrics$}  {median:>10}  ({min} .. {max})",
+                row.system
+            );
+        }
+        text
+    }
+}
+
+/// A number with as many digits as mean something.
+fn figures(value: f64) -> String {
+    match value.abs() {
+        large if large >= 1_000.0 => grouped(value),
+        middle if middle >= 10.0 => format!("{value:.1}"),
+        0.0 => "0".to_owned(),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Files of a figure hold its rows, its machine and its command, whichever form they have.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Figure, Place, Row};
+use crate::machine::Machine;
+
+fn figure(places: [Place; 2]) -> Figure {
+    let [first, second] = places;
+    Figure {
+        name: "sample",
+        title: "A sample".to_owned(),
+        horizontal: "workers",
+        drawn: ("throughput", "txn/s"),
+        rows: vec![
+            Row::new("left", first.clone(), ("throughput", "txn/s"), vec![3.0, 1.0, 2.0]),
+            Row::new("right", second, ("throughput", "txn/s"), vec![4_000.0]),
+            Row::ratio(("left", &[4.0, 9.0]), ("right", &[2.0, 3.0]), first),
+        ],
+    }
+}
+
+#[test]
+fn csv_json_and_svg_hold_the_rows_with_machine_and_command() {
+    let folder = std::env::temp_dir().join(format!("ensile-figure-{}", std::process::id()));
+    for places in [[Place::At(1.0), Place::At(2.0)], [Place::Bar("a".into()), Place::Bar("b".into())]] {
+        figure(places).write(&folder, &Machine::look(), "ensile bench sample").expect("it is written");
+        let read = |extension| fs::read_to_string(folder.join(format!("sample.{extension}"))).expect("there");
+        let csv = read("csv");
+        let rows: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(rows.len(), 4, "{csv}");
+        assert!(rows.iter().all(|row| row.split(',').count() == 8), "{csv}");
+        assert!(rows[1].starts_with("left,") && rows[1].ends_with("throughput,txn/s,2,1,3,3"), "{csv}");
+        assert!(csv.contains("ensile bench sample") && csv.contains(" cores"), "{csv}");
+        let json: Value = serde_json::from_str(&read("json")).expect("it parses");
+        assert_eq!(json["rows"][2]["median"], 2.5);
+        assert_eq!(json["rows"][2]["system"], "left / right");
+        assert_eq!(json["command"], "ensile bench sample");
+        assert!(json["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
+        let svg = read("svg");
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        for word in ["A sample", "throughput (txn/s)", "ensile bench sample"] {
+            assert!(svg.contains(word), "{word}");
+        }
+        assert!(!svg.contains("left / right"), "what is not drawn stays out of the picture");
+    }
+    fs::remove_dir_all(&folder).expect("it goes");
+}

@@ -1,0 +1,108 @@
+//! `ensile bench silo`: the experiments of Silo's evaluation (SOSP'13, §5), each by the name of its figure.
+//!
+//! ```text
+//! fig4               §5.2  key-value, memsilo, memsilo with a global TID
+//! fig5, fig6, fig7   §5.3  TPC-C over workers: throughput, per core, latency (measured together)      `workers`
+//! fig8               §5.4  a partitioned store against memsilo, over transactions that cross partitions `cross_partition`
+//! fig9               §5.4  more workers than the one partition can use                                `skew`
+//! table10            §5.5  snapshots for a read-only transaction                                      `snapshot_reads`
+//! space              §5.6  memory of old versions
+//! shared-writes      -     what would hurt on 32 cores, counted on few             [`crate::shared_writes`]
+//! fig11              §5.7  factor analysis                                                            `factors`
+//! ```
+//! Every experiment runs its systems in turns in one process, round by round; figures are medians over the rounds.
+//! What runs the engine otherwise than it ships is in builds with the feature `experiments` only; another build
+//! measures the rest and says what it left out.
+//!
+//! Neighbours: [`crate::driver`] runs what is compared, [`crate::figure`] writes what was measured.
+
+mod cross_partition;
+mod factors;
+mod fig4;
+mod lab;
+#[cfg(feature = "experiments")]
+mod partitioned;
+mod skew;
+mod snapshot_reads;
+mod space;
+mod workers;
+
+use clap::ValueEnum;
+
+use crate::arguments::SiloArguments;
+use crate::failure::Result;
+use crate::figure::Figure;
+use crate::machine::Machine;
+use crate::shared_writes;
+use lab::Lab;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Every experiment, one after the other.
+    All,
+    /// What transactions cost: key-value, memsilo, memsilo with a global TID (§5.2).
+    Fig4,
+    /// TPC-C over workers: throughput (§5.3).
+    Fig5,
+    /// TPC-C over workers: throughput per core.
+    Fig6,
+    /// TPC-C over workers: latency.
+    Fig7,
+    /// New-orders over the share that crosses partitions: partitioned store, memsilo, memsilo with split tables (§5.4).
+    Fig8,
+    /// New-orders of more and more workers on four warehouses: partitioned store, memsilo, memsilo with fast ids.
+    Fig9,
+    /// Stock-level on snapshots and in the present, beside new-orders (§5.5).
+    Table10,
+    /// Memory of old versions (§5.6).
+    Space,
+    /// Cache lines that transactions write and other workers touch (in a build with the feature `counted`).
+    SharedWrites,
+    /// What allocator, overwrites, snapshots, garbage collection and forms of logging are worth (§5.7).
+    Fig11,
+}
+
+/// An experiment: the names it goes by, and how it is run.
+struct Experiment {
+    names: &'static [Name],
+    run: fn(&mut Lab<'_>) -> Result<Vec<Figure>>,
+}
+
+const EXPERIMENTS: &[Experiment] = &[
+    Experiment { names: &[Name::Fig4], run: fig4::run },
+    Experiment { names: &[Name::Fig5, Name::Fig6, Name::Fig7], run: workers::run },
+    Experiment { names: &[Name::Fig8], run: cross_partition::run },
+    Experiment { names: &[Name::Fig9], run: skew::run },
+    Experiment { names: &[Name::Table10], run: snapshot_reads::run },
+    Experiment { names: &[Name::Space], run: space::run },
+    Experiment { names: &[Name::Fig11], run: factors::run },
+];
+
+/// Runs what was asked for; writes its files and prints its tables. False if what is counted is not as it must be.
+pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("ensile {}", command.join(" "));
+    let wanted = |experiment: &&Experiment| {
+        arguments.figure == Name::All || experiment.names.contains(&arguments.figure)
+    };
+    // Its build counts and is no measure of speed, so nothing else runs in it, and it is no part of `all`.
+    if arguments.figure == Name::SharedWrites {
+        return shared_writes::run(&arguments.data, &arguments.out);
+    }
+    for experiment in EXPERIMENTS.iter().filter(wanted) {
+        let mut lab = Lab::new(arguments);
+        let figures = (experiment.run)(&mut lab)?;
+        let machine = Machine::look();
+        lab.finish();
+        for figure in figures {
+            figure.write(&arguments.out, &machine, &command)?;
+            print!("{}", figure.table());
+            println!("  in {}", arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display());
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Figure 8 (§5.4): a store partitioned by warehouse against memsilo, over the share of new-orders that cross
+//! partitions. A worker for each warehouse.
+//!
+//! The partitioned store cannot overlap the descents of an order's keys, so neither does memsilo here; as it ships it
+//! does, which is a line of its own. No order is entered wrongly: the partitioned store rolls nothing back.
+//!
+//! Neighbours: [`super::partitioned`] is the other store.
+
+use super::lab::{Lab, Variant, rates};
+use crate::driver::Subject;
+use crate::failure::Result;
+use crate::figure::{Figure, Place, Row};
+#[cfg(feature = "experiments")]
+use crate::silo::partitioned::Partitioned;
+use crate::system::{Options, SystemKind};
+use crate::workload::tpcc::terminal::Flags;
+
+/// Shares of transactions that cross partitions, in percent.
+const CROSSING: [f64; 6] = [0.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+/// Lines of an order, fewest and most, each number as likely as any other.
+const LINES: std::ops::RangeInclusive<i32> = 5..=15;
+
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
+    lab.seconds = 1.0;
+    let workers = lab.workers_max();
+    let warehouses = lab.arguments.warehouses.unwrap_or(workers as u16).max(2);
+    let mut rows = Vec::new();
+    for crossing in CROSSING {
+        let remote_items_per_million = (remote_share(crossing / 100.0) * 1e6).round() as u64;
+        let flags = Flags { remote_items_per_million, ..new_orders() };
+        let touching = Flags { touch: true, ..flags };
+        let options = lab.business_options();
+        let memsilo = lab.business("memsilo", SystemKind::Memsilo, &options, (warehouses, false), flags)?;
+        let split =
+            lab.business("memsilo+split", SystemKind::Memsilo, &options, (warehouses, true), flags)?;
+        let ahead = memsilo.beside("memsilo, keys fetched together", touching);
+        let partitioned = partitioned(lab, (warehouses, true), flags)?;
+        let mut subjects: Vec<&dyn Subject> = vec![&memsilo, &split, &ahead];
+        subjects.extend(partitioned.as_deref());
+        let measured = lab.measure(&subjects, workers, |_| {})?;
+        let at = Place::At(crossing);
+        let all: Vec<(&str, Vec<f64>)> =
+            subjects.iter().zip(&measured).map(|(subject, rounds)| (subject.name(), rates(rounds))).collect();
+        for (name, rates) in &all {
+            rows.push(Row::new(name, at.clone(), ("throughput", "txn/s"), rates.clone()));
+        }
+        let (name, base) = &all[0];
+        for (other, rates) in &all[1..] {
+            rows.push(Row::ratio((other, rates), (name, base), at.clone()));
+        }
+    }
+    Ok(vec![Figure {
+        name: "fig8",
+        title: format!("New-orders of {workers} workers on {warehouses} warehouses"),
+        horizontal: "transactions that cross partitions (%)",
+        drawn: ("throughput", "txn/s"),
+        rows,
+    }])
+}
+
+/// New-orders only, none entered wrongly, keys not fetched together.
+pub(super) fn new_orders() -> Flags {
+    Flags { mix: [100, 0, 0, 0, 0], entry_errors: false, touch: false, ..Flags::default() }
+}
+
+/// The partitioned store; `None` where this binary has no rows without concurrency control.
+#[cfg(feature = "experiments")]
+pub(super) fn partitioned(
+    lab: &mut Lab<'_>,
+    layout: (u16, bool),
+    flags: Flags,
+) -> Result<Option<Box<dyn Subject>>> {
+    let options = Options { snapshots: false, ..lab.business_options() };
+    let Some(options) = lab.variant(PARTITIONED, options, &[Variant::Exclusive]) else { return Ok(None) };
+    let business = lab.business(PARTITIONED, SystemKind::Memsilo, &options, layout, flags)?;
+    Ok(Some(Box::new(Partitioned::new(business))))
+}
+
+/// As above.
+#[cfg(not(feature = "experiments"))]
+pub(super) fn partitioned(
+    lab: &mut Lab<'_>,
+    _layout: (u16, bool),
+    _flags: Flags,
+) -> Result<Option<Box<dyn Subject>>> {
+    let options = Options { snapshots: false, ..lab.business_options() };
+    let none = lab.variant(PARTITIONED, options, &[Variant::Exclusive]);
+    debug_assert!(none.is_none(), "only builds with `experiments` have rows without concurrency control");
+    Ok(None)
+}
+
+/// Its name.
+const PARTITIONED: &str = "partitioned-store";
+
+/// How likely a line's item must come from another warehouse for such a share of orders to cross: the inverse, by
+/// bisection, of 1 less the chance that no line does.
+fn remote_share(crossing: f64) -> f64 {
+    let crosses = |share: f64| {
+        let local: f64 = LINES.map(|lines| (1.0 - share).powi(lines)).sum();
+        1.0 - local / LINES.count() as f64
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if crosses(middle) < crossing { low = middle } else { high = middle }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::remote_share;
+
+    #[test]
+    fn one_line_in_a_hundred_makes_a_tenth_of_all_orders_cross() {
+        // Ten lines on average at 1 % each: a little below 10 %.
+        let share = remote_share(0.095);
+        assert!((0.0098..0.0102).contains(&share), "{share}");
+        assert!(remote_share(0.0) < 1e-9);
+        assert!((0.08..0.1).contains(&remote_share(0.6)), "{}", remote_share(0.6));
+    }
+}

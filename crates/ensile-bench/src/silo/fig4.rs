@@ -1,0 +1,64 @@
+//! Figure 4 (§5.2): what read-set, write-set and TID cost over the bare index, and what one shared counter would.
+//!
+//! YCSB's 80 % reads and 20 % read-modify-writes of 100-byte rows, keys uniform, the table's size fixed.
+//!
+//! Neighbours: [`crate::system`] has the systems; the variant is the engine's.
+
+use super::lab::{Lab, Variant, rates};
+use crate::driver::Subject;
+use crate::failure::Result;
+use crate::figure::{Figure, Place, Row};
+use crate::system::SystemKind;
+use crate::system::engine::Engine;
+use crate::system::key_value::KeyValueStore;
+use crate::workload::ycsb::load::LoadPlan;
+use crate::workload::ycsb::mix::{Requests, Workload};
+
+/// Bytes of a value.
+const VALUE_BYTES: usize = 100;
+/// Keys, unless asked otherwise. The paper has 160 million.
+const RECORDS: u64 = 10_000_000;
+
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
+    let records = lab.arguments.records.unwrap_or(RECORDS);
+    let requests = Requests::new(Workload::Silo, records, None);
+    let plan = LoadPlan::in_order(records, lab.workers_max());
+    let options = lab.options();
+    lab.say("loading key-value");
+    let key_value = KeyValueStore::<VALUE_BYTES>::load(&options, requests, &plan)?;
+    lab.say("loading memsilo");
+    let memsilo = Engine::<VALUE_BYTES>::load(SystemKind::Memsilo, &options, requests, &plan)?;
+    let global_tid = match lab.variant("memsilo+global-tid", options, &[Variant::GlobalTid]) {
+        Some(options) => {
+            lab.say("loading memsilo+global-tid");
+            let engine = Engine::<VALUE_BYTES>::load(SystemKind::Memsilo, &options, requests, &plan)?;
+            Some(engine.named("memsilo+global-tid"))
+        }
+        None => None,
+    };
+    let mut subjects: Vec<&dyn Subject> = vec![&key_value, &memsilo];
+    subjects.extend(global_tid.as_ref().map(|engine| engine as &dyn Subject));
+    let mut rows = Vec::new();
+    for workers in lab.workers() {
+        let at = Place::At(workers as f64);
+        let measured = lab.measure(&subjects, workers, |_| {})?;
+        let rates: Vec<(&str, Vec<f64>)> =
+            subjects.iter().zip(&measured).map(|(subject, rounds)| (subject.name(), rates(rounds))).collect();
+        for (name, rates) in &rates {
+            rows.push(Row::new(name, at.clone(), ("throughput", "txn/s"), rates.clone()));
+        }
+        for (name, other) in &rates[1..] {
+            rows.push(Row::ratio((name, other), (rates[0].0, &rates[0].1), at.clone()));
+        }
+        if let [_, memsilo, global_tid] = &rates[..] {
+            rows.push(Row::ratio((memsilo.0, &memsilo.1), (global_tid.0, &global_tid.1), at));
+        }
+    }
+    Ok(vec![Figure {
+        name: "fig4",
+        title: format!("YCSB, 80 % reads and 20 % read-modify-writes of {records} rows of 100 bytes"),
+        horizontal: "workers",
+        drawn: ("throughput", "txn/s"),
+        rows,
+    }])
+}

@@ -1,0 +1,203 @@
+//! What the experiments share: their settings, the databases they open, and how they measure.
+//!
+//! Neighbours: made by [`super::run`] for each experiment; systems come from [`crate::system`] and [`crate::workload`].
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::arguments::SiloArguments;
+use crate::driver::{self, Pace, Plan, Round, Subject};
+use crate::failure::{Failure, Result};
+use crate::progress::Progress;
+use crate::system::{Options, SystemKind};
+use crate::workload::tpcc::tables::Scale;
+use crate::workload::tpcc::terminal::Flags;
+use crate::workload::tpcc::{Business, Founding};
+
+/// Where the engine runs otherwise than it ships.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// TIDs from one shared counter.
+    GlobalTid,
+    /// Memory from the process's allocator.
+    NoSlabs,
+    /// A new record for each write.
+    NoOverwrites,
+    /// Garbage stays.
+    NoCollection,
+    /// Log entries without data.
+    SmallRecords,
+    /// Compressed log blocks.
+    Compression,
+    /// Rows without concurrency control.
+    Exclusive,
+}
+
+/// How a binary comes to have the variants.
+const REBUILD: &str = "cargo build --release -p ensile-cli --features experiments";
+
+/// One experiment's bench.
+pub(crate) struct Lab<'a> {
+    pub(crate) arguments: &'a SiloArguments,
+    pub(crate) progress: Progress,
+    /// Length of a slice, unless asked otherwise.
+    pub(crate) seconds: f64,
+    left_out: Vec<&'static str>,
+}
+
+/// Length of a slice where an experiment does not say otherwise.
+const SECONDS: f64 = 2.0;
+
+impl<'a> Lab<'a> {
+    pub(crate) fn new(arguments: &'a SiloArguments) -> Self {
+        Self { arguments, progress: Progress::new(arguments.rounds), seconds: SECONDS, left_out: Vec::new() }
+    }
+
+    /// Says what was left out.
+    pub(crate) fn finish(&mut self) {
+        self.progress.clear();
+        if !self.left_out.is_empty() {
+            let names = self.left_out.join(", ");
+            eprintln!(
+                "left out, because this binary has the engine as it ships only: {names}; for them: {REBUILD}"
+            );
+        }
+    }
+
+    pub(crate) fn say(&mut self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// The most workers: as asked for, or as many as there are cores.
+    pub(crate) fn workers_max(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.arguments.workers.unwrap_or(cores)
+    }
+
+    /// Counts of workers to measure.
+    pub(crate) fn workers(&self) -> std::ops::RangeInclusive<usize> {
+        1..=self.workers_max()
+    }
+
+    /// How databases are opened, with their folders in `data`.
+    fn options_in(&self, data: &Path) -> Options {
+        Options {
+            data: data.to_owned(),
+            epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
+            snapshot_interval: Duration::from_millis(self.arguments.snapshot_ms),
+            loggers: self.arguments.loggers,
+            prefault_bytes: 0,
+            snapshots: true,
+            #[cfg(feature = "experiments")]
+            variants: ensile::Variants::default(),
+        }
+    }
+
+    /// How databases are opened.
+    pub(crate) fn options(&self) -> Options {
+        self.options_in(&self.arguments.data)
+    }
+
+    /// How databases of TPC-C are opened: their memory is touched beforehand, as in the paper (§5.1).
+    pub(crate) fn business_options(&self) -> Options {
+        Options { prefault_bytes: self.arguments.prefault_mib << 20, ..self.options() }
+    }
+
+    /// The same, with folders in memory.
+    pub(crate) fn tmpfs_options(&self) -> Options {
+        Options { data: self.arguments.tmpfs.clone(), ..self.business_options() }
+    }
+
+    /// `options` with variants of the engine; `None`, and a word about the `system` at the end, where this binary has
+    /// none.
+    pub(crate) fn variant(
+        &mut self,
+        system: &'static str,
+        options: Options,
+        variants: &[Variant],
+    ) -> Option<Options> {
+        let chosen = with_variants(options, variants);
+        if chosen.is_none() && !self.left_out.contains(&system) {
+            self.left_out.push(system);
+        }
+        chosen
+    }
+
+    /// Founds and loads a business.
+    pub(crate) fn business(
+        &mut self,
+        name: &'static str,
+        kind: SystemKind,
+        options: &Options,
+        (warehouses, split): (u16, bool),
+        flags: Flags,
+    ) -> Result<Business<'static>> {
+        self.say(&format!("loading {warehouses} warehouses into {name}"));
+        let SiloArguments { items, customers, seed, .. } = *self.arguments;
+        let scale = Scale { warehouses, items, customers };
+        let founding = Founding { scale, split, flags, seed, threads: self.workers_max() };
+        Ok(Business::load(kind, options, &founding)?.0.named(name))
+    }
+
+    /// Runs every subject in every round with so many workers; the answer has one list of rounds per subject.
+    pub(crate) fn measure(
+        &mut self,
+        subjects: &[&dyn Subject],
+        workers: usize,
+        mut after: impl FnMut(usize),
+    ) -> Result<Vec<Vec<Round>>> {
+        let plan = self.plan(workers);
+        let mut slice = 0;
+        let progress = &mut self.progress;
+        driver::run(subjects, &plan, |round, subject, done| {
+            after(slice % subjects.len());
+            slice += 1;
+            progress.round(round, &format!("{} ({workers} workers)", subject.name()), done.rate());
+        })
+    }
+
+    /// How long and how often so many workers run.
+    pub(crate) fn plan(&self, workers: usize) -> Plan {
+        Plan {
+            threads: workers,
+            batch: 1,
+            pace: Pace::Timed(self.arguments.seconds.unwrap_or(self.seconds)),
+            rounds: self.arguments.rounds,
+            seed: self.arguments.seed,
+            pin: self.arguments.pin,
+        }
+    }
+
+    /// Removes a folder of logs that is not needed any more.
+    pub(crate) fn remove(&self, options: &Options, folder: &str) -> Result<()> {
+        let path = options.fresh_folder(folder)?;
+        std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))
+    }
+}
+
+/// Rates of rounds.
+pub(crate) fn rates(rounds: &[Round]) -> Vec<f64> {
+    rounds.iter().map(Round::rate).collect()
+}
+
+#[cfg(feature = "experiments")]
+fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> {
+    for variant in variants {
+        match variant {
+            Variant::GlobalTid => options.variants.global_tid = true,
+            Variant::NoSlabs => options.variants.slabs = false,
+            Variant::NoOverwrites => options.variants.overwrite = false,
+            Variant::NoCollection => options.variants.collect = false,
+            Variant::SmallRecords => options.variants.log_records = ensile::LogRecords::Small,
+            Variant::Compression => options.variants.log_records = ensile::LogRecords::Compressed,
+            // The way to the rows, not the database.
+            Variant::Exclusive => {}
+        }
+    }
+    Some(options)
+}
+
+#[cfg(not(feature = "experiments"))]
+fn with_variants(options: Options, variants: &[Variant]) -> Option<Options> {
+    variants.is_empty().then_some(options)
+}

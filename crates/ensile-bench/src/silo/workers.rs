@@ -1,0 +1,64 @@
+//! Figures 5, 6 and 7 (§5.3): TPC-C over workers, as many warehouses as workers: throughput, throughput per core, and
+//! latency, for the database without a log, with its log on disk, and with its log in a memory file system.
+//!
+//! With a log a transaction counts, and its latency ends, when it is durable.
+//!
+//! Neighbours: [`crate::workload::tpcc`].
+
+use super::lab::{Lab, rates};
+use crate::driver::{Round, Subject};
+use crate::failure::Result;
+use crate::figure::{Figure, Place, Row};
+use crate::system::SystemKind;
+use crate::workload::tpcc::LOG_FOLDER;
+use crate::workload::tpcc::terminal::Flags;
+
+pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
+    let (mut throughput, mut per_core, mut latency) = (Vec::new(), Vec::new(), Vec::new());
+    for workers in lab.workers() {
+        let warehouses = (workers as u16, false);
+        let (disk, tmpfs) = (lab.business_options(), lab.tmpfs_options());
+        let systems = [
+            lab.business("memsilo", SystemKind::Memsilo, &disk, warehouses, Flags::default())?,
+            lab.business("silo", SystemKind::Silo, &disk, warehouses, Flags::default())?,
+            lab.business("silo+tmpfs", SystemKind::Silo, &tmpfs, warehouses, Flags::default())?,
+        ];
+        let subjects: Vec<&dyn Subject> = systems.iter().map(|system| system as &dyn Subject).collect();
+        let measured = lab.measure(&subjects, workers, |_| {})?;
+        let at = Place::At(workers as f64);
+        let all: Vec<(&str, Vec<f64>)> =
+            subjects.iter().zip(&measured).map(|(subject, rounds)| (subject.name(), rates(rounds))).collect();
+        for ((name, rates), rounds) in all.iter().zip(&measured) {
+            let each = rates.iter().map(|rate| rate / workers as f64).collect();
+            throughput.push(Row::new(name, at.clone(), ("throughput", "txn/s"), rates.clone()));
+            per_core.push(Row::new(name, at.clone(), ("throughput per core", "txn/s"), each));
+            for (metric, quantile) in [("median latency", 0.5), ("p99 latency", 0.99)] {
+                latency.push(Row::new(name, at.clone(), (metric, "ms"), quantiles(rounds, quantile)));
+            }
+        }
+        for (left, right) in [(1, 0), (2, 0), (2, 1)] {
+            let (left, right) = (&all[left], &all[right]);
+            throughput.push(Row::ratio((left.0, &left.1), (right.0, &right.1), at.clone()));
+        }
+        drop(systems);
+        lab.remove(&disk, LOG_FOLDER)?;
+        lab.remove(&tmpfs, LOG_FOLDER)?;
+    }
+    let figure = |name, what: &str, drawn, rows| Figure {
+        name,
+        title: format!("TPC-C, one warehouse for each worker: {what}"),
+        horizontal: "workers",
+        drawn,
+        rows,
+    };
+    Ok(vec![
+        figure("fig5", "throughput", ("throughput", "txn/s"), throughput),
+        figure("fig6", "throughput per core", ("throughput per core", "txn/s"), per_core),
+        figure("fig7", "latency (memsilo: at commit; silo: when durable)", ("median latency", "ms"), latency),
+    ])
+}
+
+/// A quantile of each round's latencies, in milliseconds.
+fn quantiles(rounds: &[Round], quantile: f64) -> Vec<f64> {
+    rounds.iter().map(|round| round.latencies.value_at_quantile(quantile) as f64 / 1e6).collect()
+}

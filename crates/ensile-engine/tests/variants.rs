@@ -1,0 +1,111 @@
+//! The engine's variants keep what they promise: transfers between accounts lose nothing under contention, with
+//! snapshots read beside them, and a log that holds data brings it back.
+#![cfg(feature = "experiments")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ensile_engine::{Builder, Database, LogRecords, Readable, Result, Table, Variants};
+
+const ACCOUNTS: u64 = 64;
+const OPENING: u64 = 1_000;
+const TRANSFERS: u64 = 4_000;
+
+/// Moves money between accounts from several threads, and reads sums on snapshots; then the present sum.
+fn transfers(db: &Database) -> Result<u64> {
+    let accounts: Table<u64, u64> = db.table("accounts")?;
+    db.run(|tx| (0..ACCOUNTS).try_for_each(|id| tx.put(&accounts, &id, &OPENING)))?;
+    std::thread::scope(|scope| {
+        for thread in 0..3u64 {
+            let accounts = &accounts;
+            scope.spawn(move || {
+                for step in 0..TRANSFERS {
+                    let (from, to) = ((step * 7 + thread) % ACCOUNTS, (step * 13 + thread * 5) % ACCOUNTS);
+                    db.submit(|tx| {
+                        let balance = tx.get(accounts, &from)?.unwrap_or(0);
+                        if from == to || balance == 0 {
+                            return Ok(());
+                        }
+                        tx.put(accounts, &from, &(balance - 1))?;
+                        tx.update(accounts, &to, |balance| *balance += 1).map(|_| ())
+                    })
+                    .expect("a transfer commits");
+                    if step % 500 == 0 {
+                        let mut snapshot = db.snapshot_latest().expect("snapshots are kept");
+                        assert_eq!(sum(&mut snapshot, accounts).expect("it reads"), ACCOUNTS * OPENING);
+                    }
+                }
+            });
+        }
+    });
+    db.run(|tx| sum(tx, &accounts))
+}
+
+fn sum(reader: &mut impl Readable, accounts: &Table<u64, u64>) -> Result<u64> {
+    let mut total = 0;
+    reader.scan(accounts, .., |_, balance| {
+        total += balance;
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(total)
+}
+
+fn brisk(builder: Builder) -> Builder {
+    builder.epoch_interval(Duration::from_millis(1)).snapshot_interval(Duration::from_millis(3))
+}
+
+#[test]
+fn every_variant_in_memory_is_serializable() -> Result<()> {
+    let usual = Variants::default();
+    for variants in [
+        usual,
+        Variants { global_tid: true, ..usual },
+        Variants { overwrite: false, ..usual },
+        Variants { overwrite: false, slabs: false, ..usual },
+        Variants { collect: false, ..usual },
+    ] {
+        let db = brisk(Database::builder_in_memory()).variants(variants).open()?;
+        assert_eq!(transfers(&db)?, ACCOUNTS * OPENING, "{variants:?}");
+        let stats = db.stats();
+        assert_eq!(stats.memory.chunk_bytes == 0, !variants.slabs, "{variants:?}");
+    }
+    Ok(())
+}
+
+/// A folder that is gone when the test ends.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder left behind in the temporary folder fails no test.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The sum after a reopening, and the bytes that were logged.
+fn logged(log_records: LogRecords) -> Result<(u64, u64)> {
+    let folder =
+        Folder(std::env::temp_dir().join(format!("ensile-variants-{log_records:?}-{}", std::process::id())));
+    let variants = Variants { log_records, ..Variants::default() };
+    let db = brisk(Database::builder(&folder.0)).variants(variants).open()?;
+    assert_eq!(transfers(&db)?, ACCOUNTS * OPENING);
+    db.close()?;
+    let bytes = db.stats().log.map_or(0, |log| log.bytes);
+    drop(db);
+    let db = Database::open(&folder.0)?;
+    let accounts = db.table("accounts")?;
+    Ok((db.run(|tx| sum(tx, &accounts))?, bytes))
+}
+
+#[test]
+fn what_is_logged_in_full_or_compressed_comes_back_and_small_records_do_not() -> Result<()> {
+    let (full, full_bytes) = logged(LogRecords::Full)?;
+    let (compressed, compressed_bytes) = logged(LogRecords::Compressed)?;
+    let (small, small_bytes) = logged(LogRecords::Small)?;
+    assert_eq!((full, compressed, small), (ACCOUNTS * OPENING, ACCOUNTS * OPENING, 0));
+    assert!(
+        small_bytes < full_bytes && compressed_bytes < full_bytes,
+        "{small_bytes} {compressed_bytes} {full_bytes}"
+    );
+    Ok(())
+}
