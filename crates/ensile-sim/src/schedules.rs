@@ -49,7 +49,8 @@ impl std::fmt::Display for Failure {
 /// If it is no number.
 #[must_use]
 pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    std::env::var(name)
+        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
 }
 
 /// Runs `body` under one schedule after the other, from `ENSILE_SEED` (or 0) on, `ENSILE_SCHEDULES` (or `count`) of
@@ -140,7 +141,12 @@ impl Scheduler for Seeded {
         Some(Schedule::new(seed))
     }
 
-    fn next_task(&mut self, runnable: &[&Task], current: Option<TaskId>, is_yielding: bool) -> Option<TaskId> {
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
         if !self.resting.is_empty() {
             self.pass_time();
         }

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `client` is what a worker thread does; `plan` says how much of what.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use ensile_base::sync::next_u64;
 use ensile_base::Tid;
 use ensile_engine::{Database, Durability, Index, Result, Table};
 use ensile_sim::SimDisk;
-use ensile_sim::history::{History, Operation, Outcome, Recorder, Value};
+use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
+use ensile_sim::checker;
 use shuttle::thread;
 
 use crate::client::Client;
@@ -195,11 +196,23 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
 
 /// The verdict on a whole history.
 fn judge(history: &History) {
-    check_tids(history);
+    let matches = |predicate: Predicate, value| value % GROUPS == predicate.argument;
+    if let Err(report) = checker::check_matching(history, matches) {
+        panic!("{report}");
+    }
+    check_sessions(history);
 }
 
-/// What replay and later epochs rest on beyond any one history (Silo §4.2): a TID is above those of what was read and
-/// overwritten, and a session's TIDs grow.
-fn check_tids(history: &History) {
-    let _ = (history, HashMap::<Value, Tid>::new(), Outcome::Lost, None::<Operation<'_>>);
+/// A worker's TIDs grow (Silo §4.2), which no history of reads and writes tells: each session here is one worker's.
+fn check_sessions(history: &History) {
+    let mut last: BTreeMap<u32, Tid> = BTreeMap::new();
+    for (at, header) in history.headers().iter().enumerate() {
+        let mut operations = history.operations(at);
+        let writes = operations.any(|one| matches!(one, Operation::Write { .. } | Operation::Delete { .. }));
+        if !writes || !matches!(header.outcome, Outcome::Committed | Outcome::Lost) {
+            continue;
+        }
+        let before = last.insert(header.session, header.tid).unwrap_or_default();
+        assert!(before < header.tid, "session {} was given {} after {before}", header.session, header.tid);
+    }
 }

@@ -1,0 +1,136 @@
+//! Whether some serial order explains a [`History`].
+//!
+//! ```text
+//! writes     who wrote which value; which transactions took place
+//! chains     lists: what each element was appended behind
+//! versions   the versions of each key, in order
+//! reads      which version every read saw, own writes apart
+//! narrow     absent reads that fit several versions: what the graph rules out is struck off
+//! graph      edges: ww, wr, rw, real time; strongly connected components
+//! cycles     the most telling cycle of each, by Adya's names
+//! findings   anomalies in words: a Report
+//! ```
+//! What is checked and what cannot be seen is told in `docs/protocols/proof.md`. Sources: Adya, "Weak Consistency"
+//! (1999), for the names; Kingsbury and Alvaro, "Elle" (VLDB'20), for lists and for the sparse edges of real time.
+//!
+//! Neighbours: [`history`](crate::history) is what is judged; `ensile-base` has its TIDs.
+
+mod chains;
+mod cycles;
+mod findings;
+mod graph;
+mod narrow;
+mod own;
+mod reads;
+mod versions;
+mod words;
+mod writes;
+
+pub use findings::{Anomaly, Kind, Report, Summary};
+
+use crate::history::{History, Outcome, Predicate, Value};
+use findings::Findings;
+use graph::Dependencies;
+use reads::{Matches, Reads};
+use versions::Versions;
+use writes::{NONE, Writes};
+
+/// Whether some serial order explains this history.
+///
+/// # Errors
+/// A [`Report`] of the anomalies.
+///
+/// # Panics
+/// If the history has a scan with a predicate: [`check_matching`] is told what matches.
+pub fn check(history: &History) -> Result<Summary, Box<Report>> {
+    check_matching(history, |predicate, _| panic!("nobody said which values match {predicate:?}"))
+}
+
+/// As [`check`], for histories with predicates: `matches` says which values a predicate stands for.
+///
+/// # Errors
+/// A [`Report`] of the anomalies.
+pub fn check_matching(
+    history: &History,
+    matches: impl Fn(Predicate, Value) -> bool,
+) -> Result<Summary, Box<Report>> {
+    let matches: Matches<'_> = &matches;
+    let mut findings = Findings::new(history);
+    find_lost(history, &mut findings);
+    let writes = Writes::collect(history, &mut findings);
+    let versions = Versions::order(history, &writes, &mut findings);
+    let mut reads = Reads::resolve(history, &writes, &versions, matches, &mut findings);
+    narrow::narrow(history, &writes, &versions, &mut reads, matches);
+    let dependencies = Dependencies::new(history, &writes, &versions, &reads);
+    find_tid_disorder(&dependencies, &mut findings);
+    cycles::report(&dependencies, dependencies.graph().components(), &mut findings);
+    let mut summary = Summary {
+        transactions: history.len(),
+        committed: writes.took_place.iter().filter(|took_place| **took_place).count(),
+        snapshots: history.headers().iter().filter(|header| header.outcome == Outcome::Snapshot).count(),
+        versions: versions.placed().len() - writes.keys.len(),
+        reads: reads.len(),
+        ambiguous: reads.ambiguous.len() + reads.undecided,
+        ..Summary::default()
+    };
+    graph::count_edges(&dependencies, &mut summary);
+    findings.close(summary)
+}
+
+/// What was shown as durable must have survived.
+fn find_lost(history: &History, findings: &mut Findings<'_>) {
+    for (at, header) in history.headers().iter().enumerate() {
+        if header.acknowledged && header.outcome == Outcome::Lost {
+            findings.add(Kind::LostDurable, &[at as u32], |_| {
+                format!("T{at} was shown as durable, and the crash took epoch {} back", header.tid.epoch())
+            });
+        }
+    }
+}
+
+/// TIDs follow what was read, and epochs follow what was overwritten too: recovery keeps whole epochs, so a crash
+/// would else keep an effect without its cause.
+fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_>) {
+    let Dependencies { history, writes, versions, reads, .. } = dependencies;
+    let headers = history.headers();
+    for reader in 0..history.len() as u32 {
+        let own = &headers[reader as usize];
+        if own.outcome != Outcome::Committed || own.tid.bits() == 0 {
+            continue;
+        }
+        let writes_too = !writes.of(reader).is_empty();
+        for observation in reads.of(reader) {
+            let version = versions.get(observation.version());
+            let writer = Some(version.writer).filter(|writer| *writer != NONE && *writer != reader);
+            // Nobody knows the TID of a row that an index did not show; a reader that writes nothing has the largest TID
+            // that it read, but cannot know that of an absent row.
+            let is_known = observation.by() != reads::By::Predicate;
+            let below = writer.filter(|_| is_known).is_some_and(|writer| {
+                let read = headers[writer as usize].tid;
+                if writes_too { own.tid <= read } else { own.tid < read && !is_absent(version.value) }
+            });
+            if below {
+                let writer = version.writer;
+                findings.add(Kind::TidOrder, &[writer, reader], |_| {
+                    let key = writes.keys[version.key as usize];
+                    format!("T{reader} read key {key} of T{writer}, and its TID {} is not larger", own.tid)
+                });
+            }
+            let next = versions.next(observation.version()).map(|next| versions.get(next).writer);
+            let next = next.filter(|next| *next != reader && headers[*next as usize].tid.bits() != 0);
+            if let Some(next) = next.filter(|next| headers[*next as usize].tid.epoch() < own.tid.epoch()) {
+                findings.add(Kind::EpochOrder, &[reader, next], |_| {
+                    let key = writes.keys[version.key as usize];
+                    format!("T{reader} read key {key} before T{next} wrote it, and has the later epoch")
+                });
+            }
+        }
+    }
+}
+
+fn is_absent(value: Value) -> bool {
+    value == writes::ABSENT
+}
+
+#[cfg(test)]
+mod tests;

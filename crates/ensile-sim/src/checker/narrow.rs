@@ -1,0 +1,114 @@
+//! Absent reads that fit several versions: those are struck off that the rest of the graph rules out.
+//!
+//! A reader cannot have seen a version whose successor must come before it, nor one whose writer must come after it.
+//! Either rules out all versions on that side too, so only the two ends of what is left are looked at. What is struck
+//! off gives new edges, which may decide other reads: the passes go on while they help. That can leave a violation
+//! unseen and never invents one.
+//!
+//! Neighbours: works on what `reads` left ambiguous, by the edges of `graph`.
+
+use super::graph::{Dependencies, Graph};
+use super::reads::{Ambiguous, By, Matches, Reads};
+use super::versions::{Versions, end_of};
+use super::writes::{NONE, Writes};
+use crate::history::History;
+
+/// Passes, each with the edges of the ones before.
+const PASSES_MAX: usize = 4;
+/// Nodes that one search looks at before it gives up.
+const NODES_MAX: usize = 2_000;
+
+/// Decides what can be decided.
+pub(super) fn narrow(
+    history: &History,
+    writes: &Writes,
+    versions: &Versions,
+    reads: &mut Reads,
+    matches: Matches<'_>,
+) {
+    for _ in 0..PASSES_MAX {
+        if reads.ambiguous.is_empty() {
+            return;
+        }
+        let mut settled = Vec::new();
+        let mut left = Vec::new();
+        let mut moved = false;
+        let dependencies = Dependencies::new(history, writes, versions, reads);
+        let mut reach = Reach::new(&dependencies);
+        for read in &reads.ambiguous {
+            let ends = reach.narrowed(*read, matches);
+            moved |= (ends.low, ends.high) != (read.low, read.high);
+            if ends.low == ends.high {
+                settled.push((ends.reader, ends.low, ends.by));
+            } else {
+                left.push(ends);
+            }
+        }
+        reads.ambiguous = left;
+        reads.settle(settled);
+        if !moved {
+            return;
+        }
+    }
+}
+
+/// Searches of who must come before whom, among those that run at about the same time.
+struct Reach<'r> {
+    dependencies: &'r Dependencies<'r>,
+    graph: Graph,
+    /// The last search that came by.
+    seen: Vec<u32>,
+    searches: u32,
+    queue: Vec<u32>,
+}
+
+impl<'r> Reach<'r> {
+    fn new(dependencies: &'r Dependencies<'r>) -> Self {
+        let seen = vec![0; dependencies.nodes()];
+        Self { dependencies, graph: dependencies.graph(), seen, searches: 0, queue: Vec::new() }
+    }
+
+    fn narrowed(&mut self, mut read: Ambiguous, matches: Matches<'_>) -> Ambiguous {
+        let versions = self.dependencies.versions;
+        let fits = |version: &u32| read.told.fits(versions.get(*version).value, matches);
+        let writer = |version: u32| versions.get(version).writer;
+        while read.low < read.high
+            && versions.next(read.low).is_some_and(|next| self.must_precede(writer(next), read.reader))
+        {
+            read.low = (read.low + 1..=read.high).find(fits).unwrap_or(read.high);
+        }
+        while read.low < read.high && self.must_precede(read.reader, writer(read.high)) {
+            read.high = (read.low..read.high).rev().find(fits).unwrap_or(read.low);
+        }
+        read
+    }
+
+    /// Whether there is a way, as far as a short search among those of the same time can tell.
+    fn must_precede(&mut self, before: u32, after: u32) -> bool {
+        if before == NONE || after == NONE || before == after {
+            return false;
+        }
+        self.searches += 1;
+        self.queue.clear();
+        self.queue.push(before);
+        // Whoever began later than this comes after `after` in real time, so it is not on a way to it.
+        let end = end_of(self.dependencies.history, after);
+        let mut at = 0;
+        while at < self.queue.len().min(NODES_MAX) {
+            for to in self.graph.from(self.queue[at]) {
+                if *to == after {
+                    return true;
+                }
+                let seen = std::mem::replace(&mut self.seen[*to as usize], self.searches);
+                if seen != self.searches && self.dependencies.begin_of(*to) <= end {
+                    self.queue.push(*to);
+                }
+            }
+            at += 1;
+        }
+        false
+    }
+}
+
+/// An observation that was decided: whose, of which version, how made.
+pub(super) type Settled = (u32, u32, By);
