@@ -71,7 +71,8 @@ impl Client {
         let mut tx = life.db.begin();
         for number in (0..life.plan.keys).filter(|number| number % 2 == 0) {
             let value = self.values.next();
-            tx.put(&life.rows, &life.key(number), &row(&life, value, &mut self.random)).expect("nobody else is here");
+            tx.put(&life.rows, &life.key(number), &row(&life, value, &mut self.random))
+                .expect("nobody else is here");
             trace.write(number, value);
         }
         let receipt = tx.submit().expect("nobody else is here");
@@ -113,7 +114,8 @@ impl Client {
             if fails { Err(Error::RolledBack) } else { Ok(()) }
         };
         if fails {
-            let durability = if strict { ensile_engine::Durability::Strict } else { ensile_engine::Durability::Relaxed };
+            let durability =
+                if strict { ensile_engine::Durability::Strict } else { ensile_engine::Durability::Relaxed };
             let outcome = life.db.run_with(durability, attempt);
             let trace = trace.expect("it ran");
             let is_shown = matches!(outcome, Err(Error::RolledBack));
@@ -227,7 +229,9 @@ fn some_read(life: &Life, random: &mut Random) -> (Operation, std::ops::Range<u6
     let low = random.below(life.plan.keys);
     let high = random.between(low + 1, life.plan.keys);
     match life.plan.operation(random) {
-        operation @ (Operation::Scan | Operation::ScanReverse | Operation::ScanIndex) => (operation, low..high),
+        operation @ (Operation::Scan | Operation::ScanReverse | Operation::ScanIndex) => {
+            (operation, low..high)
+        }
         _ => (Operation::Get, low..low + 1),
     }
 }
@@ -289,7 +293,12 @@ fn operations(
     for _ in 0..random.between(1, life.plan.operations_max) {
         let number = random.below(life.plan.keys);
         let operation = life.plan.operation(random);
-        if reads_only || matches!(operation, Operation::Get | Operation::Scan | Operation::ScanReverse | Operation::ScanIndex) {
+        if reads_only
+            || matches!(
+                operation,
+                Operation::Get | Operation::Scan | Operation::ScanReverse | Operation::ScanIndex
+            )
+        {
             let (operation, range) = some_read(life, random);
             read(life, tx, trace, operation, range)?;
         } else {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ensile_base::Tid;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
-use ensile_base::Tid;
 use ensile_engine::{Database, Durability, Index, Result, Table};
 use ensile_sim::SimDisk;
-use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
 use ensile_sim::checker;
+use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
 use shuttle::thread;
 
 use crate::client::Client;

@@ -8,9 +8,9 @@
 
 mod client;
 mod life;
+mod plan;
 #[cfg(planted)]
 mod planted;
-mod plan;
 
 use ensile_sim::schedules;
 
