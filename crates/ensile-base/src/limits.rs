@@ -25,8 +25,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Most secondary indexes of one table.
 pub const INDEXES_PER_TABLE_MAX: usize = 64;
 
-/// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB).
-pub const LOG_BUFFER_BYTES: usize = 512 << 10;
+/// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
+pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
 
 /// Seconds in a century, for the width of the epoch field.
 const CENTURY_SECONDS: u64 = 100 * 365 * 24 * 3600;

@@ -1,7 +1,8 @@
 //! Planted bugs: the catalogue of what could break, each put in by hand to see that a checker sees it.
 //!
 //! A site reads `is_planted(Bug::X)`. That is `false` at compile time, and so nothing at all, unless the crates are built
-//! with `--cfg planted`, which tests of checkers are; then [`plant`] chooses one bug for the whole process. Each variant
+//! with `--cfg planted`, which tests of checkers are; then `plant`, or `ENSILE_PLANT` in the environment, chooses one bug
+//! for the whole process. Each variant
 //! says which condition of `docs/protocols/` it breaks. The choice is a plain atomic of std, not the checker's:
 //! looking at it is no step of the program.
 //!
@@ -14,6 +15,8 @@ pub enum Run {
     Simulation,
     /// The index alone under shuttle's schedules.
     Index,
+    /// The log alone, its own tests.
+    Log,
     /// Loom, on the kernel that has it.
     Loom,
 }
@@ -88,13 +91,13 @@ catalogue! {
     /// An insert leaves the leaf's version.
     VersionKeptByInsert: "C4", Simulation,
     /// A removal leaves the leaf's version.
-    VersionKeptByRemoval: "C4", Simulation,
+    VersionKeptByRemoval: "C4", Index,
     /// A split leaves the left leaf's version.
     VersionKeptBySplit: "C4", Simulation,
     /// A slot becomes a layer and the leaf keeps its version.
     VersionKeptByLayer: "C4", Simulation,
     /// A leaf takes over its neighbour's range and keeps its version.
-    VersionKeptByHeir: "C4", Simulation,
+    VersionKeptByHeir: "C4", Index,
     /// A node is unlinked and not marked so.
     UnlinkedNotMarked: "C4", Simulation,
 
@@ -163,7 +166,7 @@ catalogue! {
     /// The claim passes an idle worker's part-filled buffer.
     IdleBufferPassed: "L2", Simulation,
     /// An ended worker's last buffer is forgotten.
-    EndedWorkerForgotten: "L2", Simulation,
+    EndedWorkerForgotten: "L2", Log,
     /// A mark counts before its sync.
     MarkBeforeSync: "L3", Simulation,
     /// A logger without entries writes no marks.
@@ -173,7 +176,7 @@ catalogue! {
     /// The manifest lists logs before they begin with a synced mark.
     ManifestBeforeFiles: "L3", Simulation,
     /// The next generation begins just above D.
-    FirstJustAboveDurable: "L4", Simulation,
+    FirstJustAboveDurable: "L4", Log,
     /// What one recovery discarded is replayed by the next.
     DiscardedReplayed: "L4", Simulation,
     /// A mark behind a gap is believed.
@@ -219,14 +222,25 @@ mod choice {
     use super::Bug;
 
     const NOTHING: u8 = u8::MAX;
-    static CHOSEN: AtomicU8 = AtomicU8::new(NOTHING);
+    const NOT_ASKED: u8 = NOTHING - 1;
+    static CHOSEN: AtomicU8 = AtomicU8::new(NOT_ASKED);
 
     /// Whether this bug is planted.
     #[inline]
     #[must_use]
     pub fn is_planted(bug: Bug) -> bool {
-        // Relaxed: chosen before the run begins.
-        CHOSEN.load(Ordering::Relaxed) == bug as u8
+        // Relaxed: chosen before the run begins, or by the environment, which says the same to all.
+        let chosen = CHOSEN.load(Ordering::Relaxed);
+        if chosen == NOT_ASKED { ask() == Some(bug) } else { chosen == bug as u8 }
+    }
+
+    /// What the environment chooses.
+    #[cold]
+    fn ask() -> Option<Bug> {
+        let name = std::env::var("ENSILE_PLANT").ok();
+        let bug = name.map(|name| Bug::named(&name).unwrap_or_else(|| panic!("no bug is called {name}")));
+        plant(bug);
+        bug
     }
 
     /// Plants a bug, or none.

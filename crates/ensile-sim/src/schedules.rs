@@ -8,10 +8,11 @@
 //! Neighbours: tests of whole structures under `--cfg shuttle`; threads are shuttle's, atomics those of
 //! `ensile_base::sync`.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Once;
 
 use ensile_base::random::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
@@ -83,6 +84,7 @@ pub fn find_failure(
     config.silence_warnings = true;
     // The other threads may wait for what the panic took away.
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    note_first_panic();
     let runs = Rc::new(Cell::new(0));
     let runner = Runner::new(Seeded::new(first_seed, runs.clone(), Box::new(going_on)), config);
     // The runner belongs to this call; nothing of it is looked at after a panic.
@@ -91,10 +93,29 @@ pub fn find_failure(
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_else(|| "a panic without a text".to_owned());
+            // Shuttle says by its own panic only that a thread panicked; the first one said why.
+            let what = FIRST_PANIC.take().or(text).unwrap_or_else(|| "a panic without a text".to_owned());
             Err(Failure { seed: first_seed + runs.get() - 1, runs: runs.get(), what })
         }
     }
+}
+
+std::thread_local! {
+    /// All threads of a run are one thread of the machine.
+    static FIRST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has panics noted, from now on, before they are told as ever.
+fn note_first_panic() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            FIRST_PANIC.with_borrow_mut(|first| first.get_or_insert_with(|| info.to_string()).len());
+            tell(info);
+        }));
+    });
+    FIRST_PANIC.take();
 }
 
 /// One seed's choices after the other's.

@@ -69,7 +69,9 @@ impl Client {
         let life = self.life.clone();
         let mut trace = self.recorder.begin(life.now());
         let mut tx = life.db.begin();
-        for number in (0..life.plan.keys).filter(|number| number % 2 == 0) {
+        for number in
+            (0..life.plan.keys).filter(|number| number % life.plan.filled_every == 1 % life.plan.filled_every)
+        {
             let value = self.values.next();
             tx.put(&life.rows, &life.key(number), &row(&life, value, &mut self.random))
                 .expect("nobody else is here");
@@ -107,6 +109,7 @@ impl Client {
         let strict = random.percent(life.plan.strict_percent);
         let mut attempt = |tx: &mut Transaction<'_>| {
             if let Some(failed) = trace.take() {
+                assert!(!life.plan.undisturbed, "a transaction failed though nobody was in its way");
                 recorder.abort(failed, life.now());
             }
             let trace = trace.insert(recorder.begin(life.now()));

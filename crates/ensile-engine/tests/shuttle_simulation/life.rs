@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use ensile_base::Tid;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
-use ensile_engine::{Database, Durability, Index, Result, Table};
+use ensile_base::{Epoch, Tid};
+use ensile_engine::{Database, Durability, Index, RecoveryReport, Result, Table};
 use ensile_sim::SimDisk;
 use ensile_sim::checker;
 use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
@@ -50,7 +50,7 @@ impl Life {
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
-            Database::builder("unused").disk(Arc::new(disk.clone())).loggers(plan.loggers)
+            Database::builder("unused").disk(Arc::new(disk.mounted())).loggers(plan.loggers)
         };
         let db = builder
             .manual_clock(clock.clone())
@@ -114,7 +114,7 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     };
     start(
         |life, _, random| {
-            rest(random, 30);
+            rest(random, life.plan.beat_rest_max);
             life.beat(random);
         },
         0,
@@ -156,11 +156,38 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     recorders
 }
 
+/// Opens the database, with power failing now and then while it recovers.
+fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Random) -> Arc<Life> {
+    while plan.loggers > 0 && random.percent(25) {
+        let (power, mut seeds) = (disk.clone(), Random::seeded(random.next_u64()));
+        let power = thread::spawn(move || {
+            rest(&mut seeds, 200);
+            power.crash(seeds.next_u64());
+        });
+        // Failed, or never told of its success: all the same to what follows.
+        let opened = Life::open(plan, disk, instants);
+        power.join().expect("no panic");
+        drop(opened);
+    }
+    let life = Life::open(plan, disk, instants);
+    Arc::new(life.unwrap_or_else(|error| panic!("what a crash left cannot be recovered: {error}")))
+}
+
 /// A first or last client of a life: puts rows there, or looks at all of them.
 fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Client)) -> Recorder {
     let mut client = Client::new(life.clone(), session, random.next_u64());
     work(&mut client);
     client.into_recorder()
+}
+
+/// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever open
+/// found it. One of which nothing counts may be left out there.
+fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
+    let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
+    let of_it = format!("generation {} ", begun.generation);
+    let line = manifest.lines().find(|line| line.starts_with(&of_it));
+    let durable = line.map(|line| line.rsplit(' ').next().and_then(|epoch| epoch.parse().ok()));
+    durable.map_or(begun.durable_epoch, |durable| Epoch::new(durable.expect("a closed generation has its D")))
 }
 
 /// The body of one run.
@@ -170,12 +197,13 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
     let disk = SimDisk::new();
     let instants = Arc::new(AtomicU64::new(1));
     let mut history = History::default();
+    let mut begun = None;
     for number in 0..plan.lives {
-        let life = Arc::new(Life::open(&plan, &disk, &instants).expect("what a crash left can be recovered"));
-        if number > 0 {
-            let report = life.db.recovery_report().expect("there is a log");
-            history.crash(report.durable_epoch);
+        let life = open(&plan, &disk, &instants, &mut random);
+        if let Some(begun) = &begun {
+            history.crash(durable_of(&disk, begun));
         }
+        begun = life.db.recovery_report().cloned();
         let first = if number == 0 { Client::fill } else { Client::look };
         history.extend([alone(&life, number as u32 * 100, &mut random, first)]);
         history.extend(live(&life, &disk, number, &mut random));
@@ -186,9 +214,9 @@ pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
         }
         drop(Arc::into_inner(life).expect("its threads have ended"));
     }
-    if plan.loggers > 0 {
-        let life = Arc::new(Life::open(&plan, &disk, &instants).expect("what a crash left can be recovered"));
-        history.crash(life.db.recovery_report().expect("there is a log").durable_epoch);
+    if let Some(begun) = &begun {
+        let life = open(&plan, &disk, &instants, &mut random);
+        history.crash(durable_of(&disk, begun));
         history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look)]);
     }
     judge(&history);

@@ -74,6 +74,12 @@ pub(crate) struct Plan {
     /// The longest time between beats, in microseconds of the simulated clock.
     pub(crate) beat_micros_max: u64,
     pub(crate) snapshot_micros: u64,
+    /// One row in so many is there at the start.
+    pub(crate) filled_every: u64,
+    /// The longest rest of the heartbeat between beats, in steps.
+    pub(crate) beat_rest_max: u64,
+    /// One worker, and nothing that could be in its way: no transaction may fail.
+    pub(crate) undisturbed: bool,
     /// Whether the workers' keys come in layers of the index (one prefix, longer than a slice).
     pub(crate) layered: bool,
 }
@@ -106,6 +112,9 @@ impl Plan {
             crash_percent: 0,
             beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
             snapshot_micros: [500, 10_000][random.below(2) as usize],
+            filled_every: [1, 2, 100][random.below(3) as usize],
+            beat_rest_max: [30, 30, 300][random.below(3) as usize],
+            undisturbed: false,
             layered: random.percent(20),
         }
     }

@@ -64,18 +64,56 @@ fn durable(random: &mut Random) -> Plan {
 /// The plan that brings a bug out soonest.
 fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
     match bug {
-        Bug::OwnInsertNotBlessed | Bug::OwnInsertBlessedBlindly | Bug::EmptyLeafNotWitnessed => |random| {
-            Plan { keys: 5, operations: [0, 0, 3, 0, 1, 3, 1, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
+        Bug::OwnInsertNotBlessed => |random| Plan {
+            keys: 9,
+            workers: 1,
+            filled_every: 100,
+            operations: [1, 0, 3, 0, 0, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            snapshot_micros: u64::MAX >> 20,
+            undisturbed: true,
+            ..narrow(random)
+        },
+        Bug::OwnInsertBlessedBlindly => |random| Plan {
+            keys: 5,
+            operations: [0, 0, 3, 0, 1, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            ..narrow(random)
+        },
+        Bug::EmptyLeafNotWitnessed => |random| Plan {
+            keys: 5,
+            filled_every: u64::MAX,
+            operations: [0, 0, 2, 0, 0, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            transactions: 1,
+            operations_max: 2,
+            ..narrow(random)
         },
         Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten | Bug::EpochBeforeLocks => {
             |random| Plan { operations: [0, 1, 0, 0, 0, 0, 0, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
         }
-        Bug::VersionKeptByInsert
-        | Bug::VersionKeptByRemoval
-        | Bug::VersionKeptBySplit
-        | Bug::VersionKeptByHeir
-        | Bug::UnlinkedNotMarked => wide,
-        Bug::VersionKeptByLayer => |random| Plan { layered: true, ..wide(random) },
+        Bug::VersionKeptByInsert | Bug::VersionKeptBySplit | Bug::UnlinkedNotMarked => wide,
+        Bug::VersionKeptByLayer => |random| Plan {
+            layered: true,
+            filled_every: 100,
+            operations: [4, 1, 3, 0, 0, 0, 0, 0],
+            ..narrow(random)
+        },
+        Bug::SequenceCarries => |random| Plan {
+            operations: [1, 3, 0, 0, 0, 0, 0, 0],
+            kinds: [5, 0, 0, 1, 0],
+            transactions: 30,
+            beat_rest_max: 3_000,
+            ..narrow(random)
+        },
+        Bug::UnhookedTooYoung => |random| Plan {
+            keys: 2,
+            operations: [0, 3, 0, 0, 4, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            transactions: 6,
+            beat_rest_max: 1_000,
+            ..narrow(random)
+        },
         Bug::OldRowNotRead => {
             |random| Plan { indexed: true, operations: [1, 4, 1, 0, 1, 0, 0, 3], ..narrow(random) }
         }
@@ -90,9 +128,16 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             fillers: &[0, 100, 300],
             kinds: [4, 3, 1, 0, 0],
             beat_micros_max: 60_000,
+            beat_rest_max: 30,
             snapshot_micros: 1,
             ..narrow(random)
         },
+        _ => plan_for_snapshots_and_log(bug),
+    }
+}
+
+fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
+    match bug {
         Bug::VersionFreedEarly
         | Bug::SnapshotTooNew
         | Bug::BoundaryServedEarly
@@ -120,13 +165,6 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             snapshot_micros: 1,
             ..durable(random)
         },
-        Bug::UnhookedTooYoung => |random| Plan {
-            keys: 2,
-            operations: [0, 3, 0, 0, 4, 0, 0, 0],
-            kinds: [1, 0, 0, 0, 0],
-            transactions: 8,
-            ..durable(random)
-        },
         Bug::DeleteLeavesNoTombstone | Bug::OlderReplayed => |random| Plan {
             operations: [0, 4, 0, 0, 3, 0, 0, 0],
             kinds: [1, 0, 0, 0, 0],
@@ -134,19 +172,17 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             ..durable(random)
         },
         Bug::IdleLoggerUnmarked | Bug::DurableAsMaximum => |random| Plan { loggers: 2, ..durable(random) },
+        Bug::QueueBeforeSlots => |random| Plan { fillers: &[400, 600], transactions: 8, ..durable(random) },
         Bug::ReleasedBeforeDurable
         | Bug::UnbindBeforeAppend
         | Bug::EpochAfterBindings
         | Bug::BindingNotLookedAt
         | Bug::HeldBufferPassed
-        | Bug::QueueBeforeSlots
         | Bug::IdleBufferPassed
-        | Bug::EndedWorkerForgotten
         | Bug::MarkBeforeSync
         | Bug::ManifestBeforeFiles
-        | Bug::FirstJustAboveDurable
-        | Bug::DiscardedReplayed
-        | Bug::MarkAcrossGap => durable,
+        | Bug::DiscardedReplayed => durable,
+        Bug::MarkAcrossGap => |random| Plan { strict_percent: 0, transactions: 8, ..durable(random) },
         _ => narrow,
     }
 }
@@ -160,7 +196,7 @@ fn checker_of(what: &str) -> &'static str {
         "progress"
     } else if is_of(&["was freed"]) {
         "freed memory"
-    } else if is_of(&["can be recovered"]) {
+    } else if is_of(&["cannot be recovered"]) {
         "recovery"
     } else {
         "assertion"
@@ -169,7 +205,8 @@ fn checker_of(what: &str) -> &'static str {
 
 /// The line of a report that says most: an anomaly's name, or the panic itself.
 fn headline(what: &str) -> String {
-    let line = what.lines().find(|line| line.contains(" x ")).or_else(|| what.lines().next());
+    let said = |line: &&str| !line.contains("panicked at");
+    let line = what.lines().find(|line| line.contains(" x ")).or_else(|| what.lines().find(said));
     line.unwrap_or_default().chars().take(100).collect()
 }
 
