@@ -167,7 +167,7 @@ impl<'d> Dependencies<'d> {
     pub(super) fn is_predicate(&self, version: u32, by: By) -> bool {
         match by {
             By::Key => false,
-            By::Predicate => true,
+            By::Match | By::Predicate => true,
             By::Scan => {
                 let is_absent = |version| Told::Absent.fits(self.versions.get(version).value, &|_, _| true);
                 self.versions.next(version).is_some_and(|next| is_absent(version) != is_absent(next))

@@ -31,7 +31,7 @@ pub use findings::{Anomaly, Kind, Report, Summary};
 use crate::history::{History, Outcome, Predicate, Value};
 use findings::Findings;
 use graph::Dependencies;
-use reads::{Matches, Reads};
+use reads::{By, Matches, Reads};
 use versions::Versions;
 use writes::{NONE, Writes};
 
@@ -98,16 +98,20 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
         if own.outcome != Outcome::Committed || own.tid.bits() == 0 {
             continue;
         }
-        let writes_too = !writes.of(reader).is_empty();
         for observation in reads.of(reader) {
             let version = versions.get(observation.version());
             let writer = Some(version.writer).filter(|writer| *writer != NONE && *writer != reader);
-            // Nobody knows the TID of a row that an index did not show; a reader that writes nothing has the largest TID
-            // that it read, but cannot know that of an absent row.
-            let is_known = observation.by() != reads::By::Predicate;
-            let below = writer.filter(|_| is_known).is_some_and(|writer| {
+            let is_row = version.value != writes::ABSENT && observation.by() != By::Predicate;
+            let below = writer.is_some_and(|writer| {
                 let read = headers[writer as usize].tid;
-                if writes_too { own.tid <= read } else { own.tid < read && !is_absent(version.value) }
+                match (writes.of(reader).is_empty(), is_row) {
+                    (false, true) => own.tid <= read,
+                    // Its TID is the largest that it read.
+                    (true, true) => own.tid < read,
+                    // What is not there has no TID to be seen: but the epoch follows from real time.
+                    (false, false) => own.tid.epoch() < read.epoch(),
+                    (true, false) => false,
+                }
             });
             if below {
                 let writer = version.writer;
@@ -126,10 +130,6 @@ fn find_tid_disorder(dependencies: &Dependencies<'_>, findings: &mut Findings<'_
             }
         }
     }
-}
-
-fn is_absent(value: Value) -> bool {
-    value == writes::ABSENT
 }
 
 #[cfg(test)]

@@ -35,6 +35,10 @@ pub(super) fn narrow(
         let mut moved = false;
         let dependencies = Dependencies::new(history, writes, versions, reads);
         let mut reach = Reach::new(&dependencies);
+        // A cycle that is there already is told by its own edges, not by what would follow from it.
+        if !reach.graph.components().is_empty() {
+            return;
+        }
         for read in &reads.ambiguous {
             let ends = reach.narrowed(*read, matches);
             moved |= (ends.low, ends.high) != (read.low, read.high);

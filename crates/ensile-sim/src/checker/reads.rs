@@ -25,6 +25,8 @@ pub(super) type Matches<'m> = &'m dyn Fn(Predicate, Value) -> bool;
 pub(super) enum Told {
     Absent,
     Present,
+    /// It matches.
+    Match(Predicate),
     /// It is absent or does not match.
     NoMatch(Predicate),
 }
@@ -34,6 +36,7 @@ impl Told {
         match self {
             Self::Absent => value == ABSENT,
             Self::Present => value != ABSENT,
+            Self::Match(predicate) => value != ABSENT && matches(predicate, value),
             Self::NoMatch(predicate) => value == ABSENT || !matches(predicate, value),
         }
     }
@@ -42,17 +45,23 @@ impl Told {
         match self {
             Self::Absent => "absent",
             Self::Present => "present",
+            Self::Match(_) => "matching",
             Self::NoMatch(_) => "absent or not matching",
         }
     }
 }
 
-/// How an observation was made: by a read of its key, or by a scan for all rows or for some.
+/// How an observation was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
+    /// By a read of its key.
     Key = 0,
+    /// By a scan for all rows, which showed it or did not.
     Scan = 1,
-    Predicate = 2,
+    /// By a scan for some rows, which showed it.
+    Match = 2,
+    /// By a scan for some rows, which told no more than whether it matches.
+    Predicate = 3,
 }
 
 /// One observation: a version and how it was seen, in one word.
@@ -75,6 +84,7 @@ impl Observation {
         match self.0 >> Self::BY_SHIFT {
             0 => By::Key,
             1 => By::Scan,
+            2 => By::Match,
             _ => By::Predicate,
         }
     }
@@ -350,7 +360,7 @@ impl Resolving<'_, '_> {
         for row in rows {
             let (key, value) = match &row {
                 Operation::Read { key, seen } => (*key, *seen),
-                Operation::ReadList { key, .. } => (*key, None),
+                Operation::ReadList { key, .. } | Operation::ReadPresent { key } => (*key, None),
                 _ => unreachable!("a scan's rows are reads"),
             };
             let matches =
@@ -366,7 +376,13 @@ impl Resolving<'_, '_> {
                     )
                 });
             }
-            self.read(row, by);
+            match (row, predicate) {
+                (Operation::ReadPresent { key }, Some(predicate)) => {
+                    self.told(key, Told::Match(predicate), by)
+                }
+                (row, Some(_)) => self.read(row, By::Match),
+                (row, None) => self.read(row, By::Scan),
+            }
         }
         let number = |key: Key| self.writes.keys.partition_point(|written| *written < key);
         for key in number(range.start)..number(range.end) {

@@ -1,6 +1,7 @@
 //! Each anomaly by a history made by hand, and histories that have none.
 mod anomalies;
 mod clean;
+mod random;
 
 use ensile_base::{Epoch, Tid};
 

@@ -10,7 +10,7 @@ use ensile_base::{Epoch, Tid};
 use super::chains::{Chains, FIRST};
 use super::findings::{Findings, Kind};
 use super::writes::{ABSENT, NONE, Write, Writes};
-use crate::history::{History, Key, Operation, Outcome, Value};
+use crate::history::{History, Key, Outcome, Value};
 
 /// One version of one key.
 #[derive(Clone, Copy, Debug)]
@@ -321,28 +321,6 @@ fn is_taken_back(history: &History, writes: &Writes, write: u32) -> bool {
     let Some(made) = Some(writes.writes[write as usize]).filter(|made| made.value == ABSENT) else {
         return false;
     };
-    if made.before == NONE {
-        return false;
-    }
-    let key = writes.keys[made.key as usize];
-    let mut operations = history.operations(made.transaction as usize);
-    while let Some(operation) = operations.next() {
-        match operation {
-            Operation::Scan { range, predicate: None, rows } if range.contains(&key) => {
-                let is_key = |row: Operation<'_>| match row {
-                    Operation::Read { key: read, .. } | Operation::ReadList { key: read, .. } => read == key,
-                    _ => false,
-                };
-                return !operations.take(rows).any(is_key);
-            }
-            Operation::Read { key: read, seen } if read == key => return seen.is_none(),
-            Operation::ReadList { key: read, seen } if read == key => return seen.is_empty(),
-            Operation::ReadPresent { key: read } if read == key => return false,
-            Operation::Write { key: written, .. } if written == key => return false,
-            Operation::Append { key: written, .. } if written == key => return false,
-            Operation::Delete { key: written } if written == key => return false,
-            _ => {}
-        }
-    }
-    false
+    made.before != NONE
+        && history.existed(made.transaction as usize, writes.keys[made.key as usize]) == Some(false)
 }

@@ -153,6 +153,22 @@ impl Trace {
         self.operations.end_scan(scan, rows);
     }
 
+    /// A scan that told only which keys have matching values: those, and that no other key of the range has.
+    pub fn scan_keys_matching(
+        &mut self,
+        range: Range<Key>,
+        predicate: Predicate,
+        seen: impl IntoIterator<Item = Key>,
+    ) {
+        let scan = self.operations.scan(range, Some(predicate));
+        let mut rows = 0;
+        for key in seen {
+            self.operations.present(key);
+            rows += 1;
+        }
+        self.operations.end_scan(scan, rows);
+    }
+
     /// The transaction's own last word on a register: `None` if it has not written it, `Some(None)` if it deleted it.
     #[must_use]
     pub fn own(&self, key: Key) -> Option<Option<Value>> {
@@ -161,6 +177,12 @@ impl Trace {
             Operation::Delete { key: deleted } if deleted == key => Some(None),
             _ => None,
         })
+    }
+
+    /// Whether the key was there before the transaction wrote it, if its reads tell.
+    #[must_use]
+    pub fn existed(&self, key: Key) -> Option<bool> {
+        operations::existed(self.operations.iter(), key)
     }
 }
 
@@ -345,5 +367,11 @@ impl History {
     pub fn operations(&self, transaction: usize) -> impl DoubleEndedIterator<Item = Operation<'_>> {
         let Header { first, count, .. } = self.headers[transaction];
         self.operations.range(first, count)
+    }
+
+    /// Whether the key was there before this transaction wrote it, if its reads tell.
+    #[must_use]
+    pub fn existed(&self, transaction: usize, key: Key) -> Option<bool> {
+        operations::existed(self.operations(transaction), key)
     }
 }

@@ -58,6 +58,22 @@ pub enum Operation<'h> {
     },
 }
 
+impl Operation<'_> {
+    /// Its key; of a scan, where its range begins.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Read { key, .. }
+            | Self::ReadPresent { key }
+            | Self::ReadList { key, .. }
+            | Self::Write { key, .. }
+            | Self::Delete { key }
+            | Self::Append { key, .. }
+            | Self::Scan { range: std::ops::Range { start: key, .. }, .. } => *key,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -188,6 +204,31 @@ impl Operations {
                     rows: words[1] as usize,
                 }
             }
+        }
+    }
+}
+
+/// Whether a key was there before its first write among these operations, if a read of it or a scan tells.
+pub(super) fn existed<'o>(mut operations: impl Iterator<Item = Operation<'o>>, key: Key) -> Option<bool> {
+    loop {
+        match operations.next()? {
+            Operation::Read { key: read, seen } if read == key => return Some(seen.is_some()),
+            Operation::ReadList { key: read, seen } if read == key => return Some(!seen.is_empty()),
+            Operation::ReadPresent { key: read } if read == key => return Some(true),
+            Operation::Write { key: written, .. }
+            | Operation::Delete { key: written }
+            | Operation::Append { key: written, .. }
+                if written == key =>
+            {
+                return None;
+            }
+            Operation::Scan { range, predicate, rows } if range.contains(&key) => {
+                let is_shown = operations.by_ref().take(rows).any(|row| row.key() == key);
+                if is_shown || predicate.is_none() {
+                    return Some(is_shown);
+                }
+            }
+            _ => {}
         }
     }
 }
