@@ -10,6 +10,7 @@
 pub mod checksum;
 pub mod clock;
 pub mod limits;
+pub mod planted;
 pub mod random;
 pub mod sync;
 mod tid;

@@ -33,9 +33,17 @@ impl Random {
         Self { state: [next(), next(), next(), next()] }
     }
 
-    /// A generator whose seed nobody knows: std's per-process hash keys.
+    /// A generator whose seed nobody knows: std's per-process hash keys. Under shuttle the schedule decides.
     #[must_use]
     pub fn unpredictable() -> Self {
+        #[cfg(shuttle)]
+        return Self::seeded(crate::sync::next_u64());
+        #[cfg(not(shuttle))]
+        Self::from_process()
+    }
+
+    #[cfg(not(shuttle))]
+    fn from_process() -> Self {
         use std::hash::{BuildHasher, Hasher};
         Self::seeded(std::collections::hash_map::RandomState::new().build_hasher().finish())
     }

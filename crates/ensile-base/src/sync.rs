@@ -3,17 +3,21 @@
 //!
 //! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types.
 //! Loom explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on
-//! whole structures. The counted door behaves as std's and notes which cache lines a thread touches, and how: it is
-//! how reads are held to write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can
-//! stand in one build plan: with the feature off, none of it is compiled.
+//! whole structures, up to the whole engine: so what a thread keeps for itself, and what it waits by, come through here
+//! too. The counted door behaves as std's and notes which cache lines a thread touches, and how: it is how reads are held
+//! to write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can stand in one build
+//! plan: with the feature off, none of it is compiled.
 //!
-//! Two things differ under a checker and code must not depend on them: an atomic may be larger than its value, and
-//! it must be made by `new` (a zeroed page is not a valid loom atomic). The counted door differs in neither, but its
+//! Two things differ under loom and what it explores must not depend on them: an atomic is larger than its value, and
+//! it must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's there: loom's threads
+//! share one thread of the machine, so what loom explores keeps none. The counted door differs in neither, but its
 //! `Arc`, like loom's, cannot be a method's `self`.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod counted;
 pub mod note;
+#[cfg(shuttle)]
+mod shuttled;
 
 #[cfg(not(any(loom, shuttle)))]
 mod door {
@@ -27,7 +31,8 @@ mod door {
     pub use std::sync::atomic::{Ordering, fence};
     #[cfg(not(feature = "counted"))]
     pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub use std::thread::yield_now;
+    pub use std::thread::{Thread, current, park, sleep, yield_now};
+    pub use std::thread_local;
 }
 
 #[cfg(loom)]
@@ -37,7 +42,13 @@ mod door {
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
     pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub use loom::thread::yield_now;
+    pub use loom::thread::{Thread, current, park, yield_now};
+    pub use std::thread_local;
+
+    /// Loom models no time.
+    pub fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
 
     loom::lazy_static! {
         static ref FENCES: AtomicU64 = AtomicU64::new(0);
@@ -57,12 +68,23 @@ mod door {
 
 #[cfg(shuttle)]
 mod door {
+    pub use super::shuttled::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use shuttle::hint::spin_loop;
-    pub use shuttle::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
+    pub use shuttle::sync::atomic::{Ordering, fence};
     pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
-    pub use shuttle::thread::yield_now;
+    pub use shuttle::thread::{Thread, current, park, yield_now};
+    pub use shuttle::thread_local;
+
+    /// The schedule's next number: a run that is replayed draws the same.
+    #[must_use]
+    pub fn next_u64() -> u64 {
+        shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng())
+    }
+
+    /// Shuttle models no time: whoever sleeps waits for others.
+    pub fn sleep(_: std::time::Duration) {
+        yield_now();
+    }
 }
 
 pub use door::*;

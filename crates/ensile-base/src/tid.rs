@@ -12,6 +12,7 @@
 use std::fmt;
 
 use crate::limits::{EPOCH_BITS, SEQUENCE_BITS, STATUS_BITS};
+use crate::planted::{Bug, is_planted};
 
 /// An epoch number: the unit of group commit, of snapshots and of reclamation (Silo §4.1).
 ///
@@ -108,8 +109,8 @@ impl Tid {
     /// The TID inside a TID word, status bits masked off (E5).
     #[inline]
     #[must_use]
-    pub const fn from_word(word: u64) -> Self {
-        Self(word & Self::MASK)
+    pub fn from_word(word: u64) -> Self {
+        Self(if is_planted(Bug::StatusNotMasked) { word } else { word & Self::MASK })
     }
 
     /// Its bits, status bits zero: what log entries and TID words carry.
@@ -129,9 +130,10 @@ impl Tid {
     /// The next TID of the same epoch, or `None` when the epoch's sequence is full (E5).
     #[inline]
     #[must_use]
-    pub const fn successor(self) -> Option<Self> {
+    pub fn successor(self) -> Option<Self> {
         let next = Self(self.0 + (1 << STATUS_BITS));
-        if next.epoch().number() == self.epoch().number() { Some(next) } else { None }
+        let is_full = next.epoch() != self.epoch() && !is_planted(Bug::SequenceCarries);
+        (!is_full).then_some(next)
     }
 }
 

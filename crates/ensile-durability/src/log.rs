@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
 use ensile_disk::DiskLock;
 use ensile_epoch::{CommitSlot, Epochs};
@@ -286,7 +286,7 @@ impl Log {
             logger.step(self);
         });
         if !matches!(advanced, ensile_epoch::Advance::Advanced(_)) {
-            std::thread::sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+            sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
         }
     }
 

@@ -22,6 +22,7 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc as StdArc;
 
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use ensile_base::{Epoch, Tid};
@@ -246,7 +247,8 @@ impl Recovery {
             ));
         }
         self.harden_open_chains()?;
-        let first = if self.generations.is_empty() { Epoch::FIRST } else { self.seen.next() };
+        let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
+        let first = if self.generations.is_empty() { Epoch::FIRST } else { seen.next() };
         if first.next() >= Epoch::MAX {
             return Err(DurabilityError::Config("the epochs are used up: copy the data into a new database"));
         }
@@ -255,6 +257,9 @@ impl Recovery {
         let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
         generations.push(Generation { number, first, logs, durable: None });
+        if is_planted(Bug::ManifestBeforeFiles) {
+            Manifest { generations: generations.clone() }.write(&*self.disk)?;
+        }
         for name in &self.unlisted {
             self.disk.remove(name)?;
         }

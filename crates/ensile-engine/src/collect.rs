@@ -12,6 +12,7 @@
 //! Neighbours: commit adds; workers collect after their commits and when they are idle; `record::blocks` frees.
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, Limbo, Limits, Pinned};
 
@@ -19,6 +20,12 @@ use crate::record::Handle;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::word::Word;
 use crate::table::Directory;
+
+/// The limit, or with this bug planted one epoch more.
+#[inline(always)]
+fn planted_later(bug: Bug, limit: Epoch) -> Epoch {
+    if is_planted(bug) { limit.next() } else { limit }
+}
 
 /// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
 const FETCHED_AHEAD: usize = 8;
@@ -102,15 +109,19 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
+        let (pins, snapshots) = (
+            planted_later(Bug::FreedUnderPin, horizon.limits.pins),
+            planted_later(Bug::VersionFreedEarly, horizon.limits.snapshots),
+        );
         let mut counts = [0; 6];
         while counts[5] < most
-            && let Some(page) = self.pages.pop_below(horizon.limits.snapshots)
+            && let Some(page) = self.pages.pop_below(snapshots)
         {
             self.version_bytes -= blocks.destroy_page(page);
             counts[5] += 1;
         }
         while counts[0] < most
-            && let Some(version) = self.versions.pop_below(horizon.limits.snapshots)
+            && let Some(version) = self.versions.pop_below(snapshots)
         {
             if let Some(later) = self.versions.upcoming(FETCHED_AHEAD) {
                 later.prefetch(1);
@@ -119,7 +130,7 @@ impl Garbage {
             counts[0] += 1;
         }
         while counts[1] < most
-            && let Some(record) = self.records.pop_below(horizon.limits.pins)
+            && let Some(record) = self.records.pop_below(pins)
         {
             if let Some(later) = self.records.upcoming(FETCHED_AHEAD) {
                 later.prefetch(1);
@@ -128,7 +139,7 @@ impl Garbage {
             counts[1] += 1;
         }
         while counts[2] < most
-            && let Some(node) = self.nodes.pop_below(horizon.limits.pins)
+            && let Some(node) = self.nodes.pop_below(pins)
         {
             self.pinned_bytes -= blocks.destroy_node(node);
             counts[2] += 1;
@@ -146,7 +157,8 @@ impl Garbage {
             let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return count };
             let bytes = record.at(pinned).class().bytes();
             self.version_bytes -= bytes;
-            self.record(horizon.epochs.now(), record, bytes);
+            let tag = if is_planted(Bug::ReplacedWithoutPins) { Epoch::ZERO } else { horizon.epochs.now() };
+            self.record(tag, record, bytes);
         }
         most
     }
@@ -159,7 +171,13 @@ impl Garbage {
         most: usize,
     ) -> usize {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
-        let limit = horizon.limits.snapshots.min(horizon.epochs.now().previous()).min(horizon.durable.next());
+        let now = horizon.epochs.now();
+        let too_young = is_planted(Bug::UnhookedTooYoung);
+        let snapshots =
+            if too_young || is_planted(Bug::UnhookedUnderSnapshot) { now } else { horizon.limits.snapshots };
+        let two_before = if too_young { now.next() } else { now.previous() };
+        let durable = if is_planted(Bug::UnhookedBeforeDurable) { now } else { horizon.durable };
+        let limit = snapshots.min(two_before).min(durable.next());
         for count in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return count };
             self.unhook_now(&unhook, blocks, horizon, pinned);
@@ -185,7 +203,7 @@ impl Garbage {
             self.replaced(horizon.epochs.now(), unhook.record, bytes);
             return;
         }
-        if word != unhook.word {
+        if word != unhook.word && !is_planted(Bug::PlaceholderUnhookedAlive) {
             // A placeholder that its transaction committed into after all cannot be registered; nothing else changes
             // an absent record that stays latest.
             debug_assert!(false, "an absent record is superseded, never rewritten: {word:?}");

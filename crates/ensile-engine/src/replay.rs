@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc as StdArc;
 
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Recoverable;
@@ -142,13 +143,16 @@ impl Worker {
                 record.unlock_with(before);
                 continue;
             }
-            if tid <= before.tid() {
+            if tid <= before.tid() && !is_planted(Bug::OlderReplayed) {
                 record.unlock_with(before);
                 return;
             }
             // Release: the lock is seen before the data stores that follow (C5); partner: the readers' Acquire fence.
             fence(Ordering::Release);
             match write.value {
+                None if is_planted(Bug::DeleteLeavesNoTombstone) && before.is_placeholder() => {
+                    record.unlock_with(before);
+                }
                 None => {
                     record.unlock_with(Word::deleted(tid));
                     self.tombstones.push(Tombstone { table: write.table, key: write.key.into(), tid });

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
-use ensile_base::sync::Backoff as Spin;
+use ensile_base::sync::{Backoff as Spin, sleep};
 
 use crate::batch::Touch;
 use crate::database::{CoreRef, Database};
@@ -38,7 +39,7 @@ impl RetryBackoff {
         self.attempts += 1;
         let wait = Self::UNIT * random.between(1, longest) as u32;
         if wait >= Self::SLEEP_FROM {
-            std::thread::sleep(wait);
+            sleep(wait);
         } else {
             let mut spin = Spin::new();
             for _ in 0..wait.as_nanos() / Self::UNIT.as_nanos() {
@@ -98,7 +99,8 @@ impl Database {
         let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), durability);
         let (outcome, committed) = self.attempts(&mut tx, f);
         drop(tx);
-        if let (Durability::Strict, Some(committed)) = (durability, committed) {
+        let early = is_planted(Bug::ErrorReleasedEarly) && outcome.is_err();
+        if let (Durability::Strict, Some(committed), false) = (durability, committed, early) {
             self.core().wait_durable(committed.epoch)?;
         }
         outcome

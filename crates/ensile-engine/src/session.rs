@@ -8,7 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering, thread_local};
 
 use crate::database::Core;
 use crate::transaction::context::Context;

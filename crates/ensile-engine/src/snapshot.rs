@@ -8,6 +8,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_index::{Direction, Range, Witness};
 
 use crate::database::CoreRef;
@@ -45,7 +46,8 @@ struct VersionReader {
 
 impl Reader for VersionReader {
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
-        if record.read_version(self.boundary, scratch) { Held::Present } else { Held::Absent }
+        let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
+        if record.read_version(boundary, scratch) { Held::Present } else { Held::Absent }
     }
 
     fn witness(&mut self, _witness: Witness) {}
@@ -76,7 +78,8 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
-        self.core.wait_durable(self.boundary.previous())
+        let shown = self.boundary.previous();
+        self.core.wait_durable(if is_planted(Bug::SnapshotReleasedEarly) { shown.previous() } else { shown })
     }
 
     fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader) {

@@ -27,7 +27,9 @@
 //!
 //! Neighbours: up, every operation of the tree; down, `ensile_base::sync`.
 
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
+use ensile_memory::FREED_WORD;
 
 const LOCKED: u64 = 1 << 0;
 const CHANGING: u64 = 1 << 1;
@@ -130,6 +132,7 @@ impl VersionWord {
         loop {
             // Acquire: as in `stable`.
             let word = self.0.load(Ordering::Acquire);
+            debug_assert_ne!(word, FREED_WORD, "a node that was freed is reached (E3)");
             if word & CHANGING == 0 {
                 return Version(word & !LOCKED);
             }
@@ -143,7 +146,9 @@ impl VersionWord {
     pub(crate) fn unchanged(&self, seen: Version) -> bool {
         // Acquire fence: pairs with the Release fence of `Held::begin_change`. If a data load before this line saw a
         // store of some change, the load below sees that change's CHANGING bit or a later word.
-        fence(Ordering::Acquire);
+        if !is_planted(Bug::SecondLookFenceMissing) {
+            fence(Ordering::Acquire);
+        }
         // Relaxed: ordered after the data loads by the fence above.
         self.0.load(Ordering::Relaxed) & !LOCKED == seen.0
     }
@@ -155,7 +160,9 @@ impl VersionWord {
         // Acquire: pairs with `Held::drop`, and keeps what the caller reads after a good validation behind it. The
         // store-load order that C1 asks for comes from the caller's SeqCst fence before validation: whoever made a
         // change that the caller must not miss had dirtied this word (`Held::begin_change`) before its own fence.
-        self.0.load(Ordering::Acquire) == bits
+        let word = self.0.load(Ordering::Acquire);
+        debug_assert_ne!(word, FREED_WORD, "a node that was freed is reached (E3)");
+        word == bits
     }
 
     /// Locks the node if it still is at `seen`: everything read under `seen` is then true under the lock as well.
@@ -219,7 +226,17 @@ impl Held<'_> {
         // Relaxed: the fence below orders it before the data stores that follow; only the lock's owner stores here.
         self.word.0.store(self.seen.0 | LOCKED | CHANGING, Ordering::Relaxed);
         // Release fence: pairs with the Acquire fence of `VersionWord::unchanged` and `try_lock`.
-        fence(Ordering::Release);
+        if !is_planted(Bug::ChangeFenceMissing) {
+            fence(Ordering::Release);
+        }
+    }
+
+    /// Lets the change end at the version that it began at, if this bug is planted (C4).
+    #[inline(always)]
+    pub(crate) fn plant(&mut self, bug: Bug) {
+        if is_planted(bug) {
+            self.next = Some(self.seen);
+        }
     }
 
     /// Sets or clears ROOT in the version to come. Only within a change.
@@ -229,7 +246,7 @@ impl Held<'_> {
 
     /// Takes the node out of the tree for good. Only within a change.
     pub(crate) fn set_deleted(&mut self) {
-        self.adjust(|next| next.with(DELETED, true));
+        self.adjust(|next| next.with(DELETED, !is_planted(Bug::UnlinkedNotMarked)));
     }
 
     /// Sets the number of keys of an internal node. Only within a change.

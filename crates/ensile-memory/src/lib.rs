@@ -19,6 +19,6 @@ mod map;
 mod memory;
 pub mod prefetch;
 
-pub use cache::Cache;
+pub use cache::{Cache, FREED_WORD};
 pub use class::SizeClass;
 pub use memory::{Memory, MemoryConfig, MemoryStats};

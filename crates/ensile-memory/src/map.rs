@@ -37,8 +37,11 @@ pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
             let _ = munmap(block.add(bytes).cast(), tail);
         }
     }
-    // SAFETY: the range is ours; huge pages are advice (a kernel without them says so and nothing changes).
-    let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxHugepage) };
+    // Shuttle's databases live for a moment each: not worth a huge page.
+    if !cfg!(shuttle) {
+        // SAFETY: the range is ours; huge pages are advice (a kernel without them says so and nothing changes).
+        let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxHugepage) };
+    }
     if prefault {
         // SAFETY: as above; where the kernel cannot populate, pages come at first touch.
         let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxPopulateWrite) };

@@ -126,6 +126,8 @@ struct State {
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    /// The boot that this handle belongs to, if it is a process's.
+    mounted: Option<u64>,
 }
 
 fn folder_of(name: &str) -> &str {
@@ -145,6 +147,20 @@ impl SimDisk {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead.
+    #[must_use]
+    pub fn mounted(&self) -> Self {
+        let boot = self.lock_state().boot;
+        Self { state: Arc::clone(&self.state), mounted: Some(boot) }
+    }
+
+    /// The state, unless this handle's process is dead.
+    fn live_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
+        let state = self.lock_state();
+        let is_dead = self.mounted.is_some_and(|boot| boot != state.boot);
+        if is_dead { Err(input_output_error(operation, name)) } else { Ok(state) }
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {
@@ -264,14 +280,14 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let state = self.lock_state();
+        let state = self.live_state(Operation::Open, name)?;
         let inode =
             *state.names.get(name).ok_or_else(|| fail(Operation::Open, name, io::ErrorKind::NotFound))?;
         Ok(self.handle(inode, name, state.boot))
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::Create, name)?;
         let folder = folder_of(name);
         if !folder.is_empty() && !state.folders.iter().any(|known| known == folder) {
             return Err(fail(Operation::Create, name, io::ErrorKind::NotFound));
@@ -295,18 +311,18 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
-        let state = self.lock_state();
+        let state = self.live_state(Operation::List, folder)?;
         let names = state.names.keys().filter(|name| folder_of(name) == folder);
         Ok(names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect())
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        let state = self.lock_state();
+        let state = self.live_state(Operation::List, name)?;
         Ok(state.names.contains_key(name) || state.folders.iter().any(|folder| folder == name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::Rename, from)?;
         let Some(inode) = state.names.get(from).copied() else {
             return Err(fail(Operation::Rename, from, io::ErrorKind::NotFound));
         };
@@ -317,14 +333,14 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::Remove, name)?;
         state.names.remove(name).ok_or_else(|| fail(Operation::Remove, name, io::ErrorKind::NotFound))?;
         state.unsynced_names.push(NameChange::Unlink(name.to_owned()));
         Ok(())
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::CreateFolder, name)?;
         if !state.folders.iter().any(|folder| folder == name) {
             state.folders.push(name.to_owned());
         }
@@ -332,7 +348,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::SyncFolder, folder)?;
         let state = &mut *state;
         state.calls.folder_syncs += 1;
         if state.fail_folder_sync == Some(state.calls.folder_syncs) {
@@ -352,7 +368,7 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        let mut state = self.lock_state();
+        let mut state = self.live_state(Operation::Lock, name)?;
         if state.locks.iter().any(|held| held == name) {
             return Err(DiskError::InUse { path: name.into() });
         }

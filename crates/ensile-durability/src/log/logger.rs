@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
@@ -183,14 +184,14 @@ impl Logger {
     fn gather(&self, log: &Log) -> Gathered {
         let before = log.marks.claimed(self.index);
         let mut slots = self.lock_slots();
-        let mut buffers = Vec::new();
+        let mut buffers = if is_planted(Bug::QueueBeforeSlots) { self.queue.drain() } else { Vec::new() };
         let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
         slots.retain(|slot| !slot.is_spent());
         let workers = slots.len();
         drop(slots);
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
-        let queued = self.queue.drain();
+        let queued = if is_planted(Bug::QueueBeforeSlots) { Vec::new() } else { self.queue.drain() };
         let queued_bytes = queued.iter().map(|buffer| buffer.bytes()).sum();
         buffers.extend(queued);
         for buffer in &buffers {
@@ -222,6 +223,10 @@ impl Logger {
         }
         if !mark {
             return Ok(());
+        }
+        if is_planted(Bug::MarkBeforeSync) {
+            log.marks.note_synced(self.index, claim);
+            log.waiters.announce(|| log.marks.durable());
         }
         writer.segments.sync()?;
         log.counters.marks.add(1);

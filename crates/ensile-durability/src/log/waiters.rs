@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::task::{Wake, Waker};
 
 use ensile_base::Epoch;
-use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{
+    AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, thread_local,
+};
 
 use crate::DurabilityError;
 
@@ -113,7 +115,7 @@ impl Waiters {
                     tell();
                 }
                 while self.durable() < epoch && !self.is_poisoned() {
-                    std::thread::park();
+                    park();
                 }
             }
         })
@@ -153,7 +155,7 @@ impl Waiters {
 }
 
 /// Wakes a parked thread.
-struct Unpark(std::thread::Thread);
+struct Unpark(Thread);
 
 impl Wake for Unpark {
     fn wake(self: std::sync::Arc<Self>) {
@@ -167,7 +169,7 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
         static WAKER: RefCell<Option<Waker>> = const { RefCell::new(None) };
     }
     let waker = WAKER.with(|cell| {
-        let fresh = || Waker::from(std::sync::Arc::new(Unpark(std::thread::current())));
+        let fresh = || Waker::from(std::sync::Arc::new(Unpark(current())));
         cell.borrow_mut().get_or_insert_with(fresh).clone()
     });
     f(&waker)

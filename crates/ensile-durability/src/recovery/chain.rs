@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError};
 
 use super::scan::{At, Scanner};
@@ -229,6 +230,9 @@ impl Walk {
                 used_to = used_to.max(offset);
                 self.chain.published = self.chain.published.max(header.published);
                 self.chain.tail.published = self.chain.tail.published.max(header.published);
+            }
+            if header.kind == Kind::Mark && is_planted(Bug::MarkAcrossGap) {
+                self.chain.mark = self.chain.mark.max(header.mark);
             }
             self.chain.seen = self.chain.seen.max(header.epoch_seen());
             if header.kind == Kind::Data {

@@ -12,6 +12,7 @@
 //! Neighbours: `chain` reads, `recovery` acts.
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 
 use super::TornTail;
 use super::chain::Chain;
@@ -45,6 +46,12 @@ pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdic
         return Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail));
     }
     if let Some(durable) = generation.durable {
+        if is_planted(Bug::DiscardedReplayed) {
+            return Ok(Verdict {
+                durable: chains.iter().map(|chain| chain.seen).max().unwrap_or_default(),
+                torn: Vec::new(),
+            });
+        }
         return Ok(Verdict { durable, torn: Vec::new() });
     }
     let torn = chains.iter().filter(|chain| chain.tail.bytes > 0).map(|chain| TornTail {

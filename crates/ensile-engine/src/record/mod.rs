@@ -27,9 +27,10 @@ pub(crate) mod word;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
 use ensile_epoch::Pinned;
-use ensile_memory::{SizeClass, prefetch};
+use ensile_memory::{FREED_WORD, SizeClass, prefetch};
 
 pub(crate) use scratch::Scratch;
 use word::Word;
@@ -124,7 +125,9 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn word(self) -> Word {
         // Acquire: what the word's writer installed before it is visible; partner: `unlock_with`.
-        Word::from_bits(self.at_word(0).load(Ordering::Acquire))
+        let bits = self.at_word(0).load(Ordering::Acquire);
+        debug_assert_ne!(bits, FREED_WORD, "a record that was freed is read (E3)");
+        Word::from_bits(bits)
     }
 
     /// The TID word once nobody holds the lock.
@@ -150,7 +153,9 @@ impl<'p> Record<'p> {
     #[inline]
     fn chain(self) -> u64 {
         // Acquire: a version is complete before it is linked; partner: `link`.
-        self.at_word(1).load(Ordering::Acquire)
+        let chain = self.at_word(1).load(Ordering::Acquire);
+        debug_assert_ne!(chain, FREED_WORD, "a record that was freed is followed (E3)");
+        chain
     }
 
     /// The version before this one, if one was kept.
@@ -226,7 +231,7 @@ impl<'p> Record<'p> {
         // fence pairs with that commit's fence after its locks, and the second look sees the lock (C5).
         fence(Ordering::Acquire);
         // Relaxed: ordered by the fence.
-        self.at_word(0).load(Ordering::Relaxed) == word.bits()
+        self.at_word(0).load(Ordering::Relaxed) == word.bits() || is_planted(Bug::TornReadBelieved)
     }
 
     /// Reads the version that belongs to snapshot `boundary`: the newest with an epoch below it (S1). True if the key
@@ -273,6 +278,7 @@ impl<'p> Record<'p> {
     pub(crate) fn lock(self) -> Word {
         let mut backoff = Backoff::new();
         loop {
+            debug_assert_ne!(self.word().bits(), FREED_WORD);
             // Relaxed: only a guess for the exchange.
             let seen = Word::from_bits(self.at_word(0).load(Ordering::Relaxed)).unlocked();
             if self.try_lock_at(seen) {
@@ -395,7 +401,9 @@ impl<'p> Record<'p> {
         aside.link(self.previous_handle());
         // Relaxed: as above.
         aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
-        self.link(Some(aside.handle()));
+        if !is_planted(Bug::VersionLinkedLate) {
+            self.link(Some(aside.handle()));
+        }
     }
 }
 

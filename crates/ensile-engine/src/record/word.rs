@@ -79,18 +79,18 @@ impl Word {
 
     /// Whether no transaction has ever committed into this record.
     #[inline]
-    pub(crate) const fn is_placeholder(self) -> bool {
+    pub(crate) fn is_placeholder(self) -> bool {
         self.is_absent() && self.tid().bits() == 0
     }
 
     /// Its TID, status masked off (E5).
     #[inline]
-    pub(crate) const fn tid(self) -> Tid {
+    pub(crate) fn tid(self) -> Tid {
         Tid::from_word(self.0)
     }
 
     #[inline]
-    pub(crate) const fn epoch(self) -> Epoch {
+    pub(crate) fn epoch(self) -> Epoch {
         self.tid().epoch()
     }
 }

@@ -10,6 +10,7 @@
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
 
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
@@ -71,12 +72,14 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
     if sets.reads.len() + sets.nodes.len() > 1 {
         // The reads come before the validation (C1); partner: the fences of writers' commits.
         fence_after_loads();
-        let unchanged = sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
+        let unchanged = is_planted(Bug::ReadsNotValidated)
+            || sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
         if !unchanged || !sets.nodes.holds(pinned) {
             return Err(Error::Conflict);
         }
     }
-    let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
+    let counted = |read: &&Read| !(is_planted(Bug::AbsentNotInReceipt) && read.word.is_absent());
+    let tid = sets.reads.iter().filter(counted).map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
     Ok(Committed { tid, epoch: tid.epoch() })
 }
 
@@ -98,9 +101,11 @@ fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
 /// The critical section: from binding to unbinding (E1).
 fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
     let whole = WholeOrAbort;
-    worker.commit.bind(core.epochs.now());
+    let early = core.epochs.now();
+    worker.commit.bind(early);
     let committed = lock(worker, sets, pinned).and_then(|()| {
         let epoch = serialization_point(&core.epochs, !worker.order.is_empty());
+        let epoch = if is_planted(Bug::EpochBeforeLocks) { early } else { epoch };
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
@@ -111,6 +116,9 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
         match chosen {
             Ok(tid) => {
                 install(core, worker, sets, tid, boundary, pinned);
+                if is_planted(Bug::UnbindBeforeAppend) {
+                    worker.commit.unbind();
+                }
                 append(core, worker, sets, tid);
                 Ok(Committed { tid, epoch })
             }
@@ -151,7 +159,10 @@ struct WholeOrAbort;
 
 impl Drop for WholeOrAbort {
     fn drop(&mut self) {
-        std::process::abort();
+        // Under shuttle the panic itself is told, and nothing is served after it.
+        if !cfg!(shuttle) {
+            std::process::abort();
+        }
     }
 }
 
@@ -178,7 +189,9 @@ fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
         }
     }
     // Any global order avoids deadlock; addresses are one (§4.4).
-    worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+    if !is_planted(Bug::LocksInWriteOrder) {
+        worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+    }
     match &mut worker.appender {
         Some(appender) if log_bytes > 0 => Ok(appender.reserve(log_bytes)?),
         _ => Ok(()),
@@ -250,8 +263,9 @@ fn lock(worker: &Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
         let record = write.record_at(pinned);
         let before = record.lock();
         write.before = before;
-        let expected = write.expect == Expect::Anything || before.is_absent();
-        if !(before.is_latest() && expected) {
+        let expected =
+            write.expect == Expect::Anything || before.is_absent() || is_planted(Bug::InsertOverPresent);
+        if !((before.is_latest() || is_planted(Bug::LatestNotChecked)) && expected) {
             unlock_all(worker, sets, locked + 1, pinned);
             return Err(Error::Conflict);
         }
@@ -279,8 +293,9 @@ fn validate(worker: &Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
     };
     for Read { record, word } in &sets.reads {
         let now = record.at(pinned).word();
+        let unchanged = now == *word || is_planted(Bug::ReadsNotValidated);
         // What was read and is written now is locked, by us.
-        if now != *word && !(now.unlocked() == *word && own(*record)) {
+        if !unchanged && !(now.unlocked() == *word && own(*record)) {
             return Err(Error::Conflict);
         }
     }
@@ -308,11 +323,11 @@ fn check_room(worker: &Worker, sets: &Sets, boundary: Epoch, pinned: Pinned<'_>)
 /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
 #[inline]
 fn choose_tid(core: &Core, worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
-    let mut largest = worker.last_tid;
-    for read in &sets.reads {
+    let mut largest = if is_planted(Bug::TidNotAboveLast) { Tid::ZERO } else { worker.last_tid };
+    for read in sets.reads.iter().filter(|_| !is_planted(Bug::TidNotAboveReads)) {
         largest = largest.max(read.word.tid());
     }
-    for write in &sets.writes.entries {
+    for write in sets.writes.entries.iter().filter(|_| !is_planted(Bug::TidNotAboveOverwritten)) {
         largest = largest.max(write.before.tid());
     }
     debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
@@ -340,6 +355,7 @@ fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Ep
                 let record = write.record_at(pinned);
                 record.overwrite(arena.value(write));
                 record.unlock_with(Word::written(tid));
+                link_late(write, preserved, pinned);
                 Outcome::InPlace { preserved }
             }
             Kind::Delete if write.before.is_absent() => {
@@ -349,6 +365,7 @@ fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Ep
             Kind::Delete => {
                 let preserved = preserve(write, boundary, pinned);
                 write.record_at(pinned).unlock_with(Word::deleted(tid));
+                link_late(write, preserved, pinned);
                 Outcome::Deleted { preserved }
             }
         };
@@ -364,6 +381,14 @@ fn preserve(write: &Write, boundary: Epoch, pinned: Pinned<'_>) -> bool {
     let Some(aside) = write.aside else { unreachable!("check_room saw to it") };
     write.record_at(pinned).preserve(write.before, aside.at(pinned));
     true
+}
+
+/// `VersionLinkedLate`, when it is planted: the link that `preserve` left out (K3).
+#[inline(always)]
+fn link_late(write: &Write, preserved: bool, pinned: Pinned<'_>) {
+    if is_planted(Bug::VersionLinkedLate) && preserved {
+        write.record_at(pinned).link(write.aside);
+    }
 }
 
 /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
@@ -460,7 +485,8 @@ fn retire_replaced(
     } else {
         // SeqCst: the unlink comes before the tag's epoch is read (E3).
         fence(Ordering::SeqCst);
-        worker.garbage.record(core.epochs.now(), record.handle(), bytes);
+        let tag = if is_planted(Bug::TagOfOwner) { epoch } else { core.epochs.now() };
+        worker.garbage.record(tag, record.handle(), bytes);
     }
 }
 

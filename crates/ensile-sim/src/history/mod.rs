@@ -283,6 +283,8 @@ impl Recorder {
 #[derive(Debug, Default)]
 pub struct History {
     headers: Vec<Header>,
+    /// How many of them were judged by the last crash.
+    settled: usize,
     operations: Operations,
 }
 
@@ -312,10 +314,22 @@ impl History {
     /// too.
     pub fn crash(&mut self, durable: Epoch) -> usize {
         let mut lost = 0;
-        for header in &mut self.headers {
+        let settled = std::mem::replace(&mut self.settled, self.headers.len());
+        let life = &mut self.headers[settled..];
+        // Epochs that left no entry may be durable without a mark, so they are announced and yet used again by the next
+        // life: a snapshot of them has lost nothing, and shows what there was at `durable`.
+        let taken_back = life.iter().filter(|header| {
+            matches!(header.outcome, Outcome::Committed | Outcome::Unknown) && header.tid.epoch() > durable
+        });
+        let first_lost = taken_back.map(|header| header.tid.epoch()).min().unwrap_or(Epoch::MAX);
+        for header in life {
             // A snapshot shows what is below its boundary, and its "TID" is the first that it does not show.
             let kept = match header.outcome {
-                Outcome::Snapshot => header.tid.epoch().previous() <= durable,
+                Outcome::Snapshot if header.tid.epoch() <= first_lost => {
+                    header.tid = header.tid.min(Tid::first_of(durable.next()));
+                    true
+                }
+                Outcome::Snapshot => false,
                 Outcome::Committed => header.tid.epoch() <= durable,
                 Outcome::Unknown if header.tid != Tid::ZERO => {
                     header.outcome = Outcome::Committed;

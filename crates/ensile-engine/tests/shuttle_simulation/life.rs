@@ -1,0 +1,246 @@
+//! Lives of one database: open, run threads, crash or close, and again; then the verdict on all of it.
+//!
+//! Neighbours: `client` is what a worker thread does; `plan` says how much of what.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_base::sync::next_u64;
+use ensile_base::{Epoch, Tid};
+use ensile_engine::{Database, Durability, Index, RecoveryReport, Result, Table};
+use ensile_sim::SimDisk;
+use ensile_sim::checker;
+use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
+use shuttle::thread;
+
+use crate::client::Client;
+use crate::plan::Plan;
+
+/// Far more steps than any run takes that goes well.
+pub(crate) const STEPS_MAX: usize = 3_000_000;
+/// Groups of rows, for the index.
+pub(crate) const GROUPS: u64 = 3;
+
+/// A row: its value, and bytes that make rows outgrow each other.
+pub(crate) type Row = Vec<u8>;
+
+/// The value of a row.
+pub(crate) fn value_of(row: &[u8]) -> Value {
+    u64::from_le_bytes(row[..8].try_into().expect("a row begins with its value"))
+}
+
+/// One open database and what its threads share. What is not the engine's own is std's: it is no step of the program.
+pub(crate) struct Life {
+    pub(crate) plan: Plan,
+    pub(crate) db: Database,
+    pub(crate) rows: Table<Vec<u8>, Row>,
+    pub(crate) by_group: Option<Index<u64, Vec<u8>, Row>>,
+    clock: Clock,
+    instants: Arc<AtomicU64>,
+    is_over: AtomicBool,
+}
+
+impl Life {
+    fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
+        let clock = Clock::manual();
+        let builder = if plan.loggers == 0 {
+            Database::builder_in_memory()
+        } else {
+            Database::builder("unused").disk(Arc::new(disk.mounted())).loggers(plan.loggers)
+        };
+        let db = builder
+            .manual_clock(clock.clone())
+            .durability(Durability::Relaxed)
+            .recovery_threads(1)
+            .garbage_bytes_max(plan.garbage_bytes_max)
+            .snapshot_interval(Duration::from_micros(plan.snapshot_micros))
+            .without_threads()
+            .open()?;
+        let mut table = db.define::<Vec<u8>, Row>("rows");
+        if plan.indexed {
+            table = table.index("by_group", 1, |_: &Vec<u8>, row: &Row| value_of(row) % GROUPS);
+        }
+        let rows = table.open()?;
+        let by_group = plan.indexed.then(|| rows.index("by_group")).transpose()?;
+        let (plan, instants) = (plan.clone(), instants.clone());
+        Ok(Self { plan, db, rows, by_group, clock, instants, is_over: AtomicBool::new(false) })
+    }
+
+    /// An instant: each call's is later than the one before.
+    pub(crate) fn now(&self) -> u64 {
+        self.instants.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The row's key: a number, or behind a prefix that is longer than a slice of the index.
+    pub(crate) fn key(&self, number: u64) -> Vec<u8> {
+        let prefix: &[u8] = if self.plan.layered { b"prefix--" } else { b"" };
+        [prefix, &number.to_be_bytes()].concat()
+    }
+
+    pub(crate) fn number(&self, key: &[u8]) -> u64 {
+        u64::from_be_bytes(key[key.len() - 8..].try_into().expect("a key ends in its number"))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+
+    fn beat(&self, random: &mut Random) {
+        self.clock.advance(Duration::from_micros(random.between(1, self.plan.beat_micros_max)));
+        self.db.heartbeat_step();
+    }
+}
+
+fn rest(random: &mut Random, most: u64) {
+    for _ in 0..random.below(most) {
+        thread::yield_now();
+    }
+}
+
+/// Runs the life's threads to their end, or past a crash. Returns what the workers recorded.
+fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) -> Vec<Recorder> {
+    let mut threads = Vec::new();
+    let mut start = |work: fn(&Life, usize, &mut Random), index| {
+        let (life, mut random) = (life.clone(), Random::seeded(random.next_u64()));
+        threads.push(thread::spawn(move || {
+            while !life.is_over() {
+                work(&life, index, &mut random);
+            }
+        }));
+    };
+    start(
+        |life, _, random| {
+            rest(random, life.plan.beat_rest_max);
+            life.beat(random);
+        },
+        0,
+    );
+    for logger in 0..life.plan.loggers {
+        start(
+            |life, logger, random| {
+                rest(random, 20);
+                life.db.logger_step(logger);
+            },
+            logger,
+        );
+    }
+    if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
+        let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
+        threads.push(thread::spawn(move || {
+            for _ in 0..random.below(600) {
+                if life.is_over() {
+                    break;
+                }
+                thread::yield_now();
+            }
+            disk.crash(random.next_u64());
+        }));
+    }
+    let workers: Vec<_> = (0..life.plan.workers)
+        .map(|worker| {
+            let session = (number * 100 + worker + 1) as u32;
+            let mut client = Client::new(life.clone(), session, random.next_u64());
+            thread::spawn(move || {
+                client.work();
+                client.into_recorder()
+            })
+        })
+        .collect();
+    let recorders = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
+    life.is_over.store(true, Ordering::SeqCst);
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    recorders
+}
+
+/// Opens the database, with power failing now and then while it recovers.
+fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>, random: &mut Random) -> Arc<Life> {
+    while plan.loggers > 0 && random.percent(25) {
+        let (power, mut seeds) = (disk.clone(), Random::seeded(random.next_u64()));
+        let power = thread::spawn(move || {
+            rest(&mut seeds, 200);
+            power.crash(seeds.next_u64());
+        });
+        // Failed, or never told of its success: all the same to what follows.
+        let opened = Life::open(plan, disk, instants);
+        power.join().expect("no panic");
+        drop(opened);
+    }
+    let life = Life::open(plan, disk, instants);
+    Arc::new(life.unwrap_or_else(|error| panic!("what a crash left cannot be recovered: {error}")))
+}
+
+/// A first or last client of a life: puts rows there, or looks at all of them.
+fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Client)) -> Recorder {
+    let mut client = Client::new(life.clone(), session, random.next_u64());
+    work(&mut client);
+    client.into_recorder()
+}
+
+/// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever open
+/// found it. One of which nothing counts may be left out there.
+fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
+    let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
+    let of_it = format!("generation {} ", begun.generation);
+    let line = manifest.lines().find(|line| line.starts_with(&of_it));
+    let durable = line.map(|line| line.rsplit(' ').next().and_then(|epoch| epoch.parse().ok()));
+    durable.map_or(begun.durable_epoch, |durable| Epoch::new(durable.expect("a closed generation has its D")))
+}
+
+/// The body of one run.
+pub(crate) fn run(plan: impl Fn(&mut Random) -> Plan) {
+    let mut random = Random::seeded(next_u64());
+    let plan = plan(&mut random);
+    let disk = SimDisk::new();
+    let instants = Arc::new(AtomicU64::new(1));
+    let mut history = History::default();
+    let mut begun = None;
+    for number in 0..plan.lives {
+        let life = open(&plan, &disk, &instants, &mut random);
+        if let Some(begun) = &begun {
+            history.crash(durable_of(&disk, begun));
+        }
+        begun = life.db.recovery_report().cloned();
+        let first = if number == 0 { Client::fill } else { Client::look };
+        history.extend([alone(&life, number as u32 * 100, &mut random, first)]);
+        history.extend(live(&life, &disk, number, &mut random));
+        if plan.loggers > 0 && random.percent(60) {
+            disk.crash(random.next_u64());
+        } else if plan.loggers == 0 {
+            history.extend([alone(&life, 99, &mut random, Client::look)]);
+        }
+        drop(Arc::into_inner(life).expect("its threads have ended"));
+    }
+    if let Some(begun) = &begun {
+        let life = open(&plan, &disk, &instants, &mut random);
+        history.crash(durable_of(&disk, begun));
+        history.extend([alone(&life, plan.lives as u32 * 100, &mut random, Client::look)]);
+    }
+    judge(&history);
+}
+
+/// The verdict on a whole history.
+fn judge(history: &History) {
+    let matches = |predicate: Predicate, value| value % GROUPS == predicate.argument;
+    if let Err(report) = checker::check_matching(history, matches) {
+        panic!("{report}");
+    }
+    check_sessions(history);
+}
+
+/// A worker's TIDs grow (Silo §4.2), which no history of reads and writes tells: each session here is one worker's.
+fn check_sessions(history: &History) {
+    let mut last: BTreeMap<u32, Tid> = BTreeMap::new();
+    for (at, header) in history.headers().iter().enumerate() {
+        let mut operations = history.operations(at);
+        let writes = operations.any(|one| matches!(one, Operation::Write { .. } | Operation::Delete { .. }));
+        if !writes || !matches!(header.outcome, Outcome::Committed | Outcome::Lost) {
+            continue;
+        }
+        let before = last.insert(header.session, header.tid).unwrap_or_default();
+        assert!(before < header.tid, "session {} was given {} after {before}", header.session, header.tid);
+    }
+}

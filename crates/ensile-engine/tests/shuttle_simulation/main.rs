@@ -1,0 +1,27 @@
+//! The whole engine under shuttle's schedules, on a simulated disk and clock: workers, heartbeat and loggers are threads
+//! that a seed interleaves; power fails in the midst; recovery, and on. What all transactions of all lives did and saw is
+//! judged as one history.
+//!
+//! `ENSILE_SEED=7 ENSILE_SCHEDULES=1 RUSTFLAGS='--cfg shuttle' cargo test -p ensile-engine --test shuttle_simulation` runs
+//! one schedule again; `ci/soak.sh` runs a hundred thousand.
+#![cfg(shuttle)]
+
+mod client;
+mod life;
+mod plan;
+#[cfg(planted)]
+mod planted;
+
+use ensile_sim::schedules;
+
+use plan::Plan;
+
+#[test]
+fn commits_in_memory_are_serializable_in_any_schedule() {
+    schedules::check(1_000, life::STEPS_MAX, || life::run(Plan::in_memory));
+}
+
+#[test]
+fn lives_that_end_in_crashes_are_one_serializable_history() {
+    schedules::check(300, life::STEPS_MAX, || life::run(Plan::on_disk));
+}

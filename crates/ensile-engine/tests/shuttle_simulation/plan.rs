@@ -1,0 +1,153 @@
+//! What a run is made of: how many threads, keys and transactions, and which kinds of them.
+//!
+//! Neighbours: `life` runs it; `planted` has plans that bring one bug out.
+
+use ensile_base::random::Random;
+
+/// Kinds of operations, by their place in [`Plan::operations`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Get,
+    Put,
+    Insert,
+    Update,
+    Delete,
+    Scan,
+    ScanReverse,
+    ScanIndex,
+}
+
+impl Operation {
+    const ALL: [Self; 8] = [
+        Self::Get,
+        Self::Put,
+        Self::Insert,
+        Self::Update,
+        Self::Delete,
+        Self::Scan,
+        Self::ScanReverse,
+        Self::ScanIndex,
+    ];
+}
+
+/// Kinds of transactions, by their place in [`Plan::kinds`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A closure, run again after a conflict.
+    Closure,
+    /// Begun, and committed some steps later.
+    Open,
+    /// Of reads only.
+    ReadOnly,
+    /// A snapshot.
+    Snapshot,
+    /// A closure that fails with what it has read.
+    Failing,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [Self::Closure, Self::Open, Self::ReadOnly, Self::Snapshot, Self::Failing];
+}
+
+/// One run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) keys: u64,
+    pub(crate) workers: usize,
+    /// Transactions of each worker in one life.
+    pub(crate) transactions: u64,
+    pub(crate) operations_max: u64,
+    /// None: a database in memory.
+    pub(crate) loggers: usize,
+    pub(crate) lives: usize,
+    /// How often each kind of operation comes, against the others.
+    pub(crate) operations: [u64; 8],
+    pub(crate) kinds: [u64; 5],
+    /// Of a hundred results, how many are waited for.
+    pub(crate) strict_percent: u64,
+    /// Lengths of rows beyond their value, one of them for each.
+    pub(crate) fillers: &'static [usize],
+    pub(crate) indexed: bool,
+    pub(crate) garbage_bytes_max: u64,
+    /// Of a hundred lives, how many end while their threads run.
+    pub(crate) crash_percent: u64,
+    /// The longest time between beats, in microseconds of the simulated clock.
+    pub(crate) beat_micros_max: u64,
+    pub(crate) snapshot_micros: u64,
+    /// One row in so many is there at the start.
+    pub(crate) filled_every: u64,
+    /// The longest rest of the heartbeat between beats, in steps.
+    pub(crate) beat_rest_max: u64,
+    /// One worker, and nothing that could be in its way: no transaction may fail.
+    pub(crate) undisturbed: bool,
+    /// Whether the workers' keys come in layers of the index (one prefix, longer than a slice).
+    pub(crate) layered: bool,
+}
+
+impl Plan {
+    /// Kinds of everything, drawn.
+    pub(crate) fn in_memory(random: &mut Random) -> Self {
+        let indexed = random.percent(40);
+        let mut operations = [4, 3, 2, 3, 3, 2, 1, if indexed { 3 } else { 0 }];
+        for share in &mut operations {
+            // Some runs lack some kinds altogether, so that others meet each other more.
+            if random.percent(25) {
+                *share = 0;
+            }
+        }
+        operations[0] += 1;
+        Self {
+            keys: random.between(2, 8),
+            workers: random.between(2, 3) as usize,
+            transactions: random.between(2, 5),
+            operations_max: random.between(1, 5),
+            loggers: 0,
+            lives: 1,
+            operations,
+            kinds: [5, 2, 1, 2, 1],
+            strict_percent: 50,
+            fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.below(3) as usize],
+            indexed,
+            garbage_bytes_max: if random.percent(30) { 64 } else { 1 << 20 },
+            crash_percent: 0,
+            beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
+            snapshot_micros: [500, 10_000][random.below(2) as usize],
+            filled_every: [1, 2, 100][random.below(3) as usize],
+            beat_rest_max: [30, 30, 300][random.below(3) as usize],
+            undisturbed: false,
+            layered: random.percent(20),
+        }
+    }
+
+    /// As in memory, with a log, crashes and lives after them.
+    pub(crate) fn on_disk(random: &mut Random) -> Self {
+        Self {
+            loggers: random.between(1, 3) as usize,
+            lives: random.between(2, 3) as usize,
+            transactions: random.between(2, 4),
+            crash_percent: 80,
+            ..Self::in_memory(random)
+        }
+    }
+
+    pub(crate) fn operation(&self, random: &mut Random) -> Operation {
+        Operation::ALL[drawn(&self.operations, random)]
+    }
+
+    pub(crate) fn kind(&self, random: &mut Random) -> Kind {
+        Kind::ALL[drawn(&self.kinds, random)]
+    }
+}
+
+/// One of the places, by their shares.
+fn drawn(shares: &[u64], random: &mut Random) -> usize {
+    let mut rest = random.below(shares.iter().sum());
+    shares
+        .iter()
+        .position(|share| {
+            let is_it = rest < *share;
+            rest = rest.saturating_sub(*share);
+            is_it
+        })
+        .expect("a number below the sum")
+}

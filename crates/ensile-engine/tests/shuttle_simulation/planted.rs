@@ -1,0 +1,279 @@
+//! The catalogue of planted bugs that the simulation brings out: each in a process of its own, until a checker sees it.
+//!
+//! `bash ci/planted.sh` runs it all and prints a table; `ENSILE_BUG=Name` chooses one. With no bug planted the same plans
+//! report nothing.
+
+use std::process::Command;
+
+use ensile_base::clock::Clock;
+use ensile_base::planted::{Bug, Run, plant};
+use ensile_base::random::Random;
+use ensile_sim::schedules;
+
+use crate::life;
+use crate::plan::Plan;
+
+/// A checker sees each bug within this time.
+const SECONDS_MAX: u64 = 60;
+/// Runs of each plan without a bug.
+const CLEAN_RUNS: u64 = 60;
+/// Steps of a run: what goes well takes far fewer.
+const STEPS_MAX: usize = 1_000_000;
+
+/// Workers that put and read, few keys, and what else the bug needs.
+fn narrow(random: &mut Random) -> Plan {
+    Plan {
+        keys: 3,
+        workers: 3,
+        transactions: 4,
+        operations_max: 3,
+        indexed: false,
+        layered: false,
+        garbage_bytes_max: 1 << 20,
+        ..Plan::in_memory(random)
+    }
+}
+
+/// Enough keys for leaves that split, empty and go.
+fn wide(random: &mut Random) -> Plan {
+    Plan {
+        keys: 34,
+        workers: 3,
+        transactions: 8,
+        operations_max: 5,
+        operations: [1, 0, 6, 0, 6, 2, 1, 0],
+        kinds: [1, 0, 0, 0, 0],
+        fillers: &[0],
+        indexed: false,
+        ..narrow(random)
+    }
+}
+
+fn durable(random: &mut Random) -> Plan {
+    Plan {
+        operations: [2, 4, 2, 2, 2, 1, 0, 0],
+        kinds: [6, 0, 1, 0, 0],
+        strict_percent: 70,
+        crash_percent: 95,
+        indexed: false,
+        layered: false,
+        ..Plan::on_disk(random)
+    }
+}
+
+/// The plan that brings a bug out soonest.
+fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
+    match bug {
+        Bug::OwnInsertNotBlessed => |random| Plan {
+            keys: 9,
+            workers: 1,
+            filled_every: 100,
+            operations: [1, 0, 3, 0, 0, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            snapshot_micros: u64::MAX >> 20,
+            undisturbed: true,
+            ..narrow(random)
+        },
+        Bug::OwnInsertBlessedBlindly => |random| Plan {
+            keys: 5,
+            operations: [0, 0, 3, 0, 1, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            ..narrow(random)
+        },
+        Bug::EmptyLeafNotWitnessed => |random| Plan {
+            keys: 5,
+            filled_every: u64::MAX,
+            operations: [0, 0, 2, 0, 0, 3, 1, 0],
+            kinds: [1, 0, 0, 0, 0],
+            transactions: 1,
+            operations_max: 2,
+            ..narrow(random)
+        },
+        Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten | Bug::EpochBeforeLocks => {
+            |random| Plan { operations: [0, 1, 0, 0, 0, 0, 0, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
+        }
+        Bug::VersionKeptByInsert | Bug::VersionKeptBySplit | Bug::UnlinkedNotMarked => wide,
+        Bug::VersionKeptByLayer => |random| Plan {
+            layered: true,
+            filled_every: 100,
+            operations: [4, 1, 3, 0, 0, 0, 0, 0],
+            ..narrow(random)
+        },
+        Bug::SequenceCarries => |random| Plan {
+            operations: [1, 3, 0, 0, 0, 0, 0, 0],
+            kinds: [5, 0, 0, 1, 0],
+            transactions: 30,
+            beat_rest_max: 3_000,
+            ..narrow(random)
+        },
+        Bug::UnhookedTooYoung => |random| Plan {
+            keys: 2,
+            operations: [0, 3, 0, 0, 4, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            transactions: 6,
+            beat_rest_max: 1_000,
+            ..narrow(random)
+        },
+        Bug::OldRowNotRead => {
+            |random| Plan { indexed: true, operations: [1, 4, 1, 0, 1, 0, 0, 3], ..narrow(random) }
+        }
+        Bug::DoomNotSeen | Bug::DoomedWithinCall => |random| Plan {
+            garbage_bytes_max: 1,
+            fillers: &[0, 100, 300],
+            kinds: [4, 6, 1, 2, 0],
+            beat_micros_max: 60_000,
+            ..narrow(random)
+        },
+        Bug::TagOfOwner | Bug::FreedUnderPin | Bug::ReplacedWithoutPins => |random| Plan {
+            fillers: &[0, 100, 300],
+            kinds: [4, 3, 1, 0, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 30,
+            snapshot_micros: 1,
+            ..narrow(random)
+        },
+        _ => plan_for_snapshots_and_log(bug),
+    }
+}
+
+fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
+    match bug {
+        Bug::VersionFreedEarly
+        | Bug::SnapshotTooNew
+        | Bug::BoundaryServedEarly
+        | Bug::BoundaryPublishedLate
+        | Bug::VersionNotKept
+        | Bug::SnapshotNotLookedAgain
+        | Bug::VersionLinkedLate
+        | Bug::UnhookedUnderSnapshot
+        | Bug::AdvanceWithoutScan => |random| Plan {
+            operations: [1, 3, 1, 2, 2, 2, 0, 0],
+            kinds: [5, 0, 0, 4, 0],
+            beat_micros_max: 3_000,
+            snapshot_micros: 1,
+            transactions: 6,
+            ..narrow(random)
+        },
+        Bug::ErrorReleasedEarly => |random| Plan { kinds: [4, 0, 0, 0, 4], ..durable(random) },
+        Bug::SnapshotReleasedEarly => {
+            |random| Plan { kinds: [4, 0, 0, 4, 0], snapshot_micros: 1, ..durable(random) }
+        }
+        Bug::AbsentNotInReceipt | Bug::UnhookedBeforeDurable => |random| Plan {
+            keys: 3,
+            operations: [4, 2, 0, 0, 4, 1, 0, 0],
+            kinds: [3, 0, 3, 0, 0],
+            snapshot_micros: 1,
+            ..durable(random)
+        },
+        Bug::DeleteLeavesNoTombstone | Bug::OlderReplayed => |random| Plan {
+            operations: [0, 4, 0, 0, 3, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            transactions: 6,
+            ..durable(random)
+        },
+        Bug::IdleLoggerUnmarked | Bug::DurableAsMaximum => |random| Plan { loggers: 2, ..durable(random) },
+        Bug::QueueBeforeSlots => |random| Plan { fillers: &[400, 600], transactions: 8, ..durable(random) },
+        Bug::ReleasedBeforeDurable
+        | Bug::UnbindBeforeAppend
+        | Bug::EpochAfterBindings
+        | Bug::BindingNotLookedAt
+        | Bug::HeldBufferPassed
+        | Bug::IdleBufferPassed
+        | Bug::MarkBeforeSync
+        | Bug::ManifestBeforeFiles
+        | Bug::DiscardedReplayed => durable,
+        Bug::MarkAcrossGap => |random| Plan { strict_percent: 0, transactions: 8, ..durable(random) },
+        _ => narrow,
+    }
+}
+
+/// Which checker it was, by what it said.
+fn checker_of(what: &str) -> &'static str {
+    let is_of = |words: &[&str]| words.iter().any(|word| what.contains(word));
+    if is_of(&["transactions, "]) {
+        "history"
+    } else if is_of(&["exceeded max_steps", "deadlock"]) {
+        "progress"
+    } else if is_of(&["was freed"]) {
+        "freed memory"
+    } else if is_of(&["cannot be recovered"]) {
+        "recovery"
+    } else {
+        "assertion"
+    }
+}
+
+/// The line of a report that says most: an anomaly's name, or the panic itself.
+fn headline(what: &str) -> String {
+    let said = |line: &&str| !line.contains("panicked at");
+    let line = what.lines().find(|line| line.contains(" x ")).or_else(|| what.lines().find(said));
+    line.unwrap_or_default().chars().take(100).collect()
+}
+
+/// In a process of its own: plants one bug and looks for a run that fails.
+#[test]
+#[ignore = "run by the catalogue, for one bug at a time"]
+fn one() {
+    let name = std::env::var("ENSILE_BUG").expect("the name of a bug");
+    let bug = Bug::named(&name).expect("a bug of the catalogue");
+    plant(Some(bug));
+    let seconds_max = schedules::number_from_environment("ENSILE_SECONDS", SECONDS_MAX);
+    let clock = Clock::machine();
+    let started = clock.clone();
+    let going_on = move |_| started.nanos() < seconds_max * 1_000_000_000;
+    let plan = plan_for(bug);
+    let found = schedules::find_failure(1, going_on, STEPS_MAX, move || life::run(plan));
+    let seconds = clock.nanos() as f64 / 1e9;
+    match found {
+        Ok(runs) => println!("MISSED | {bug:?} | {} | {runs} schedules, {seconds:.1} s", bug.condition()),
+        Err(failure) => println!(
+            "SEEN | {bug:?} | {} | {} | {} | {seconds:.1} | {}",
+            bug.condition(),
+            checker_of(&failure.what),
+            failure.runs,
+            headline(&failure.what)
+        ),
+    }
+}
+
+/// The catalogue: a table, a row for each bug.
+#[test]
+fn every_planted_bug_is_seen() {
+    let chosen = std::env::var("ENSILE_BUG").ok();
+    let is_chosen = |bug: &&Bug| {
+        chosen.as_ref().is_none_or(|name| name.split(',').any(|name| format!("{bug:?}") == name))
+    };
+    let mut missed = Vec::new();
+    println!("| bug | condition | checker | schedules | seconds | what it said |\n|---|---|---|---|---|---|");
+    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation).filter(is_chosen) {
+        let output = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "planted::one", "--ignored", "--nocapture"])
+            .env("ENSILE_BUG", format!("{bug:?}"))
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("this test runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let row = text.lines().find_map(|line| line.split_once("SEEN | ").map(|(_, row)| row.to_owned()));
+        match row {
+            Some(row) => println!("| {row} |"),
+            // A process that ended by itself has shown the bug too, if nothing else did it.
+            None if !text.contains("MISSED | ") => {
+                println!("| {bug:?} | {} | the process: {} | | | |", bug.condition(), output.status);
+            }
+            None => missed.push(*bug),
+        }
+    }
+    assert!(missed.is_empty(), "no checker saw {missed:?}");
+}
+
+#[test]
+fn nothing_is_reported_without_a_bug() {
+    plant(None);
+    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation) {
+        let plan = plan_for(*bug);
+        let found = schedules::find_failure(1, |runs| runs < CLEAN_RUNS, STEPS_MAX, move || life::run(plan));
+        if let Err(failure) = found {
+            panic!("the plan for {bug:?}, without it: {failure}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Schedules: runs a body of threads again and again under shuttle, each time as one number decides.
+//!
+//! The seed of a run decides who runs at each step and what the body draws; so a failure is told by its seed, and run
+//! again with it. How a run is scheduled is drawn first: threads change at every step, or run on for a while, and
+//! now and then one rests for long wherever it stands, which evenly drawn steps rarely do. A run that takes more steps
+//! than it should (a deadlock of spinning threads, a livelock) fails as well.
+//!
+//! Neighbours: tests of whole structures under `--cfg shuttle`; threads are shuttle's, atomics those of
+//! `ensile_base::sync`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Once;
+
+use ensile_base::random::Random;
+use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
+use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
+
+/// Stack of each thread: the engine's scans copy a leaf and collect paths there.
+const STACK_BYTES: usize = 256 << 10;
+/// The longest rest of a thread, in steps of the others.
+const REST_STEPS_MAX: u64 = 3_000;
+
+/// A run that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What makes it come again.
+    pub seed: u64,
+    /// How many runs it took.
+    pub runs: u64,
+    /// What the run panicked with.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "run {} failed; ENSILE_SEED={} ENSILE_SCHEDULES=1 runs it again:\n{}",
+            self.runs, self.seed, self.what
+        )
+    }
+}
+
+/// A number from the environment, or this one.
+///
+/// # Panics
+/// If it is no number.
+#[must_use]
+pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name)
+        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// Runs `body` under one schedule after the other, from `ENSILE_SEED` (or 0) on, `ENSILE_SCHEDULES` (or `count`) of
+/// them, each of at most `steps_max` steps.
+///
+/// # Panics
+/// With the first failure: its seed, and what it panicked with.
+pub fn check(count: u64, steps_max: usize, body: impl Fn() + Send + Sync + 'static) {
+    let first_seed = number_from_environment("ENSILE_SEED", 0);
+    let count = number_from_environment("ENSILE_SCHEDULES", count);
+    if let Err(failure) = find_failure(first_seed, move |runs| runs < count, steps_max, body) {
+        panic!("{failure}");
+    }
+}
+
+/// Runs `body` under schedules from `first_seed` on, as long as `going_on` says of the number of runs. Returns that.
+///
+/// # Errors
+/// The first failure.
+pub fn find_failure(
+    first_seed: u64,
+    going_on: impl FnMut(u64) -> bool + 'static,
+    steps_max: usize,
+    body: impl Fn() + Send + Sync + 'static,
+) -> Result<u64, Failure> {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.max_steps = MaxSteps::FailAfter(steps_max);
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    // The other threads may wait for what the panic took away.
+    config.ungraceful_shutdown_config.immediately_return_on_panic = true;
+    note_first_panic();
+    let runs = Rc::new(Cell::new(0));
+    let runner = Runner::new(Seeded::new(first_seed, runs.clone(), Box::new(going_on)), config);
+    // The runner belongs to this call; nothing of it is looked at after a panic.
+    match catch_unwind(AssertUnwindSafe(|| runner.run(body))) {
+        Ok(_) => Ok(runs.get()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            // Shuttle says by its own panic only that a thread panicked; the first one said why.
+            let what = FIRST_PANIC.take().or(text).unwrap_or_else(|| "a panic without a text".to_owned());
+            Err(Failure { seed: first_seed + runs.get() - 1, runs: runs.get(), what })
+        }
+    }
+}
+
+std::thread_local! {
+    /// All threads of a run are one thread of the machine.
+    static FIRST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has panics noted, from now on, before they are told as ever.
+fn note_first_panic() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            FIRST_PANIC.with_borrow_mut(|first| first.get_or_insert_with(|| info.to_string()).len());
+            tell(info);
+        }));
+    });
+    FIRST_PANIC.take();
+}
+
+/// One seed's choices after the other's.
+struct Seeded {
+    first_seed: u64,
+    runs: Rc<Cell<u64>>,
+    going_on: Box<dyn FnMut(u64) -> bool>,
+    random: Random,
+    /// Of a thousand steps, at how many the thread changes.
+    changes: u64,
+    /// Of a hundred thousand steps, at how many a thread goes to rest.
+    rests: u64,
+    /// Who rests, for how many more steps.
+    resting: BTreeMap<usize, u64>,
+}
+
+impl Seeded {
+    fn new(first_seed: u64, runs: Rc<Cell<u64>>, going_on: Box<dyn FnMut(u64) -> bool>) -> Self {
+        let (random, resting) = (Random::seeded(0), BTreeMap::new());
+        Self { first_seed, runs, going_on, random, changes: 0, rests: 0, resting }
+    }
+
+    /// Lets time pass for those who rest.
+    fn pass_time(&mut self) {
+        self.resting.retain(|_, steps| {
+            *steps -= 1;
+            *steps > 0
+        });
+    }
+}
+
+impl Scheduler for Seeded {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        let runs = self.runs.get();
+        if !(self.going_on)(runs) {
+            return None;
+        }
+        self.runs.set(runs + 1);
+        let seed = self.first_seed + runs;
+        self.random = Random::seeded(seed);
+        self.changes = [1_000, 300, 100, 30][self.random.below(4) as usize];
+        self.rests = [0, 30, 100, 400][self.random.below(4) as usize];
+        self.resting.clear();
+        Some(Schedule::new(seed))
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
+        if !self.resting.is_empty() {
+            self.pass_time();
+        }
+        let current = current.filter(|current| runnable.iter().any(|task| task.id() == *current));
+        if let Some(current) = current {
+            if self.rests > 0 && self.random.below(100_000) < self.rests {
+                let steps = self.random.between(1, REST_STEPS_MAX);
+                self.resting.insert(usize::from(current), steps);
+            } else if !is_yielding && self.random.below(1_000) >= self.changes {
+                return Some(current);
+            }
+        }
+        let awake = |task: &&&Task| {
+            let id = task.id();
+            !self.resting.contains_key(&usize::from(id)) && !(is_yielding && Some(id) == current)
+        };
+        let count = runnable.iter().filter(awake).count();
+        if count == 0 {
+            // Only resting threads are left: whoever it is, its rest is over.
+            let chosen = runnable[self.random.below(runnable.len() as u64) as usize].id();
+            self.resting.remove(&usize::from(chosen));
+            return Some(chosen);
+        }
+        let at = self.random.below(count as u64) as usize;
+        runnable.iter().filter(awake).nth(at).map(|task| task.id())
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+}
