@@ -67,7 +67,7 @@ impl Rig {
         let recovered = recover(disk, config, &map)?;
         let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
         let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: Duration::from_secs(1) }));
-        let log = Log::start(recovered, Arc::clone(&epochs), clock.clone())?;
+        let log = Log::start(recovered, epochs.clone(), clock.clone())?;
         let rows = map.rows.into_inner().expect("no panic");
         Ok(Self { log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
     }
@@ -79,7 +79,7 @@ impl Rig {
 
     pub(crate) fn worker(&self) -> Worker {
         let commit = self.epochs.register_worker();
-        let appender = self.log.attach(Arc::clone(commit.slot()));
+        let appender = self.log.attach(commit.slot().clone());
         // Relaxed: only hands out numbers; no partner.
         let lane = self.workers.fetch_add(1, Ordering::Relaxed);
         Worker { appender, commit, last: Tid::ZERO, lane }
