@@ -96,10 +96,8 @@ catalogue! {
     VersionKeptBySplit: "C4", Simulation,
     /// A slot becomes a layer and the leaf keeps its version.
     VersionKeptByLayer: "C4", Simulation,
-    /// A leaf takes over its neighbour's range and keeps its version.
-    VersionKeptByHeir: "C4", Index,
     /// A node is unlinked and not marked so.
-    UnlinkedNotMarked: "C4", Simulation,
+    UnlinkedNotMarked: "C4", Index,
 
     /// A commit unbinds before its entry is in the buffer.
     UnbindBeforeAppend: "E1", Simulation,

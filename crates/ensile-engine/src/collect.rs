@@ -173,8 +173,8 @@ impl Garbage {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
         let now = horizon.epochs.now();
         let too_young = is_planted(Bug::UnhookedTooYoung);
-        let snapshots =
-            if too_young || is_planted(Bug::UnhookedUnderSnapshot) { now } else { horizon.limits.snapshots };
+        let unseen = too_young || is_planted(Bug::UnhookedUnderSnapshot);
+        let snapshots = if unseen { now.next() } else { horizon.limits.snapshots };
         let two_before = if too_young { now.next() } else { now.previous() };
         let durable = if is_planted(Bug::UnhookedBeforeDurable) { now } else { horizon.durable };
         let limit = snapshots.min(two_before).min(durable.next());

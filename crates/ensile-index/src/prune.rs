@@ -11,7 +11,6 @@
 //!
 //! Neighbours: up, `remove`; down, `descend::Path`, `node`.
 
-use ensile_base::planted::Bug;
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
@@ -235,7 +234,6 @@ fn unlink_leaf<'p>(
 
     held.begin_change();
     held_heir.begin_change();
-    held_heir.plant(Bug::VersionKeptByHeir);
     locked.begin_change();
     if goes_left {
         heir.high.write(leaf.high.read());

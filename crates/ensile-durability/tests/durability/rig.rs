@@ -49,7 +49,7 @@ pub(crate) fn config(loggers: usize) -> LogConfig {
 /// One life of a database.
 pub(crate) struct Rig {
     pub(crate) log: Arc<Log>,
-    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) epochs: ensile_base::sync::Arc<Epochs>,
     pub(crate) clock: Clock,
     pub(crate) rows: Rows,
     pub(crate) report: RecoveryReport,
@@ -66,7 +66,8 @@ impl Rig {
         let map = Map::default();
         let recovered = recover(disk, config, &map)?;
         let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
-        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: Duration::from_secs(1) }));
+        let config_of_epochs = EpochConfig { first, snapshot_interval: Duration::from_secs(1) };
+        let epochs = ensile_base::sync::Arc::new(Epochs::new(&config_of_epochs));
         let log = Log::start(recovered, epochs.clone(), clock.clone())?;
         let rows = map.rows.into_inner().expect("no panic");
         Ok(Self { log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })

@@ -295,7 +295,7 @@ fn validate(worker: &Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
         let now = record.at(pinned).word();
         let unchanged = now == *word || is_planted(Bug::ReadsNotValidated);
         // What was read and is written now is locked, by us.
-        if !unchanged && !(now.unlocked() == *word && own(*record)) {
+        if !(unchanged || now.unlocked() == *word && own(*record)) {
             return Err(Error::Conflict);
         }
     }

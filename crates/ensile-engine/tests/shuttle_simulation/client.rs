@@ -69,9 +69,7 @@ impl Client {
         let life = self.life.clone();
         let mut trace = self.recorder.begin(life.now());
         let mut tx = life.db.begin();
-        for number in
-            (0..life.plan.keys).filter(|number| number % life.plan.filled_every == 1 % life.plan.filled_every)
-        {
+        for number in (0..life.plan.keys).filter(|number| (number + 1) % life.plan.filled_every == 0) {
             let value = self.values.next();
             tx.put(&life.rows, &life.key(number), &row(&life, value, &mut self.random))
                 .expect("nobody else is here");

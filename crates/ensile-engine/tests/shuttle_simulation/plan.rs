@@ -112,7 +112,7 @@ impl Plan {
             crash_percent: 0,
             beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
             snapshot_micros: [500, 10_000][random.below(2) as usize],
-            filled_every: [1, 2, 100][random.below(3) as usize],
+            filled_every: [1, 2, u64::MAX][random.below(3) as usize],
             beat_rest_max: [30, 30, 300][random.below(3) as usize],
             undisturbed: false,
             layered: random.percent(20),

@@ -67,7 +67,7 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
         Bug::OwnInsertNotBlessed => |random| Plan {
             keys: 9,
             workers: 1,
-            filled_every: 100,
+            filled_every: 3,
             operations: [1, 0, 3, 0, 0, 3, 1, 0],
             kinds: [1, 0, 0, 0, 0],
             snapshot_micros: u64::MAX >> 20,
@@ -92,10 +92,10 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
         Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten | Bug::EpochBeforeLocks => {
             |random| Plan { operations: [0, 1, 0, 0, 0, 0, 0, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
         }
-        Bug::VersionKeptByInsert | Bug::VersionKeptBySplit | Bug::UnlinkedNotMarked => wide,
+        Bug::VersionKeptByInsert | Bug::VersionKeptBySplit => wide,
         Bug::VersionKeptByLayer => |random| Plan {
             layered: true,
-            filled_every: 100,
+            filled_every: 3,
             operations: [4, 1, 3, 0, 0, 0, 0, 0],
             ..narrow(random)
         },
