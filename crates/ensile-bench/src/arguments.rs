@@ -107,6 +107,9 @@ pub struct RunArguments {
     /// Memory to map and touch beforehand, in MiB
     #[arg(long, default_value_t = 0)]
     pub(crate) prefault_mib: usize,
+    /// Where the first worker is kept, counted among the cores that this process may use
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) first_core: usize,
     /// Slices begin and end when standard input says so
     #[arg(long, hide = true)]
     pub(crate) conducted: bool,
@@ -137,8 +140,12 @@ impl RunArguments {
             ("--epoch-ms", self.epoch_ms),
             ("--snapshot-ms", self.snapshot_ms),
             ("--prefault-mib", self.prefault_mib as u64),
+            ("--first-core", (self.first_core + index) as u64),
         ] {
             words.extend([option.to_owned(), value.to_string()]);
+        }
+        if self.pin {
+            words.push("--pin".to_owned());
         }
         words
     }
@@ -154,7 +161,7 @@ impl RunArguments {
             },
             rounds: self.rounds,
             seed: self.seed,
-            pin: self.pin,
+            pin: self.pin.then_some(self.first_core),
         }
     }
 

@@ -73,7 +73,8 @@ pub(crate) struct Plan {
     pub(crate) pace: Pace,
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
-    pub(crate) pin: bool,
+    /// The core that the first worker is kept on, if they are kept.
+    pub(crate) pin: Option<usize>,
 }
 
 /// What one system did in one round.
@@ -235,8 +236,8 @@ impl Stage<'_> {
 
     /// A worker thread's whole life: its share of every slice of every round.
     fn worker(&self, worker: usize) {
-        if self.plan.pin
-            && let Err(failure) = machine::pin_to_core(worker)
+        if let Some(first) = self.plan.pin
+            && let Err(failure) = machine::pin_to_core(first + worker)
         {
             self.fail(failure);
         }

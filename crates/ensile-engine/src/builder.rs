@@ -16,6 +16,7 @@ use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::catalog::Catalog;
+use crate::cores::Cores;
 use crate::database::{Core, CoreParts, Database, Inner};
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
@@ -46,6 +47,7 @@ pub struct Builder {
     clock: Clock,
     log: LogConfig,
     prefault_bytes: usize,
+    pin_workers: bool,
     snapshot_interval: Duration,
     recovery_threads: usize,
     progress: Option<ProgressFn>,
@@ -71,6 +73,7 @@ impl Builder {
             clock: Clock::machine(),
             log: LogConfig::default(),
             prefault_bytes: 0,
+            pin_workers: false,
             snapshot_interval: Duration::from_secs(1),
             recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
             progress: None,
@@ -131,6 +134,19 @@ impl Builder {
         self
     }
 
+    /// Whether a thread stays on one core from its first commit on, so that its caches stay its own: threads take the
+    /// cores that the opening thread may run on in turn. Off by default, since the threads are the application's.
+    ///
+    /// ```
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::builder_in_memory().pin_workers(true).prefault_bytes(1 << 20).open()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn pin_workers(mut self, pin: bool) -> Self {
+        self.pin_workers = pin;
+        self
+    }
+
     /// Threads that replay the log at open. As many as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.recovery_threads = threads;
@@ -179,6 +195,7 @@ impl Builder {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
         debug_assert!(self.epoch_interval.as_micros() >= u128::from(EPOCH_MICROS_MIN));
+        let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
         self.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
@@ -200,7 +217,7 @@ impl Builder {
             None => None,
         };
         let catalog = Catalog::new(replay.finish());
-        let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report };
+        let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report, cores };
         let core = Arc::new(Core::new(&self, parts));
         let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
         let database = Database { inner: Arc::new(Inner { core, threads, closed: Mutex::new(None) }) };

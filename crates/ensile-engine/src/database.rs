@@ -18,6 +18,7 @@ use ensile_memory::Memory;
 
 use crate::builder::Builder;
 use crate::catalog::Catalog;
+use crate::cores::Cores;
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
 use crate::session::Pool;
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) snapshots: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
+    /// Where worker threads are kept, if they are to be.
+    pub(crate) cores: Option<Cores>,
     pub(crate) switches: Switches,
     pub(crate) signal: Signal,
     pub(crate) report: Option<RecoveryReport>,
@@ -60,6 +63,7 @@ pub(crate) struct CoreParts {
     pub(crate) catalog: Catalog,
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,
+    pub(crate) cores: Option<Cores>,
 }
 
 static NEXT_ID: std::sync::OnceLock<AtomicU64> = std::sync::OnceLock::new();
@@ -81,6 +85,7 @@ impl Core {
             snapshots: builder.snapshots,
             garbage_bytes_max: builder.garbage_bytes_max,
             epoch_interval: builder.epoch_interval,
+            cores: parts.cores,
             switches: builder.switches.clone(),
             signal: Signal::default(),
             report: parts.report,

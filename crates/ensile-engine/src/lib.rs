@@ -20,6 +20,7 @@ mod builder;
 mod catalog;
 pub mod codec;
 mod collect;
+mod cores;
 mod database;
 mod error;
 #[cfg(feature = "experiments")]

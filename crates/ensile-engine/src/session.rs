@@ -174,7 +174,13 @@ fn take_worker(core: &Core) -> Box<Worker> {
         })
         .flatten()
     });
-    own.or_else(|| core.pool.idle().pop()).unwrap_or_else(|| Box::new(Worker::new(core)))
+    own.unwrap_or_else(|| {
+        if let Some(cores) = &core.cores {
+            cores.keep_this_thread();
+        }
+        let idle = core.pool.idle().pop();
+        idle.unwrap_or_else(|| Box::new(Worker::new(core)))
+    })
 }
 
 /// Runs `f` on the thread's last seat if it is one of this database.

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::tally::Step;
 
 fn plan(threads: usize, rounds: usize) -> Plan {
-    Plan { threads, batch: 1, pace: Pace::Timed(0.05), rounds, seed: 1, pin: false }
+    Plan { threads, batch: 1, pace: Pace::Timed(0.05), rounds, seed: 1, pin: None }
 }
 
 /// Commits once in a hundred microseconds at most; a new durable epoch every ten transactions.

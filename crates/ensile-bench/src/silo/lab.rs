@@ -164,7 +164,7 @@ impl<'a> Lab<'a> {
             pace: Pace::Timed(self.arguments.seconds.unwrap_or(self.seconds)),
             rounds: self.arguments.rounds,
             seed: self.arguments.seed,
-            pin: self.arguments.pin,
+            pin: self.arguments.pin.then_some(0),
         }
     }
 

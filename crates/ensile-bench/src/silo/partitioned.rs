@@ -169,7 +169,7 @@ mod tests {
         let founding = Founding { scale, split: false, flags, seed: 5, threads: 1 };
         let (business, _) = Business::load(SystemKind::Memsilo, &options, &founding).expect("it loads");
         let store = Partitioned::new(business);
-        let plan = Plan { threads: 3, batch: 1, pace: Pace::Timed(0.1), rounds: 1, seed: 5, pin: false };
+        let plan = Plan { threads: 3, batch: 1, pace: Pace::Timed(0.1), rounds: 1, seed: 5, pin: None };
         let rounds = driver::run(&[&store], &plan, |_, _, _| {}).expect("it runs");
         assert!(rounds[0][0].transactions > 100);
         let findings = consistency::check(&store.business.tables).expect("it reads");

@@ -58,6 +58,7 @@ impl Appender {
         }
         let buffer = self.slot.take();
         if buffer.has_room(body_bytes) {
+            buffer.prefetch(body_bytes);
             self.owned = Some(buffer);
             return Ok(());
         }

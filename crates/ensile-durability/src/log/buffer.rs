@@ -11,8 +11,12 @@ use ensile_base::checksum::crc32c;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::note;
 use ensile_base::{Epoch, Tid};
+use ensile_memory::prefetch;
 
 use super::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, HEADER_BYTES, padded};
+
+/// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
+const PREFETCHED_BYTES_MAX: usize = 4 << 10;
 
 /// Entries on their way to the log.
 #[derive(Debug)]
@@ -50,6 +54,13 @@ impl Buffer {
     pub(crate) fn has_room(&self, body_bytes: usize) -> bool {
         // A stub's capacity is zero, so it never has.
         self.bytes.len() + ENTRY_FRAME_BYTES + body_bytes + ALIGN_BYTES <= self.bytes.capacity()
+    }
+
+    /// Asks for the memory of the next entry: the buffer was last touched by the logger, on another core.
+    #[inline]
+    pub(crate) fn prefetch(&self, body_bytes: usize) {
+        let next = self.bytes.as_ptr().wrapping_add(self.bytes.len());
+        prefetch::lines(next, ENTRY_FRAME_BYTES + body_bytes.min(PREFETCHED_BYTES_MAX));
     }
 
     /// Adds an entry; the room was checked by `has_room`.

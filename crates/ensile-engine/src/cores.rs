@@ -1,0 +1,95 @@
+//! Keeping worker threads on cores (Silo §5.1), for who asks for it.
+//!
+//! The threads are the application's: so one is kept where it is only from when it gets a worker of the database, and
+//! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:
+//! so what counts is whether a thread was put somewhere itself, and where the opening thread was allowed to run.
+//!
+//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have.
+
+use std::cell::Cell;
+
+use ensile_base::sync::{AtomicUsize, Ordering, thread_local};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// Whether this thread was put on a core.
+    static KEPT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The cores of this process, handed out in turn.
+#[derive(Debug)]
+pub(crate) struct Cores {
+    allowed: Vec<usize>,
+    next: AtomicUsize,
+}
+
+impl Cores {
+    /// The cores that the calling thread may run on.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the system does not tell.
+    pub(crate) fn of_this_thread() -> Result<Self> {
+        let set = sched_getaffinity(None).map_err(|errno| {
+            Error::Misuse(format!("pin_workers: the system does not tell its cores: {errno}"))
+        })?;
+        Ok(Self { allowed: cores_of(&set).collect(), next: AtomicUsize::new(0) })
+    }
+
+    /// Keeps the calling thread on the next core, unless it is kept already. Where the system refuses, the thread stays
+    /// as free as it was: nothing but speed depends on it.
+    #[cold]
+    pub(crate) fn keep_this_thread(&self) {
+        if self.allowed.is_empty() || KEPT.with(|kept| kept.replace(true)) {
+            return;
+        }
+        // Relaxed: threads only take turns.
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut one = CpuSet::new();
+        one.set(self.allowed[turn % self.allowed.len()]);
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
+fn cores_of(set: &CpuSet) -> impl Iterator<Item = usize> + '_ {
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use rustix::thread::sched_getaffinity;
+
+    use super::cores_of;
+    use crate::{Database, Result};
+
+    /// The cores that the calling thread may run on, after a transaction of its own.
+    fn cores_after_a_commit(db: &Database) -> Vec<usize> {
+        let table = db.table::<u64, u64>("numbers").expect("opens");
+        db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
+        cores_of(&sched_getaffinity(None).expect("asked")).collect()
+    }
+
+    #[test]
+    fn worker_threads_are_kept_on_cores_in_turn_and_others_are_left_alone() -> Result<()> {
+        let free: Vec<usize> = cores_of(&sched_getaffinity(None).expect("asked")).collect();
+        let db = Database::builder_in_memory().open()?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| cores_after_a_commit(&db));
+            assert_eq!(thread.join().expect("runs"), free, "nobody asked for it");
+        });
+        let pinned = Database::builder_in_memory().pin_workers(true).open()?;
+        let mut seen = Vec::new();
+        for _ in 0..2 * free.len() {
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(|| cores_after_a_commit(&pinned));
+                seen.push(thread.join().expect("runs"));
+            });
+        }
+        assert!(seen.iter().all(|cores| cores.len() == 1), "{seen:?}");
+        for core in &free {
+            assert!(seen.contains(&vec![*core]), "core {core} is nobody's: {seen:?}");
+        }
+        Ok(())
+    }
+}
