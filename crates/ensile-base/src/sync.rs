@@ -93,7 +93,7 @@ pub use door::*;
 /// loads stay in order. What is left for it to do there is to hold the compiler.
 #[inline]
 fn fence_for_other_machines() {
-    if cfg!(all(target_arch = "x86_64", not(any(loom, shuttle)))) {
+    if cfg!(all(target_arch = "x86_64", not(any(loom, shuttle, miri)))) {
         // SeqCst: nothing moves across this in the code that the compiler makes.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
     } else {

@@ -130,8 +130,27 @@ pub(crate) fn give_seat(mut seat: Seat) {
     }
     // While the thread is being torn down the seat is dropped with the closure.
     if let Ok(Some(displaced)) = LAST.try_with(|last| last.replace(Some(seat))) {
-        keep(displaced);
+        keep_displaced(displaced);
     }
+}
+
+/// Keeps a seat that another one took the last place from. A transaction that ran within another's left it: its worker
+/// goes to the pool, so that its garbage does not wait for the thread to nest transactions again.
+#[inline(never)]
+fn keep_displaced(mut displaced: Seat) {
+    let database = displaced.context.database;
+    let nested = LAST.try_with(|last| {
+        let seat = last.take();
+        let nested = seat.as_ref().is_some_and(|seat| seat.context.database == database);
+        last.set(seat);
+        nested
+    });
+    if nested == Ok(true)
+        && let Some(worker) = displaced.worker.take()
+    {
+        displaced.context.pool.give(worker);
+    }
+    keep(displaced);
 }
 
 /// Keeps an idle seat beside the last one, as long as there are few.
@@ -139,11 +158,11 @@ pub(crate) fn give_seat(mut seat: Seat) {
 fn keep(seat: Seat) {
     let mut seat = Some(seat);
     let dropped = with_spare(|spare| {
-        let stale = spare.iter().position(|seat| seat.context.pool.is_closed());
-        let at = stale.or_else(|| (spare.len() >= SPARE_MAX).then_some(0));
-        let dropped = at.map(|at| spare.swap_remove(at));
         spare.extend(seat.take());
-        dropped
+        let surplus = if spare.len() > SPARE_MAX { Some(spare.swap_remove(0)) } else { None };
+        // A closed database's seats hold its memory.
+        let stale = spare.extract_if(.., |seat| seat.context.pool.is_closed());
+        stale.chain(surplus).collect::<Vec<Seat>>()
     });
     // Outside the visit: what is dropped here gives its worker away.
     drop(dropped);

@@ -114,6 +114,25 @@ impl Blocks {
         }
     }
 
+    /// Where the next version goes: to be kept by a commit that may fail.
+    #[inline]
+    pub(crate) fn page(&self) -> VersionPage {
+        debug_assert!(self.full.is_empty(), "a commit leaves no full page behind");
+        self.page
+    }
+
+    /// Goes back to where versions went before a commit that failed: nothing of what it took was published, so pages
+    /// that it began are free at once.
+    pub(crate) fn rewind(&mut self, before: VersionPage) {
+        let begun = std::mem::replace(&mut self.page, before);
+        let turned = std::mem::take(&mut self.full);
+        let begun = begun.start().map(|start| PageBlock { address: start.as_ptr() as u64 });
+        let kept = before.start().map(|start| start.as_ptr() as u64);
+        for page in turned.into_iter().chain(begun).filter(|page| Some(page.address) != kept) {
+            self.destroy_page(page);
+        }
+    }
+
     /// The bytes of a version that has a block of its own; `None` of one in a page.
     #[inline]
     pub(crate) fn bytes_of_own_block(&self, version: Handle) -> Option<usize> {
@@ -121,7 +140,7 @@ impl Blocks {
         (!VersionPage::takes(class)).then_some(class.bytes())
     }
 
-    /// A page that was filled and not handed out yet: to be retired under the epoch of the commit that filled it, or a later one.
+    /// A page that was filled and not handed out yet: to be retired under the epoch of the commit that filled it.
     #[inline]
     pub(crate) fn full_page(&mut self) -> Option<PageBlock> {
         self.full.pop()

@@ -21,7 +21,7 @@
 
 pub(crate) mod blocks;
 mod scratch;
-mod version_page;
+pub(crate) mod version_page;
 pub(crate) mod word;
 
 use std::ptr::NonNull;
@@ -291,10 +291,11 @@ impl<'p> Record<'p> {
     /// Locks the record if its word is `seen`, unlocked.
     #[inline]
     fn try_lock_at(self, seen: Word) -> bool {
-        // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. The stores that follow
-        // are ordered after the lock by the commit's fence(SeqCst) (C1, C5). Relaxed on failure: nothing is concluded.
+        // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. Release: the binding comes
+        // before the lock, which `fence_after_exchange` rests on (E2). The stores that follow are ordered after the lock
+        // by that fence (C1, C5). Relaxed on failure: nothing is concluded.
         let locked = seen.locked().bits();
-        self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Copies the data out under the lock, which holds it still.

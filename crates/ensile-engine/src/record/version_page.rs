@@ -20,9 +20,9 @@ const VERSION_BYTES_MAX: usize = 1 << 10;
 /// How far ahead of its use a page is asked for.
 const FETCHED_AHEAD: usize = 256;
 
-/// The rest of a worker's present page.
-#[derive(Debug)]
-pub(super) struct VersionPage {
+/// The rest of a worker's present page; a copy of it is a place to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VersionPage {
     start: *mut u8,
     next: *mut u8,
     end: *mut u8,

@@ -23,6 +23,7 @@ use super::write_set::{Arena, Expect, Kind, Outcome, Write};
 use crate::collect::Unhook;
 use crate::database::Core;
 use crate::error::{Error, Result};
+use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::table::is_logged;
@@ -85,6 +86,7 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
 
 #[inline(always)]
 fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
+    let page = worker.blocks.page();
     let committed = prepare(core, worker, sets, pinned).and_then(|()| bound(core, worker, sets, pinned));
     if worker.sequence_is_full {
         // E5: the next attempt needs a new epoch, and not at the next beat.
@@ -93,7 +95,7 @@ fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
     }
     match &committed {
         Ok(committed) => register_garbage(core, worker, sets, *committed, pinned),
-        Err(_) => abandon(core, worker, sets),
+        Err(_) => abandon(core, worker, sets, page),
     }
     committed
 }
@@ -492,12 +494,9 @@ fn retire_replaced(
 
 /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
 #[cold]
-fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets) {
-    // What is in them is of earlier commits.
-    worker.retire_full_pages(core.epochs.now());
+fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets, page: VersionPage) {
     let (entries, arena) = sets.writes.parts();
-    // Backwards, so that pages of versions get all of it back.
-    for write in entries.iter_mut().rev() {
+    for write in entries.iter_mut() {
         if let Some(unused) = write.replacement.take() {
             worker.blocks.destroy(unused);
         }
@@ -510,4 +509,5 @@ fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets) {
             worker.garbage.unhook(core.epochs.now(), unhook);
         }
     }
+    worker.blocks.rewind(page);
 }
