@@ -215,3 +215,6 @@ impl Drop for Lent<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
