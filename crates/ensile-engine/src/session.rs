@@ -240,3 +240,6 @@ impl Drop for Lent<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,107 @@
+//! What threads keep of databases, and what they do not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+
+use crate::{Database, Readable, Result};
+
+fn driven() -> (Database, Clock) {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+    (builder.open().expect("opens"), clock)
+}
+
+fn beat(db: &Database, clock: &Clock, beats: u32) {
+    for _ in 0..beats {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    }
+}
+
+/// One transaction on another database is enough for a thread to let go of one that is closed.
+#[test]
+fn a_thread_that_works_on_another_database_lets_go_of_a_closed_one() -> Result<()> {
+    let (first, _) = driven();
+    let table = first.table::<u64, u64>("t")?;
+    first.run(|tx| tx.put(&table, &1, &1))?;
+    let memory = Arc::downgrade(&first.core().memory);
+    drop((table, first));
+    let (second, _) = driven();
+    let table = second.table::<u64, u64>("t")?;
+    for i in 0..100 {
+        second.run(|tx| tx.put(&table, &1, &i))?;
+    }
+    assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
+    Ok(())
+}
+
+/// A second worker that a nested run needed once is not to keep its garbage for as long as the thread lives.
+#[test]
+fn the_garbage_of_a_nested_runs_worker_is_collected_after_it() -> Result<()> {
+    let (db, clock) = driven();
+    let table = db.table::<u64, u64>("t")?;
+    db.run(|tx| (0..2000).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    beat(&db, &clock, 100);
+    db.run(|outer| {
+        outer.put(&table, &5000, &1)?;
+        db.run(|inner| (0..2000).try_for_each(|key| inner.delete(&table, &key).map(drop)))
+    })?;
+    for i in 0..1000 {
+        beat(&db, &clock, 3);
+        db.run(|tx| tx.put(&table, &6000, &i))?;
+    }
+    let stats = db.stats();
+    assert!(stats.garbage_things < 100, "{} things still wait", stats.garbage_things);
+    Ok(())
+}
+
+#[test]
+fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<()> {
+    let (a, clock) = driven();
+    let (b, _) = driven();
+    let (ta, tb) = (a.table::<u64, u64>("t")?, b.table::<u64, u64>("t")?);
+    for round in 0..50u64 {
+        std::thread::scope(|scope| {
+            let spawned = scope.spawn(|| {
+                for i in 0..20u64 {
+                    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                        a.run(|tx| {
+                            tx.put(&ta, &i, &round)?;
+                            b.run(|tb_| tb_.put(&tb, &i, &round))?;
+                            a.run(|tx| {
+                                tx.put(&ta, &(i + 100), &round)?;
+                                assert!(i % 5 != 4, "planned");
+                                Ok(())
+                            })?;
+                            let _snapshot = a.snapshot()?;
+                            Ok(())
+                        })
+                    }));
+                    assert_eq!(panicked.is_err(), i % 5 == 4);
+                    let mut open = a.begin_owned();
+                    open.put(&ta, &(i + 200), &round).expect("puts");
+                    let work = move || {
+                        if i % 2 == 0 {
+                            let _ = open.submit();
+                        } else {
+                            drop(open);
+                        }
+                    };
+                    // Joined, so that the thread's locals are gone.
+                    std::thread::spawn(work).join().expect("ends");
+                }
+            });
+            spawned.join().expect("ends");
+        });
+        beat(&a, &clock, 5);
+    }
+    for db in [&a, &b] {
+        let (workers, pins) = db.core().epochs.registered();
+        assert!(workers <= 4, "{workers} workers");
+        assert!(pins <= 12, "{pins} pins");
+    }
+    assert_eq!(b.run(|tx| tx.get(&tb, &3))?, Some(49));
+    Ok(())
+}
