@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_epoch::Pinned;
 use ensile_index::{Lookup, Masstree, Probe};
 
-use crate::record::Handle;
+use crate::record::{Handle, Record};
 use crate::table::TableCore;
 
 /// Descents handed to the index at a time.
@@ -86,12 +86,20 @@ impl Hints {
         }
     }
 
-    /// Asks for the versions that a snapshot will read behind what the multi-get's descent found: with frequent updates
-    /// most rows have changed since its boundary, and each version is a miss of its own.
-    pub(crate) fn prefetch_versions(&self, boundary: Epoch, pinned: Pinned<'_>) {
-        for record in self.many.iter().flatten() {
-            record.at(pinned).prefetch_version(boundary, PREFETCHED_BYTES);
+    /// Where a snapshot reads on for each key of the multi-get, if anywhere. The versions behind what the descent found
+    /// are asked for first, all of them: with frequent updates most rows have changed since the boundary, and each
+    /// version is a miss of its own.
+    pub(crate) fn versions<'p>(
+        &mut self,
+        boundary: Epoch,
+        pinned: Pinned<'p>,
+    ) -> impl Iterator<Item = Option<Record<'p>>> {
+        for found in &mut self.many {
+            *found = found.and_then(|record| {
+                record.at(pinned).toward_version(boundary, PREFETCHED_BYTES).map(Record::handle)
+            });
         }
+        self.many.iter().map(move |version| version.map(|version| version.at(pinned)))
     }
 
     /// What the multi-get's descent found for its `at`-th key.

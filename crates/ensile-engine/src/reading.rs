@@ -106,8 +106,6 @@ pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet>, table: u32, key: &[u8]
 
 /// Called with a key and its value.
 pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
-/// Called with the reader, a key and its value.
-pub(crate) type VisitRow<'v, R> = dyn FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()> + 'v;
 /// Called with an index entry's key, the row's primary key and the row.
 pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
@@ -120,13 +118,14 @@ pub(crate) struct Scan<'s> {
     pub(crate) overlay: &'s [u32],
 }
 
-/// Visits the present keys of the range in order, own writes merged in, until `visit` breaks.
+/// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
+/// reader, a key and its value.
 pub(crate) fn scan<R: Reader>(
     reader: &mut R,
     scan: &Scan<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'_>,
-    visit: &mut VisitRow<'_, R>,
+    visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
 ) {
     let mut merge = Merge { reader, scan, own: Overlay::new(scan), scratch, pinned, visit, broken: false };
     scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
@@ -162,17 +161,17 @@ impl<'s> Overlay<'s> {
 }
 
 /// Merges committed entries with own writes.
-struct Merge<'m, R> {
+struct Merge<'m, R, F> {
     reader: &'m mut R,
     scan: &'m Scan<'m>,
     own: Overlay<'m>,
     scratch: &'m mut Scratch,
     pinned: Pinned<'m>,
-    visit: &'m mut VisitRow<'m, R>,
+    visit: &'m mut F,
     broken: bool,
 }
 
-impl<R: Reader> Merge<'_, R> {
+impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, F> {
     fn in_range(&self, key: &[u8]) -> bool {
         use std::ops::{Bound, RangeBounds};
         let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (self.scan.range.lower, self.scan.range.upper);
@@ -224,7 +223,7 @@ impl<R: Reader> Merge<'_, R> {
     }
 }
 
-impl<R: Reader> ScanVisitor for Merge<'_, R> {
+impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor for Merge<'_, R, F> {
     fn witness(&mut self, witness: Witness) {
         self.reader.witness(witness);
     }

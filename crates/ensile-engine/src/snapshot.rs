@@ -9,6 +9,7 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
+use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range, Witness};
 
 use crate::database::CoreRef;
@@ -46,8 +47,7 @@ struct VersionReader {
 
 impl Reader for VersionReader {
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
-        let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
-        if record.read_version(boundary, scratch) { Held::Present } else { Held::Absent }
+        if record.read_version(self.boundary, scratch) { Held::Present } else { Held::Absent }
     }
 
     fn witness(&mut self, _witness: Witness) {}
@@ -84,7 +84,8 @@ impl<'db> Snapshot<'db> {
 
     fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader) {
         let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
-        (&self.core, &mut seat.context, VersionReader { boundary: self.boundary })
+        let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
+        (&self.core, &mut seat.context, VersionReader { boundary })
     }
 
     pub(crate) fn raw_get<R>(
@@ -108,13 +109,14 @@ impl<'db> Snapshot<'db> {
     ) -> Result<()> {
         let (core, context, mut reader) = self.parts();
         core.check_table(table)?;
-        let call = context.pin.enter()?;
-        context.hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
-        context.hints.prefetch_versions(reader.boundary, call.pinned());
-        for (at, key) in keys.iter().enumerate() {
-            let hint = context.hints.take(at);
-            let scratch = &mut context.scratch;
-            let present = reading::lookup(&mut reader, table, key.as_ref(), hint, scratch, call.pinned());
+        let Context { pin, scratch, hints, .. } = context;
+        let call = pin.enter()?;
+        hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
+        // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
+        // a record that is superseded now leads to the boundary's version all the same.
+        for (at, version) in hints.versions(reader.boundary, call.pinned()).enumerate() {
+            let read = |record| reader.read(record, scratch) == Held::Present;
+            let present = version.is_some_and(read);
             found(at, present.then(|| scratch.bytes()));
         }
         Ok(())
@@ -127,10 +129,10 @@ impl<'db> Snapshot<'db> {
         direction: Direction,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        self.in_batches(table, range, direction, |context, reader, scan, pinned, entry| {
-            reading::scan(reader, scan, &mut context.scratch, pinned, &mut |_, key, value| {
+        self.in_batches(table, range, direction, |reader, scan, (scratch, _), pinned, batch| {
+            reading::scan(reader, scan, scratch, pinned, &mut |_, key, value| {
                 visit(key, value)?;
-                entry(key)
+                batch.after(key)
             });
         })
     }
@@ -144,55 +146,31 @@ impl<'db> Snapshot<'db> {
         visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
         self.core.check_table(table)?;
-        self.in_batches(&index.entries, range, direction, |context, reader, scan, pinned, entry| {
-            let scratches = (&mut context.scratch, &mut context.row_scratch);
-            reading::scan_index(
-                reader,
-                (table, index),
-                scan,
-                scratches,
-                pinned,
-                &mut |entry_key, key, row| {
-                    visit(entry_key, key, row)?;
-                    entry(entry_key)
-                },
-            );
+        self.in_batches(&index.entries, range, direction, |reader, scan, scratches, pinned, batch| {
+            let visit = &mut |entry_key: &[u8], key: &[u8], row: &[u8]| {
+                visit(entry_key, key, row)?;
+                batch.after(entry_key)
+            };
+            reading::scan_index(reader, (table, index), scan, scratches, pinned, visit);
         })
     }
 
-    /// Runs `step` over the range, in batches with a pin each. `step` calls its last argument after each entry that
-    /// the visitor wanted more after; a step that ends without being asked to pause was the last.
+    /// Runs `step` over the range, in batches with a pin each. `step` tells the batch of each entry that the visitor
+    /// wanted more after; a step that ends before its batch is full was the last.
     fn in_batches(
         &mut self,
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        mut step: impl FnMut(
-            &mut Context,
-            &mut VersionReader,
-            &Scan<'_>,
-            ensile_epoch::Pinned<'_>,
-            &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-        ),
+        mut step: impl FnMut(&mut VersionReader, &Scan<'_>, (&mut Scratch, &mut Scratch), Pinned<'_>, &mut Batch),
     ) -> Result<()> {
         let (core, context, mut reader) = self.parts();
         core.check_table(table)?;
-        let mut last_key: Option<Vec<u8>> = None;
+        let Context { pin, scratch, row_scratch, .. } = context;
+        let mut from: Option<Vec<u8>> = None;
         loop {
-            // The context lends its pin and its buffers apart.
-            let pin = context.pin.slot();
             let call = pin.enter()?;
             pin.repin(core.epochs.now());
-            let from = last_key.take();
-            let mut left = ENTRIES_PER_PIN;
-            let mut after = |key: &[u8]| {
-                left -= 1;
-                if left > 0 {
-                    return ControlFlow::Continue(());
-                }
-                last_key = Some(key.to_vec());
-                ControlFlow::Break(())
-            };
             let mut range = range;
             if let Some(from) = &from {
                 match direction {
@@ -201,11 +179,33 @@ impl<'db> Snapshot<'db> {
                 }
             }
             let scan = Scan { table, range, direction, overlay: &[] };
-            step(context, &mut reader, &scan, call.pinned(), &mut after);
-            if last_key.is_none() {
+            let mut batch = Batch { left: ENTRIES_PER_PIN, last_key: None };
+            step(&mut reader, &scan, (&mut *scratch, &mut *row_scratch), call.pinned(), &mut batch);
+            if batch.last_key.is_none() {
                 return Ok(());
             }
+            from = batch.last_key;
         }
+    }
+}
+
+/// What a scan visits under one pin.
+struct Batch {
+    left: usize,
+    /// The key of the entry that filled it.
+    last_key: Option<Vec<u8>>,
+}
+
+impl Batch {
+    /// Counts an entry; breaks with the one that fills the batch.
+    #[inline]
+    fn after(&mut self, key: &[u8]) -> ControlFlow<()> {
+        self.left -= 1;
+        if self.left > 0 {
+            return ControlFlow::Continue(());
+        }
+        self.last_key = Some(key.to_vec());
+        ControlFlow::Break(())
     }
 }
 

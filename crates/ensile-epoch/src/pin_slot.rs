@@ -230,12 +230,6 @@ impl PinHandle {
         registry.add(&slot);
         Self { slot, registry: Arc::clone(registry) }
     }
-
-    /// The slot, apart from its ownership.
-    #[must_use]
-    pub fn slot(&self) -> Arc<PinSlot> {
-        Arc::clone(&self.slot)
-    }
 }
 
 impl std::ops::Deref for PinHandle {

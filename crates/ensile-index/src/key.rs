@@ -35,9 +35,15 @@ impl Part {
     }
 
     /// The key bytes that lie in the slice, appended to `key`.
+    #[inline]
     pub(crate) fn append_to(self, key: &mut Vec<u8>) {
         let bytes = self.slice.to_be_bytes();
-        key.extend_from_slice(&bytes[..usize::from(self.rank).min(SLICE_BYTES)]);
+        if usize::from(self.rank) >= SLICE_BYTES {
+            // A width that the compiler knows: one store.
+            key.extend_from_slice(&bytes);
+        } else {
+            key.extend_from_slice(&bytes[..usize::from(self.rank)]);
+        }
     }
 }
 

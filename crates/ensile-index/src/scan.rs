@@ -236,6 +236,7 @@ where
         let at = |index: usize| if self.reverse { snapshot.count - 1 - index } else { index };
         let first = (0..snapshot.count).find(|&index| self.is_ahead(&snapshot.entries[at(index)], start));
         let prefix = self.above.len() * SLICE_BYTES;
+        let may_end = self.may_end_in(snapshot);
         for index in first.unwrap_or(snapshot.count)..snapshot.count {
             let entry = &snapshot.entries[if self.reverse { snapshot.count - 1 - index } else { index }];
             let is_cursors_way = start.goes_on && entry.part == start.part;
@@ -255,7 +256,7 @@ where
             entry.part.append_to(&mut self.key);
             self.key.extend_from_slice(entry.suffix);
             self.edge = Edge::At;
-            if self.is_past_end() {
+            if may_end && self.is_past_end() {
                 return Left::Done;
             }
             self.edge = Edge::Behind;
@@ -311,6 +312,15 @@ where
             unsafe { Ptr::new_or_null(snapshot.neighbour) }
         };
         (!self.is_past_end()).then_some(next)
+    }
+
+    /// Whether the range may end within the slices that a leaf covers; if not, all its entries are in the range as far as
+    /// that end is concerned, and need no look at it.
+    fn may_end_in(&self, snapshot: &Snapshot<'p>) -> bool {
+        let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return false };
+        let Some(rest) = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES]) else { return true };
+        let slice = Part::of(rest).slice;
+        if self.reverse { snapshot.low <= slice } else { slice < snapshot.high || snapshot.high == 0 }
     }
 
     /// Whether nothing at or behind the cursor lies within the range.

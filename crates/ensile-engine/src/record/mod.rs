@@ -83,6 +83,13 @@ impl Handle {
         prefetch::lines(self.0 as *const u8, bytes);
     }
 
+    /// Asks for the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
+    #[inline]
+    pub(crate) fn prefetch_exactly(self, bytes: usize) {
+        self.prefetch(bytes);
+        prefetch::line((self.0 as *const u8).wrapping_add(bytes - 1));
+    }
+
     /// Asks for the lines from byte `from` to byte `to`.
     #[inline]
     pub(crate) fn prefetch_rest(self, from: usize, to: usize) {
@@ -109,7 +116,7 @@ pub(crate) enum Seen {
 }
 
 impl<'p> Record<'p> {
-    #[inline]
+    #[inline(always)]
     fn at_word(self, index: usize) -> &'p AtomicU64 {
         // SAFETY: every caller stays below the record's size: header words always exist, data words are bounded by
         // the capacity. The record lives for 'p (module header), and all its words are only used as atomics.
@@ -122,7 +129,7 @@ impl<'p> Record<'p> {
     }
 
     /// The TID word now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn word(self) -> Word {
         // Acquire: what the word's writer installed before it is visible; partner: `unlock_with`.
         let bits = self.at_word(0).load(Ordering::Acquire);
@@ -263,14 +270,16 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Asks for the version before this one, up to so many bytes of it, if a snapshot at `boundary` will read it.
+    /// The first step of [`Self::read_version`] for many records at once: the record or version to go on with, whose
+    /// first lines are asked for (so many bytes of them), or `None` if the key came after `boundary`.
     #[inline]
-    pub(crate) fn prefetch_version(self, boundary: Epoch, bytes_max: usize) {
-        if self.word().epoch() >= boundary
-            && let Some(previous) = self.previous()
-        {
-            previous.handle().prefetch(self.class().bytes().min(bytes_max));
+    pub(crate) fn toward_version(self, boundary: Epoch, bytes_max: usize) -> Option<Self> {
+        if self.word().epoch() < boundary {
+            return Some(self);
         }
+        let previous = self.previous()?;
+        previous.handle().prefetch_exactly(self.class().bytes().min(bytes_max));
+        Some(previous)
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.

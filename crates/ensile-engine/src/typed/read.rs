@@ -456,6 +456,8 @@ fn visit_rows<K: Key, V: Value>(
     failed.map_or(Ok(()), Err)
 }
 
+/// Inlined, so that columns nobody asks for are not even copied.
+#[inline(always)]
 pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Result<(K, V)> {
     let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
     let row = V::decode(row).map_err(|error| undecodable::<V>(table, error))?;
