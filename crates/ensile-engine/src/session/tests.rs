@@ -90,7 +90,7 @@ fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<
                         }
                     };
                     // Joined, so that the thread's locals are gone.
-                    std::thread::spawn(work).join().expect("ends");
+                    std::thread::scope(|scope| scope.spawn(work).join()).expect("ends");
                 }
             });
             spawned.join().expect("ends");
