@@ -9,24 +9,30 @@ target="${CARGO_TARGET_DIR:-target}/planted"
 cargo=(cargo test --profile release-plain --config 'profile.release-plain.debug-assertions=true' --quiet)
 export RUST_BACKTRACE=0 LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS-3}"
 flags="${RUSTFLAGS:-}"
+said="$(mktemp)"
+trap 'rm -f "$said"' EXIT
 
 simulation() {
     RUSTFLAGS="--cfg shuttle --cfg planted $flags" "${cargo[@]}" --target-dir "$target" \
         --package ensile-engine --test shuttle_simulation "$@"
 }
 
-# seen CFG BUG TEST..: with the bug, the test fails; without it, it passes.
+# seen CFG BUG TEST..: with the bug a test fails; without it tests run, and pass.
 seen() {
-    local cfg="$1" bug="$2" begin
+    local cfg="$1" bug="$2" begin outcome=0
     shift 2
     local run=(env RUSTFLAGS="$cfg --cfg planted $flags" "${cargo[@]}" --target-dir "$target" "$@")
-    "${run[@]}" >/dev/null 2>&1 || { echo "$bug: $* fails without it" >&2; return 1; }
+    if ! "${run[@]}" >"$said" 2>&1 || ! grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$said"; then
+        tail -n 40 "$said" >&2
+        echo "$bug: without it, $* fails, or is no test" >&2
+        return 1
+    fi
     begin=$SECONDS
-    local outcome=0
-    ENSILE_PLANT="$bug" timeout 60 "${run[@]}" >/dev/null 2>&1 || outcome=$?
-    # Nothing found, or nothing in time.
-    if [ "$outcome" = 0 ] || [ "$outcome" = 124 ]; then
-        echo "$bug: not seen by $*" >&2
+    ENSILE_PLANT="$bug" timeout 60 "${run[@]}" >"$said" 2>&1 || outcome=$?
+    # It is a test that must fail, or end the process: not nothing found, not nothing in time, not a build.
+    if [ "$outcome" = 0 ] || ! grep --quiet --extended-regexp '^test result: FAILED|\(signal: [0-9]+' "$said"; then
+        tail -n 40 "$said" >&2
+        echo "$bug: not seen by $* (status $outcome)" >&2
         return 1
     fi
     printf '| %s | seen by %s | %d s |\n' "$bug" "$*" $((SECONDS - begin))
@@ -39,8 +45,12 @@ simulation planted::every_planted_bug_is_seen -- --nocapture
 index=(--package ensile-index --lib)
 seen "--cfg shuttle" VersionKeptByRemoval "${index[@]}" tree::shuttled
 seen "--cfg shuttle" UnlinkedNotMarked "${index[@]}" tree::shuttled
-seen "" EndedWorkerForgotten --package ensile-durability --test durability
-seen "" FirstJustAboveDurable --package ensile-durability --test durability
+log=(--package ensile-durability --test durability)
+seen "" EndedWorkerForgotten "${log[@]}"
+seen "" NewFileMarkUnsynced "${log[@]}"
+seen "" NewFileNameUnsynced "${log[@]}"
+seen "" FirstJustAboveDurable "${log[@]}"
+seen "" PublishedIgnored "${log[@]}"
 seen "--cfg loom" BufferBeforeBinding --package ensile-durability --lib loom
 seen "--cfg loom" LookFenceMissing --package ensile-durability --lib loom
 epoch=(--package ensile-epoch --test loom)

@@ -173,12 +173,18 @@ catalogue! {
     DurableAsMaximum: "L3", Simulation,
     /// The manifest lists logs before they begin with a synced mark.
     ManifestBeforeFiles: "L3", Simulation,
+    /// A log goes on in a new file whose first mark is not synced.
+    NewFileMarkUnsynced: "L3", Log,
+    /// A log goes on in a new file whose name is not synced.
+    NewFileNameUnsynced: "L3", Log,
     /// The next generation begins just above D.
     FirstJustAboveDurable: "L4", Log,
     /// What one recovery discarded is replayed by the next.
     DiscardedReplayed: "L4", Simulation,
     /// A mark behind a gap is believed.
     MarkAcrossGap: "L5", Simulation,
+    /// No published D is held against a log that ends early: damage is taken for a torn tail.
+    PublishedIgnored: "L5", Log,
     /// A delete that is replayed before an older put leaves nothing.
     DeleteLeavesNoTombstone: "L4, replay", Simulation,
     /// An older entry is replayed over a newer one.

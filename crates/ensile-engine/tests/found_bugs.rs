@@ -2,7 +2,7 @@
 //!
 //! Databases here are driven by hand where epochs and garbage must move at one point of the run and no other.
 //!
-//! Neighbours: `serializable` hunts at random; these runs hit their spot every time.
+//! Neighbours: `histories` hunts at random; these runs hit their spot every time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -9,6 +9,15 @@
 
 use ensile_base::sync::{AtomicPtr, AtomicU64, Ordering};
 
+/// The order of a load that a fence follows. ThreadSanitizer does not know fences: under it the load orders by itself.
+const BEFORE_FENCE: Ordering = if cfg!(tsan) {
+    // Acquire: pairs with what the fence pairs with.
+    Ordering::Acquire
+} else {
+    // Relaxed: the fence orders.
+    Ordering::Relaxed
+};
+
 macro_rules! guarded {
     ($(#[$doc:meta])* $name:ident, $atomic:ty, $value:ty, [$($generic:ident)?]) => {
         $(#[$doc])*
@@ -25,8 +34,8 @@ macro_rules! guarded {
             /// Loads the word; the caller validates the version before it believes the value.
             #[inline(always)]
             pub(crate) fn read(&self) -> $value {
-                // Relaxed: ordered by the fences of `VersionWord::unchanged` and `VersionWord::try_lock`.
-                self.0.load(Ordering::Relaxed)
+                // Ordered by the fences of `VersionWord::unchanged` and `VersionWord::try_lock`.
+                self.0.load(BEFORE_FENCE)
             }
 
             /// Stores the word; the caller has begun a change, or nobody else knows the node yet.

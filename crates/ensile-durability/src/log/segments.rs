@@ -10,6 +10,7 @@
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::block::{HEADER_BYTES, Header, Kind, Salt};
@@ -199,8 +200,13 @@ impl Segments {
         (self.offset, self.allocated) = (0, 0);
         self.mark(d, published)?;
         self.flush()?;
-        self.file.sync_all()?;
-        self.disk.sync_folder("")
+        if !is_planted(Bug::NewFileMarkUnsynced) {
+            self.file.sync_all()?;
+        }
+        if !is_planted(Bug::NewFileNameUnsynced) {
+            self.disk.sync_folder("")?;
+        }
+        Ok(())
     }
 
     /// Gives back the space behind the last block.

@@ -36,8 +36,9 @@ pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdic
         return Err(DurabilityError::damaged(&empty.end_file(), 0, detail));
     }
     let shortest = chains.iter().min_by_key(|chain| chain.mark).expect("a generation has logs");
-    let shown =
-        generation.durable.or_else(|| chains.iter().map(|chain| chain.published).max()).unwrap_or_default();
+    let published = chains.iter().map(|chain| chain.published).max();
+    let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
+    let shown = generation.durable.or(published).unwrap_or_default();
     if shortest.mark < shown {
         let detail = format!(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",

@@ -86,6 +86,29 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
 }
 
 #[test]
+fn a_failed_sync_just_after_a_roll_does_not_take_the_new_files_first_mark_along() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let mut key = 0;
+    while rig.log.stats().rolls == 0 {
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        rig.settle();
+        key += 1;
+    }
+    // Recovery writes again what comes behind that mark, and not the mark: the block behind it tells that it is synced.
+    let tid = worker.commit(&rig.epochs, key, b"in the cache only").expect("runs");
+    disk.fail_sync(1);
+    rig.settle();
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+    disk.kill();
+    assert_eq!(Rig::simulated(&disk, 1).rows[&key].0, tid);
+    disk.crash(12);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!((rig.rows[&key].0, rig.rows.len() as u64), (tid, key + 1), "served once, so it stays");
+}
+
+#[test]
 fn a_log_that_somebody_elses_panic_closes_is_not_poisoned() {
     /// As the last handle to a database does.
     struct CloseOnDrop(Rig);

@@ -17,13 +17,19 @@ fn insert(tree: &Masstree, memory: &mut Memory, key: &[u8], value: u64) -> Inser
     tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
 }
 
+/// How many schedules a test explores: `iterations`, times `ENSILE_TIMES` where that is set (`ci/soak.sh`).
+fn lengthened(iterations: usize) -> usize {
+    let times = std::env::var("ENSILE_TIMES");
+    iterations * times.map_or(1, |times| times.parse::<usize>().expect("a number"))
+}
+
 /// Builds a tree, runs the threads' work on it, checks it and the memory's book.
 fn schedules(
     iterations: usize,
     prepare: impl Fn(&Masstree, &mut Memory) + Send + Sync + 'static,
     works: Vec<fn(&Masstree, &mut Memory)>,
 ) {
-    shuttle::check_random(schedule(prepare, works), iterations);
+    shuttle::check_random(schedule(prepare, works), lengthened(iterations));
 }
 
 /// As [`schedules`], for what goes wrong only when a thread rests long in a certain place, which random steps rarely
@@ -33,7 +39,7 @@ fn schedules_with_long_rests(
     prepare: impl Fn(&Masstree, &mut Memory) + Send + Sync + 'static,
     works: Vec<fn(&Masstree, &mut Memory)>,
 ) {
-    shuttle::check_pct(schedule(prepare, works), iterations, 4);
+    shuttle::check_pct(schedule(prepare, works), lengthened(iterations), 4);
 }
 
 fn schedule(

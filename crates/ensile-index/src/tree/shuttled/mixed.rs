@@ -6,7 +6,7 @@ use ensile_base::random::Random;
 use shuttle::rand::RngCore;
 use shuttle::sync::Arc;
 
-use super::{WHOLE, schedules, schedules_with_long_rests};
+use super::{WHOLE, lengthened, schedules, schedules_with_long_rests};
 use crate::testing::{Collected, Memory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, Probe, Witness};
 
@@ -291,6 +291,6 @@ fn count_and_take() {
 
 #[test]
 fn a_replace_is_neither_lost_nor_removed_unseen() {
-    shuttle::check_random(count_and_take, 3_000);
-    shuttle::check_pct(count_and_take, 3_000, 4);
+    shuttle::check_random(count_and_take, lengthened(3_000));
+    shuttle::check_pct(count_and_take, lengthened(3_000), 4);
 }
