@@ -4,49 +4,36 @@
 //!
 //! Neighbours: `histories` hunts at random; these runs hit their spot every time.
 
+mod driven;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ensile_base::clock::Clock;
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use ensile_sim::SimDisk;
 
+use driven::Driven;
+
 type Bytes = Table<u64, Vec<u8>>;
 
-struct Driven {
-    db: Database,
-    clock: Clock,
+/// Without snapshots, so that a replaced record waits for pins alone.
+fn without_snapshots() -> Driven {
+    Driven::open(|builder| builder.snapshots(false))
 }
 
-impl Driven {
-    /// Without snapshots, so that a replaced record waits for pins alone.
-    fn new() -> Self {
-        let clock = Clock::manual();
-        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
-        Self { db: builder.snapshots(false).open().expect("opens"), clock }
-    }
-
-    fn beat(&self, beats: u32) {
-        for _ in 0..beats {
-            self.clock.advance(Duration::from_millis(40));
-            self.db.heartbeat_step();
-        }
-    }
-
-    /// Frees what can be freed, and fills freed blocks of small rows with rows under keys from 1000 on.
-    fn reuse_freed_blocks(&self, table: &Bytes) {
-        for key in 1000..1050 {
-            self.beat(1);
-            self.db.run(|tx| tx.put(table, &key, &vec![0xEE; 40])).expect("commits");
-        }
+/// Frees what can be freed, and fills freed blocks of small rows with rows under keys from 1000 on.
+fn reuse_freed_blocks(driven: &Driven, table: &Bytes) {
+    for key in 1000..1050 {
+        driven.beat(1);
+        driven.db.run(|tx| tx.put(table, &key, &vec![0xEE; 40])).expect("commits");
     }
 }
 
 #[test]
 fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> {
-    let driven = Driven::new();
+    let driven = without_snapshots();
     let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
     db.run(|tx| [1, 100].iter().try_for_each(|key| tx.put(&table, key, &vec![*key as u8; 40])))?;
     let mut runs = 0;
@@ -64,7 +51,7 @@ fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> 
                     db.run(|other| other.put(&table, &100, &vec![8; 40]))?;
                     tx.put(&table, &101, &vec![])?;
                 } else {
-                    driven.reuse_freed_blocks(&table);
+                    reuse_freed_blocks(&driven, &table);
                 }
             }
             tx.get(&table, key)
@@ -78,7 +65,7 @@ fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> 
 
 #[test]
 fn a_multi_get_within_a_batch_leaves_the_batchs_hints_alone() -> Result<()> {
-    let driven = Driven::new();
+    let driven = without_snapshots();
     let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
     db.run(|tx| (0..60).try_for_each(|key| tx.put(&table, &key, &vec![key as u8; 40])))?;
     let results = db.run_batch(
@@ -99,7 +86,7 @@ fn a_multi_get_within_a_batch_leaves_the_batchs_hints_alone() -> Result<()> {
 
 #[test]
 fn a_batch_that_panics_leaves_no_hints_to_the_next_transaction() -> Result<()> {
-    let driven = Driven::new();
+    let driven = without_snapshots();
     let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
     db.run(|tx| tx.put(&table, &1, &vec![1; 40]))?;
     let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -115,7 +102,7 @@ fn a_batch_that_panics_leaves_no_hints_to_the_next_transaction() -> Result<()> {
         tx.delete(&table, &1)?;
         tx.put(&table, &1, &vec![7; 400])
     })?;
-    driven.reuse_freed_blocks(&table);
+    reuse_freed_blocks(&driven, &table);
     assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(vec![7; 400]));
     Ok(())
 }
@@ -198,7 +185,7 @@ fn a_write_refused_for_one_index_leaves_nothing_in_another() -> Result<()> {
 
 #[test]
 fn large_transactions_do_not_leave_more_garbage_than_is_freed() -> Result<()> {
-    let driven = Driven::new();
+    let driven = without_snapshots();
     let (db, table) = (&driven.db, driven.db.table::<u64, Vec<u8>>("bytes")?);
     let mut most = 0;
     for round in 0..200u64 {
@@ -217,7 +204,7 @@ fn large_transactions_do_not_leave_more_garbage_than_is_freed() -> Result<()> {
 
 #[test]
 fn a_key_and_its_unique_entry_that_appear_together_are_a_taken_key() -> Result<()> {
-    let driven = Driven::new();
+    let driven = without_snapshots();
     let db = driven.db.clone();
     let armed = Arc::new(AtomicBool::new(false));
     let nested: Arc<std::sync::OnceLock<Table<u64, u64>>> = Arc::default();

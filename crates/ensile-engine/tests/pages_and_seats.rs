@@ -1,30 +1,12 @@
 //! Runs against version pages, the write-set's shortcuts and the one-call update.
 
+mod driven;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use ensile_base::clock::Clock;
-use ensile_engine::{Database, Error, Readable, Result, Snapshot, Table};
+use ensile_engine::{Error, Readable, Result, Snapshot, Table};
 
-struct Driven {
-    db: Database,
-    clock: Clock,
-}
-
-impl Driven {
-    fn new(garbage_bytes_max: u64) -> Self {
-        let clock = Clock::manual();
-        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
-        Self { db: builder.garbage_bytes_max(garbage_bytes_max).open().expect("opens"), clock }
-    }
-
-    fn beat(&self, beats: u32) {
-        for _ in 0..beats {
-            self.clock.advance(Duration::from_millis(40));
-            self.db.heartbeat_step();
-        }
-    }
-}
+use driven::Driven;
 
 /// Commits of 200 rows that all fail: what they reserved for versions was never a version.
 fn abort_often(driven: &Driven, table: &Table<u64, Vec<u8>>, times: u64) -> Result<()> {
@@ -41,7 +23,7 @@ fn abort_often(driven: &Driven, table: &Table<u64, Vec<u8>>, times: u64) -> Resu
 }
 
 fn filled(garbage_bytes_max: u64) -> Result<(Driven, Table<u64, Vec<u8>>)> {
-    let driven = Driven::new(garbage_bytes_max);
+    let driven = Driven::open(|builder| builder.garbage_bytes_max(garbage_bytes_max));
     let table = driven.db.table::<u64, Vec<u8>>("rows")?;
     driven.db.run(|tx| (0..200).chain([9999]).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
     driven.beat(100);
@@ -105,7 +87,7 @@ fn check(open: &mut [(Snapshot<'_>, BTreeMap<u64, Vec<u8>>)], table: &Table<u64,
 fn snapshots_see_their_versions_whatever_pages_and_aborts_do() -> Result<()> {
     for seed in 0..6 {
         let mut random = Lcg(seed * 7919 + 1);
-        let driven = Driven::new(256 << 20);
+        let driven = Driven::open(|builder| builder);
         let db = &driven.db;
         let table = db.table::<u64, Vec<u8>>("rows")?;
         let mut history: Vec<Change> = Vec::new();
@@ -176,7 +158,7 @@ fn snapshots_see_their_versions_whatever_pages_and_aborts_do() -> Result<()> {
 
 #[test]
 fn an_update_in_one_call_is_a_get_and_a_put() -> Result<()> {
-    let driven = Driven::new(256 << 20);
+    let driven = Driven::open(|builder| builder);
     let db = &driven.db;
     let table = db.table::<String, u64>("rows")?;
     let keys: Vec<String> = [1usize, 7, 8, 9, 31, 32, 33, 64, 200].iter().map(|n| "k".repeat(*n)).collect();
@@ -221,7 +203,7 @@ fn an_update_in_one_call_is_a_get_and_a_put() -> Result<()> {
 
 #[test]
 fn write_sets_of_any_size_find_their_entries_after_one_another() -> Result<()> {
-    let driven = Driven::new(256 << 20);
+    let driven = Driven::open(|builder| builder);
     let db = &driven.db;
     let table = db.table::<String, u64>("rows")?;
     for round in 0..3u64 {

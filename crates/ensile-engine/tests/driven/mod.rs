@@ -1,0 +1,30 @@
+//! A database in memory whose epochs and garbage move when a test says so, and at no other point of its run.
+
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_engine::{Builder, Database};
+
+/// Without threads; its clock stands still between beats.
+pub(crate) struct Driven {
+    /// The database.
+    pub(crate) db: Database,
+    clock: Clock,
+}
+
+impl Driven {
+    /// Opens it with these settings besides.
+    pub(crate) fn open(settings: impl FnOnce(Builder) -> Builder) -> Self {
+        let clock = Clock::manual();
+        let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+        Self { db: settings(builder).open().expect("opens"), clock }
+    }
+
+    /// So many epochs pass.
+    pub(crate) fn beat(&self, beats: u32) {
+        for _ in 0..beats {
+            self.clock.advance(Duration::from_millis(40));
+            self.db.heartbeat_step();
+        }
+    }
+}
