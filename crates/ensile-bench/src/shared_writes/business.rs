@@ -47,6 +47,7 @@ impl<'d> Offices<'d> {
         let tables = Tables::open(&driven.db, SCALE)?;
         let constants = Constants::seeded(SEED);
         driven.while_beating(|| load::load(&tables, constants, SEED, 1))?;
+        driven.settle();
         let flags = TRANSACTIONS.iter().map(|&(_, _, place, mode)| {
             let mut mix = [0; 5];
             mix[place] = 1;

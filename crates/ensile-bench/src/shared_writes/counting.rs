@@ -41,6 +41,9 @@ const BEAT: Duration = Duration::from_millis(1);
 /// Beats between two snapshot boundaries: so that some writes meet one and most do not.
 const BEATS_PER_BOUNDARY: u32 = 4;
 
+/// Beats after the load: what it left behind is freed, and snapshots show the rows.
+const BEATS_AFTER_LOAD: usize = 20;
+
 /// A database that moves only when it is told to.
 pub(super) struct Driven {
     pub(super) db: Database,
@@ -69,6 +72,11 @@ impl Driven {
         self.clock.advance(BEAT);
         self.db.heartbeat_step();
         self.db.logger_step(0);
+    }
+
+    /// After a load: snapshots show it, and its garbage can go.
+    pub(super) fn settle(&self) {
+        (0..BEATS_AFTER_LOAD).for_each(|_| self.beat());
     }
 
     /// Runs `f`, which may wait for epochs, while another thread beats.

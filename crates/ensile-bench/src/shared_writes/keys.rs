@@ -28,8 +28,6 @@ const STEP: u64 = 100;
 const MARGIN: u64 = 2_000;
 /// Rows of one loading transaction.
 const ROWS_PER_TRANSACTION: u64 = 64;
-/// Beats after the load: what it left behind is freed, and snapshots show the rows.
-const BEATS_AFTER_LOAD: usize = 20;
 /// Keys of a multi-get.
 const KEYS_PER_GET: usize = 16;
 /// Rows of a scan.
@@ -95,7 +93,7 @@ impl<'d> SingleKeys<'d> {
         let mut access = db.key_value(&bare);
         (0..ROWS).try_for_each(|row| access.put(&(row * STEP), &Payload::of(row)))?;
         drop(access);
-        (0..BEATS_AFTER_LOAD).for_each(|_| driven.beat());
+        driven.settle();
         Ok(Self { driven, table, bare, keys })
     }
 }
