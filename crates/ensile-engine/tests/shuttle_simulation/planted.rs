@@ -217,12 +217,8 @@ fn headline(what: &str) -> String {
     line.unwrap_or_default().chars().take(100).collect()
 }
 
-/// In a process of its own: plants one bug and looks for a run that fails.
-#[test]
-#[ignore = "run by the catalogue, for one bug at a time"]
-fn one() {
-    let name = std::env::var("ENSILE_BUG").expect("the name of a bug");
-    let bug = Bug::named(&name).expect("a bug of the catalogue");
+/// Plants one bug for good and looks for a run that fails: in a process of its own, which prints what came of it.
+fn hunt(bug: Bug) {
     plant(Some(bug));
     let seconds_max = schedules::number_from_environment("ENSILE_SECONDS", SECONDS_MAX);
     let clock = Clock::machine();
@@ -243,9 +239,15 @@ fn one() {
     }
 }
 
-/// The catalogue: a table, a row for each bug.
+/// Says to a process that the catalogue has started which bug it is to hunt.
+const HUNTED: &str = "ENSILE_HUNTED";
+
+/// The catalogue: a table, a row for each bug. It starts itself again for each.
 #[test]
 fn every_planted_bug_is_seen() {
+    if let Ok(name) = std::env::var(HUNTED) {
+        return hunt(Bug::named(&name).expect("a bug of the catalogue"));
+    }
     let chosen = std::env::var("ENSILE_BUG").ok();
     let is_chosen = |bug: &&Bug| {
         chosen.as_ref().is_none_or(|name| name.split(',').any(|name| format!("{bug:?}") == name))
@@ -254,8 +256,8 @@ fn every_planted_bug_is_seen() {
     println!("| bug | condition | checker | schedules | seconds | what it said |\n|---|---|---|---|---|---|");
     for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation).filter(is_chosen) {
         let output = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "planted::one", "--ignored", "--nocapture"])
-            .env("ENSILE_BUG", format!("{bug:?}"))
+            .args(["--exact", "planted::every_planted_bug_is_seen", "--nocapture"])
+            .env(HUNTED, format!("{bug:?}"))
             .env("RUST_BACKTRACE", "0")
             .output()
             .expect("this test runs");
