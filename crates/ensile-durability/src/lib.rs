@@ -17,11 +17,12 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod folders;
 mod log;
 mod manifest;
 mod names;
 mod recovery;
 
 pub use error::DurabilityError;
-pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
-pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, TornTail, recover};
+pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
+pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover};
