@@ -16,12 +16,15 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod error;
 mod log;
 mod manifest;
 mod names;
 mod recovery;
 
+pub use checkpoint::block::CheckpointBlock;
+pub use checkpoint::walk::{Slice, Walk};
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
 pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, TornTail, recover};
