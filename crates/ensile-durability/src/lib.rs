@@ -1,7 +1,7 @@
 //! Durability that knows nothing of tables: value logging, group commit by epoch, recovery by replay
 //! (SiloR §3, §5; Silo §4.10).
 //!
-//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay one:
+//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a time ([`Recoverable`]):
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
@@ -16,13 +16,18 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod error;
 mod folders;
 mod log;
 mod manifest;
 mod names;
+mod recoverable;
 mod recovery;
 
+pub use checkpoint::block::CheckpointBlock;
+pub use checkpoint::walk::{Slice, Walk};
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
-pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover};
+pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recovery::{Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover};

@@ -44,6 +44,7 @@ use ensile_epoch::{CommitSlot, Epochs};
 pub use appender::Appender;
 pub use stats::LogStats;
 
+use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
@@ -178,6 +179,8 @@ pub struct Log {
     older: Vec<ClosedFile>,
     /// One at a time removes files.
     removing: Mutex<()>,
+    /// The manifest, for whoever installs a checkpoint.
+    pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -211,9 +214,10 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
-            disk: recovered.disk,
+            disk: StdArc::clone(recovered.keeper.disk()),
             older: recovered.older,
             removing: Mutex::new(()),
+            manifest: Mutex::new(recovered.keeper),
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }

@@ -26,31 +26,22 @@ mod verdict;
 
 use std::sync::Arc as StdArc;
 
+use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
-use crate::manifest::{Generation, Manifest};
+use crate::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::names::{LOCK, SegmentFile, SegmentName, log_folder};
-use crate::{DurabilityError, folders};
+use crate::{DurabilityError, Recoverable, folders};
 use chain::Chain;
 use file::FileChain;
 use listing::Files;
 use replay::{Bounds, Piece};
-
-/// A state that can be rebuilt from its log entries.
-pub trait Recoverable: Sync {
-    /// Replays one entry. Called from several threads, in any order; the entry with the largest TID wins.
-    ///
-    /// # Errors
-    /// Why the entry cannot be understood; recovery then fails and names its place.
-    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String>;
-}
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,10 +94,10 @@ pub struct Recovered {
     /// What was found and done.
     pub report: RecoveryReport,
     pub(crate) config: LogConfig,
-    pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
+    pub(crate) keeper: ManifestKeeper,
     pub(crate) lock: Box<dyn DiskLock>,
 }
 
@@ -114,6 +105,7 @@ pub struct Recovered {
 #[derive(Debug)]
 pub struct Scan {
     disk: StdArc<dyn Disk>,
+    keeper: ManifestKeeper,
     config: LogConfig,
     lock: Box<dyn DiskLock>,
     generations: Vec<Generation>,
@@ -132,6 +124,7 @@ pub struct Scan {
 #[derive(Debug)]
 pub struct Recovery {
     disk: StdArc<dyn Disk>,
+    keeper: ManifestKeeper,
     config: LogConfig,
     lock: Box<dyn DiskLock>,
     /// As read; empty for a new database.
@@ -170,23 +163,12 @@ impl Scan {
     /// [`ensile_disk::DiskError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used.
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
-        Self::begin_covered(disk, config, Epoch::ZERO)
-    }
-
-    /// As [`Scan::begin`], where a checkpoint holds what entries of epochs below `covered` left: a log may begin behind them.
-    ///
-    /// # Errors
-    /// As for [`Scan::begin`].
-    pub fn begin_covered(
-        disk: StdArc<dyn Disk>,
-        config: LogConfig,
-        covered: Epoch,
-    ) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
         folders::make(&*disk, config.loggers, &config.folders)?;
-        let manifest = Manifest::read(&*disk)?;
-        let generations = manifest.map(|manifest| manifest.generations).unwrap_or_default();
+        let keeper = ManifestKeeper::read(&disk)?;
+        let generations = keeper.manifest().generations.clone();
+        let covered = keeper.manifest().checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
         let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
         let listed = listing::take_listed(&mut found, &generations)?;
         listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
@@ -198,7 +180,7 @@ impl Scan {
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let unlisted = found.into_values().flatten().collect();
         let taken = AtomicUsize::new(0);
-        Ok(Self { disk, config, lock, generations, covered, listed, unlisted, files, taken, read })
+        Ok(Self { disk, keeper, config, lock, generations, covered, listed, unlisted, files, taken, read })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -220,13 +202,14 @@ impl Scan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, lock, generations, covered, listed, unlisted, read, .. } = self;
+        let Self { disk, keeper, config, lock, generations, covered, listed, unlisted, read, .. } = self;
         let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
         let mut recovery = Recovery {
             disk,
+            keeper,
             config,
             lock,
             generations: Vec::new(),
@@ -349,8 +332,9 @@ impl Recovery {
         let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
         generations.push(Generation { number, first, logs, durable: None });
+        let manifest = Manifest { checkpoint: self.keeper.manifest().checkpoint.clone(), generations };
         if is_planted(Bug::ManifestBeforeFiles) {
-            Manifest { generations: generations.clone() }.write(&*self.disk)?;
+            self.keeper.replace(manifest.clone())?;
         }
         for file in &self.unlisted {
             self.disk.remove(&file.to_string())?;
@@ -364,11 +348,11 @@ impl Recovery {
             segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
-        Manifest { generations }.write(&*self.disk)?;
+        self.keeper.replace(manifest)?;
         let older = self.clean_up(&dropped)?;
         let report = self.final_report();
-        let Self { disk, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, older, lock })
+        let Self { keeper, config, lock, .. } = self;
+        Ok(Recovered { next_first_epoch: first, report, config, segments, older, keeper, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

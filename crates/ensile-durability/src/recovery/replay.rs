@@ -10,17 +10,16 @@
 
 use std::borrow::Cow;
 
-use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::Recoverable;
 use super::chain::Chain;
 use super::file::Run;
-use crate::DurabilityError;
 use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::log::compress;
 use crate::names::SegmentFile;
+use crate::{DurabilityError, Entry, Recoverable};
 
 /// The epochs of a generation, and which of them are replayed.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +75,7 @@ pub(super) fn replay(
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
     let file = piece.file.to_string();
-    let Bounds { first, covered, durable } = piece.bounds;
+    let Bounds { covered, durable, .. } = piece.bounds;
     let mut bytes = vec![0; piece.bytes as usize];
     let read = disk.open(&file)?.read_at(&mut bytes, piece.offset)?;
     if read < bytes.len() {
@@ -87,6 +86,7 @@ pub(super) fn replay(
         ));
     }
     let mut counts = Counts::default();
+    let mut batch = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
@@ -104,31 +104,50 @@ pub(super) fn replay(
         }
         let payload =
             payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
-        counts.blocks += 1;
-        let entries =
+        let payload =
             entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
-        for entry in Entries::of(&entries) {
-            let (tid, body) = entry.map_err(|_| damaged("an entry does not fit its block"))?;
-            if tid.epoch() < header.epoch_min || tid.epoch() > header.epoch_max || tid.epoch() < first {
-                return Err(damaged("an entry's epoch is outside its block's"));
-            }
-            if tid.epoch() > durable {
-                counts.ignored += 1;
-                continue;
-            }
-            if tid.epoch() < covered {
-                continue;
-            }
-            counts.entries += 1;
-            target.replay(tid, body).map_err(|detail| DurabilityError::Replay {
-                file: file.clone(),
-                offset,
-                tid,
-                detail,
-            })?;
-        }
+        let mut entries = recycled(batch);
+        counts.ignored += parse(piece.bounds, &header, &payload, &mut entries).map_err(damaged)?;
+        target.replay(&entries).map_err(|refused| DurabilityError::Replay {
+            file: file.clone(),
+            offset,
+            tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+            detail: refused.detail,
+        })?;
+        counts.blocks += 1;
+        counts.entries += entries.len() as u64;
+        batch = recycled(entries);
     }
     Ok(counts)
+}
+
+/// Fills `entries` with those of a block that count; answers how many are void. Or what is wrong with the block.
+fn parse<'p>(
+    bounds: Bounds,
+    header: &Header,
+    payload: &'p [u8],
+    entries: &mut Vec<Entry<'p>>,
+) -> Result<u64, &'static str> {
+    let mut ignored = 0;
+    for entry in Entries::of(payload) {
+        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+        let epoch = tid.epoch();
+        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < bounds.first {
+            return Err("an entry's epoch is outside its block's");
+        }
+        if epoch > bounds.durable {
+            ignored += 1;
+        } else if epoch >= bounds.covered {
+            entries.push(Entry { tid, body });
+        }
+    }
+    Ok(ignored)
+}
+
+/// An empty vector of entries that borrow from another block, in the same memory.
+fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
+    entries.clear();
+    entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()
 }
 
 /// The entries of a payload as they were before they were compressed, if they were.
