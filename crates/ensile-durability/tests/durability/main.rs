@@ -2,6 +2,8 @@
 #![cfg(not(any(loom, shuttle)))]
 
 mod damage;
+mod files;
+mod full;
 mod logging;
 mod poison;
 mod recovering;
