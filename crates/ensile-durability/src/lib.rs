@@ -19,6 +19,7 @@
 mod checkpoint;
 mod error;
 mod folders;
+mod hint;
 mod log;
 mod manifest;
 mod names;

@@ -44,6 +44,7 @@ use ensile_epoch::{CommitSlot, Epochs};
 pub use appender::Appender;
 pub use stats::LogStats;
 
+use crate::hint::HintWriter;
 use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
 use crate::{DurabilityError, Recovered};
@@ -179,6 +180,7 @@ pub struct Log {
     older: Vec<ClosedFile>,
     /// One at a time removes files.
     removing: Mutex<()>,
+    hint: Mutex<HintWriter>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Keeps other processes out until this log is closed.
@@ -217,6 +219,7 @@ impl Log {
             disk: StdArc::clone(recovered.keeper.disk()),
             older: recovered.older,
             removing: Mutex::new(()),
+            hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
             lock: Mutex::new(Some(recovered.lock)),
         }))
@@ -250,6 +253,19 @@ impl Log {
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
         self.loggers.iter().for_each(Logger::ring);
+    }
+
+    /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
+    pub fn hint_step(&self) {
+        // A closed log has written its last one.
+        if !self.refuses() {
+            self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
+        }
+    }
+
+    fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
+        // A hint that a panic cut says nothing.
+        self.hint.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The durable epoch D: everything of epochs up to this survives a crash.
@@ -391,7 +407,10 @@ impl Log {
         }
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
-            _ => {
+            Some(_) => Ok(()),
+            None => {
+                let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 self.poison(CLOSED);
                 Ok(())
             }

@@ -32,6 +32,7 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
+use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
@@ -98,6 +99,7 @@ pub struct Recovered {
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) keeper: ManifestKeeper,
+    pub(crate) hint: HintWriter,
     pub(crate) lock: Box<dyn DiskLock>,
 }
 
@@ -225,6 +227,7 @@ impl Scan {
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         };
+        let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for files in listed.values() {
@@ -233,7 +236,8 @@ impl Scan {
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
-            recovery.take_generation(generation, chains.by_ref().take(logs).collect())?;
+            let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
+            recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
         }
         Ok(recovery)
     }
@@ -250,9 +254,14 @@ impl Recovery {
         scan.finish()
     }
 
-    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>) -> Result<(), DurabilityError> {
+    fn take_generation(
+        &mut self,
+        generation: Generation,
+        chains: Vec<Chain>,
+        hint: Option<&Hint>,
+    ) -> Result<(), DurabilityError> {
         let number = generation.number;
-        let verdict = verdict::decide(&generation, &chains)?;
+        let verdict = verdict::decide(&generation, &chains, hint)?;
         let bounds = Bounds { first: generation.first, covered: self.covered, durable: verdict.durable };
         let mut pieces = Vec::new();
         for chain in &chains {
@@ -349,10 +358,12 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(logger))?;
         }
         self.keeper.replace(manifest)?;
+        let hint = HintWriter::create(&*self.disk, number)?;
         let older = self.clean_up(&dropped)?;
+        self.disk.sync_folder("")?;
         let report = self.final_report();
         let Self { keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, segments, older, keeper, lock })
+        Ok(Recovered { next_first_epoch: first, report, config, segments, older, keeper, hint, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

@@ -270,8 +270,17 @@ impl Segments {
     /// Is it time for a new file? Never while this one has nothing but its opening mark.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
-        let is_due = self.offset >= self.limits.bytes || is_old;
-        is_due && self.has_blocks() && now_nanos >= self.roll_not_before
+        (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
+    }
+
+    /// Is there something to close, and was there space the last time that somebody looked?
+    pub(crate) fn may_roll(&self, now_nanos: u64) -> bool {
+        self.has_blocks() && now_nanos >= self.roll_not_before
+    }
+
+    /// Blocks of this log, over all files.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.sequence
     }
 
     /// Does the current file hold more than its opening mark?

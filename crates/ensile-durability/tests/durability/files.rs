@@ -110,7 +110,9 @@ fn a_plain_folder_is_not_made_a_link() {
     drop(Rig::simulated(&disk, 1));
     disk.kill();
     let linked = LogConfig { folders: vec!["/a".into()], ..config(1) };
-    let Err(DurabilityError::Config(what)) = open(&disk, linked).map(drop) else { panic!("a folder is there") };
+    let Err(DurabilityError::Config(what)) = open(&disk, linked).map(drop) else {
+        panic!("a folder is there")
+    };
     assert!(what.contains("plain folder"), "{what}");
 }
 
@@ -238,7 +240,10 @@ fn files_below_a_covered_epoch_are_removed_oldest_first_and_counted() {
     let after = rig.log.stats();
     assert!(removed.files > 4);
     assert_eq!((after.files_removed, after.bytes_removed), (removed.files, removed.bytes));
-    assert_eq!((after.files, after.file_bytes), (before.files - removed.files, before.file_bytes - removed.bytes));
+    assert_eq!(
+        (after.files, after.file_bytes),
+        (before.files - removed.files, before.file_bytes - removed.bytes)
+    );
     for folder in ["log0", "log1"] {
         let kept = names(&disk, folder);
         for name in &kept {
@@ -282,10 +287,12 @@ fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() 
     let rig = Rig::simulated(&disk, 1);
     fill(&rig, &mut rig.worker(), 0..60);
     disk.crash(5);
-    let closed = names(&disk, "log0").into_iter().find(|name| name.starts_with("log-1-1-to-")).expect("closed");
+    let closed =
+        names(&disk, "log0").into_iter().find(|name| name.starts_with("log-1-1-to-")).expect("closed");
     let file = format!("log0/{closed}");
     disk.flip(&file, 80 + 80 + 500, 1);
-    let Err(DurabilityError::Damaged { file: found, offset, detail }) = open(&disk, config(1)).map(drop) else {
+    let Err(DurabilityError::Damaged { file: found, offset, detail }) = open(&disk, config(1)).map(drop)
+    else {
         panic!("damaged")
     };
     assert_eq!((found, offset), (file, 80));
