@@ -41,6 +41,8 @@ use ensile_disk::DiskLock;
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
+pub(crate) use bell::Bell;
+pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
 use crate::manifest::ManifestKeeper;
@@ -122,8 +124,8 @@ pub enum Health {
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
 #[derive(Debug)]
 pub struct Log {
-    epochs: Arc<Epochs>,
-    clock: Clock,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) clock: Clock,
     loggers: Box<[Logger]>,
     marks: MarkTable,
     waiters: Waiters,
@@ -134,6 +136,8 @@ pub struct Log {
     stopped: AtomicBool,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
+    /// Bytes of log that recovery replayed, and would again.
+    pub(crate) replayed_bytes: u64,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -167,6 +171,7 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             manifest: Mutex::new(recovered.keeper),
+            replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }
@@ -307,7 +312,7 @@ impl Log {
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
     /// same way, once everything is durable.
-    fn poison(&self, reason: &str) -> DurabilityError {
+    pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         let woken = self.waiters.poison(reason);
         // Release: partner is the Acquire in `is_stopped`.
         self.stopped.store(true, Ordering::Release);
