@@ -1,7 +1,7 @@
 //! Durability that knows nothing of tables: value logging, group commit by epoch, recovery by replay
 //! (SiloR §3, §5; Silo §4.10).
 //!
-//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay one:
+//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a time ([`Recoverable`]):
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
@@ -24,6 +24,7 @@ mod error;
 mod log;
 mod manifest;
 mod names;
+mod recoverable;
 mod recovery;
 
 pub use checkpoint::{
@@ -32,4 +33,5 @@ pub use checkpoint::{
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
-pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, TornTail, recover};
+pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recovery::{Progress, Recovered, Recovery, RecoveryReport, TornTail, recover};

@@ -22,29 +22,20 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::sync::Arc as StdArc;
 
+use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Ordering};
-use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskLock};
 
-use crate::DurabilityError;
 use crate::log::LogConfig;
 use crate::log::block::{HEADER_BYTES, Salt};
 use crate::log::segments::Segments;
 use crate::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::names::{LOCK, MANIFEST, SegmentName};
+use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use replay::Piece;
-
-/// A state that can be rebuilt from its log entries.
-pub trait Recoverable: Sync {
-    /// Replays one entry. Called from several threads, in any order; the entry with the largest TID wins.
-    ///
-    /// # Errors
-    /// Why the entry cannot be understood; recovery then fails and names its place.
-    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String>;
-}
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, Mutex, Ordering, fence};
 use ensile_base::{Epoch, Tid};
-use ensile_durability::Recoverable;
+use ensile_durability::{Entry, Recoverable, Refused};
 use ensile_epoch::{EpochConfig, Epochs, Limbo, Pinned};
 use ensile_index::{Insert, Masstree, NodeChanges};
 use ensile_memory::Memory;
@@ -114,17 +114,39 @@ impl Replay {
 }
 
 impl Recoverable for Replay {
-    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String> {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut worker = self.take_worker();
-        let result = Writes(body).try_for_each(|write| {
-            let write = write?;
-            let tree = self.tree(write.table, &mut worker);
-            worker.apply(&tree, &write, tid, &self.epochs);
+        let result = entries.iter().enumerate().try_for_each(|(at, entry)| {
+            Writes(entry.body).try_for_each(|write| {
+                let write = write.map_err(|detail| Refused { entry: at, detail })?;
+                let tree = self.tree(write.table, &mut worker);
+                worker.apply(&tree, &write, entry.tid, &self.epochs);
+                Ok(())
+            })
+        });
+        self.give_worker(worker);
+        result
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut worker = self.take_worker();
+        let tree = self.tree(section, &mut worker);
+        let result = entries.iter().enumerate().try_for_each(|(at, entry)| {
+            let (key, value) = checkpointed(entry.body).map_err(|detail| Refused { entry: at, detail })?;
+            let write = LoggedWrite { table: section, key, value: Some(value) };
+            worker.apply(&tree, &write, entry.tid, &self.epochs);
             Ok(())
         });
         self.give_worker(worker);
         result
     }
+}
+
+/// Key and value of a checkpoint entry: `key length u16 | key | value`, little-endian.
+fn checkpointed(body: &[u8]) -> Result<(&[u8], &[u8]), String> {
+    let (length, rest) = body.split_first_chunk::<2>().ok_or("a checkpoint entry has no key length")?;
+    let length = usize::from(u16::from_le_bytes(*length));
+    rest.split_at_checked(length).ok_or_else(|| "a checkpoint entry ends in its key".to_owned())
 }
 
 impl Worker {

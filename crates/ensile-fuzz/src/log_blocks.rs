@@ -13,7 +13,7 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, LogConfig, Recoverable, recover};
+use ensile_durability::{DurabilityError, Entry, LogConfig, Recoverable, Refused, recover};
 use ensile_sim::SimDisk;
 
 use crate::input::Input;
@@ -29,9 +29,16 @@ type Entries = BTreeMap<(u64, Vec<u8>), u32>;
 struct Replayed(Mutex<Entries>);
 
 impl Recoverable for Replayed {
-    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String> {
-        *self.0.lock().expect("no panic").entry((tid.bits(), body.to_vec())).or_default() += 1;
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut replayed = self.0.lock().expect("no panic");
+        for entry in entries {
+            *replayed.entry((entry.tid.bits(), entry.body.to_vec())).or_default() += 1;
+        }
         Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay(entries)
     }
 }
 

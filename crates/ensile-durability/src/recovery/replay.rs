@@ -9,17 +9,16 @@
 
 use std::borrow::Cow;
 
-use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::Recoverable;
 use super::chain::{BlockAt, Chain};
-use crate::DurabilityError;
 use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
 #[cfg(feature = "experiments")]
 use crate::log::compress;
 use crate::names::SegmentName;
+use crate::{DurabilityError, Entry, Recoverable};
 
 /// Neighbouring blocks are put together up to this size.
 const PIECE_BYTES: u64 = 4 << 20;
@@ -85,36 +84,58 @@ pub(super) fn replay(
         ));
     }
     let mut counts = Counts::default();
+    let mut batch = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
-        let (header, payload) = block_at(&bytes[at..], piece.salt)
-            .ok_or_else(|| DurabilityError::damaged(&file, offset, "the block reads differently now"))?;
+        let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
+        let (header, payload) =
+            block_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
         at += header.block_bytes();
-        counts.blocks += 1;
-        let entries = entries_of(&header, payload).ok_or_else(|| {
-            DurabilityError::damaged(&file, offset, "the block's entries do not decompress")
+        let payload =
+            entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
+        let mut entries = recycled(batch);
+        counts.ignored += parse(piece, &header, &payload, &mut entries).map_err(damaged)?;
+        target.replay(&entries).map_err(|refused| DurabilityError::Replay {
+            file: file.clone(),
+            offset,
+            tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+            detail: refused.detail,
         })?;
-        for entry in Entries::of(&entries) {
-            let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
-            let (tid, body) = entry.map_err(|_| damaged("an entry does not fit its block"))?;
-            if tid.epoch() < header.epoch_min || tid.epoch() > header.epoch_max || tid.epoch() < piece.first {
-                return Err(damaged("an entry's epoch is outside its block's"));
-            }
-            if tid.epoch() > piece.durable {
-                counts.ignored += 1;
-                continue;
-            }
-            counts.entries += 1;
-            target.replay(tid, body).map_err(|detail| DurabilityError::Replay {
-                file: file.clone(),
-                offset,
-                tid,
-                detail,
-            })?;
-        }
+        counts.blocks += 1;
+        counts.entries += entries.len() as u64;
+        batch = recycled(entries);
     }
     Ok(counts)
+}
+
+/// Fills `entries` with those of a block that count; answers how many do not. Or what is wrong with the block.
+fn parse<'p>(
+    piece: &Piece,
+    header: &Header,
+    payload: &'p [u8],
+    entries: &mut Vec<Entry<'p>>,
+) -> Result<u64, &'static str> {
+    let mut ignored = 0;
+    for entry in Entries::of(payload) {
+        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+        let epoch = tid.epoch();
+        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < piece.first {
+            return Err("an entry's epoch is outside its block's");
+        }
+        if epoch > piece.durable {
+            ignored += 1;
+        } else {
+            entries.push(Entry { tid, body });
+        }
+    }
+    Ok(ignored)
+}
+
+/// An empty vector of entries that borrow from another block, in the same memory.
+fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
+    entries.clear();
+    entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()
 }
 
 /// The entries of a payload as they were before they were compressed, if they were.
