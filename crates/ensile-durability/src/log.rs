@@ -213,6 +213,17 @@ impl Log {
         self.waiters.durable()
     }
 
+    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True once
+    /// they stand.
+    pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
+        if self.marks.synced_by_all() >= epoch {
+            return true;
+        }
+        self.marks.ask(epoch);
+        self.wake_loggers();
+        false
+    }
+
     /// Blocks until `epoch` is durable. Not for a thread that drives loggers.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5, without checkpoints yet).
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
 //! Three parts, so that the caller's threads do the work: [`Recovery::open`] reads the manifest and every log once and
-//! decides D; [`Recovery::replay_step`], called by any number of threads, replays one piece; [`Recovery::finish`] makes
+//! decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint or replays one piece; [`Recovery::finish`] makes
 //! the decision durable and begins the next generation.
 //!
 //! Invariants:
@@ -15,6 +15,7 @@
 //! Neighbours: below `chain`, `scan`, `verdict`, `replay`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
 
 mod chain;
+mod load;
 mod replay;
 mod scan;
 mod verdict;
@@ -28,14 +29,16 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
+use crate::checkpoint::void;
 use crate::log::LogConfig;
 use crate::log::block::{HEADER_BYTES, Salt};
 use crate::log::segments::Segments;
-use crate::manifest::{Generation, Manifest, ManifestKeeper};
+use crate::manifest::{Generation, Installed, Manifest, ManifestKeeper};
 use crate::names::{LOCK, MANIFEST, SegmentName};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
-use replay::Piece;
+use load::{Load, LoadStep};
+use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,12 +62,20 @@ pub struct RecoveryReport {
     pub durable_epoch: Epoch,
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
+    /// e_l and e_h of the checkpoint that was loaded.
+    pub checkpoint: Option<(Epoch, Epoch)>,
+    /// Entries loaded from it.
+    pub checkpoint_entries: u64,
+    /// Bytes of its files.
+    pub checkpoint_bytes: u64,
     /// Data blocks replayed.
     pub blocks: u64,
     /// Entries replayed.
     pub entries: u64,
     /// Bytes of blocks replayed.
     pub bytes: u64,
+    /// Entries whose file is still there and which the checkpoint covers: not replayed (K1).
+    pub covered_entries: u64,
     /// Whole entries that were not replayed, as their epochs never became durable.
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
@@ -74,9 +85,9 @@ pub struct RecoveryReport {
 /// How far replay is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes replayed.
+    /// Bytes loaded of the checkpoint and replayed of the log.
     pub bytes_done: u64,
-    /// Bytes to replay.
+    /// Bytes to load and to replay.
     pub bytes_total: u64,
 }
 
@@ -111,6 +122,7 @@ pub struct Recovery {
     /// The open generation's files behind the end of its chains: void, and removed, once the manifest says so.
     beyond: Vec<String>,
     seen: Epoch,
+    load: Load,
     /// Oldest first; `taken` counts from the end.
     pieces: Vec<Piece>,
     bytes_total: u64,
@@ -126,6 +138,7 @@ struct Done {
     blocks: AtomicU64,
     entries: AtomicU64,
     ignored: AtomicU64,
+    covered: AtomicU64,
 }
 
 /// How many files each listed log has, by generation and logger.
@@ -143,6 +156,7 @@ impl Recovery {
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
         let (files, unlisted) = sort_files(&*disk, &generations)?;
+        let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
         let mut recovery = Self {
             disk,
             keeper,
@@ -153,9 +167,10 @@ impl Recovery {
             open_chains: Vec::new(),
             unlisted,
             beyond: Vec::new(),
-            seen: Epoch::ZERO,
+            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            bytes_total: load.bytes_total(),
+            load,
             pieces: Vec::new(),
-            bytes_total: 0,
             taken: AtomicUsize::new(0),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
@@ -172,11 +187,16 @@ impl Recovery {
             .map(|logger| Chain::read(&*self.disk, number, logger, files[&(number, logger)]))
             .collect::<Result<Vec<_>, _>>()?;
         let verdict = verdict::decide(&generation, &chains)?;
+        if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
+        {
+            check_high(checkpoint, verdict.durable, &chains)?;
+        }
         let before = self.pieces.len();
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
-            let pieces =
-                replay::cut(chain, generation.first, verdict.durable, &mut self.report.ignored_entries);
+            let bounds =
+                Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
+            let pieces = replay::cut(chain, bounds, &mut self.report);
             self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
             self.pieces.extend(pieces);
         }
@@ -198,12 +218,17 @@ impl Recovery {
         Ok(())
     }
 
-    /// Replays one piece, the newest that nobody has taken. `false` when none is left, though other threads may still
-    /// be at theirs.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
+    /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        match self.load.step(&*self.disk, target)? {
+            LoadStep::Loaded => return Ok(true),
+            LoadStep::Failed => return Ok(false),
+            LoadStep::Ended => {}
+        }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(index) = self.pieces.len().checked_sub(taken.saturating_add(1)) else { return Ok(false) };
@@ -217,6 +242,7 @@ impl Recovery {
         add(&self.done.blocks, counts.blocks);
         add(&self.done.entries, counts.entries);
         add(&self.done.ignored, counts.ignored);
+        add(&self.done.covered, counts.covered);
         // Release: all of this piece is replayed (partner: the Acquire in `finish`).
         self.done.pieces.fetch_add(1, Ordering::Release);
         Ok(true)
@@ -226,7 +252,8 @@ impl Recovery {
     #[must_use]
     pub fn progress(&self) -> Progress {
         // Relaxed: for people.
-        Progress { bytes_done: self.done.bytes.load(Ordering::Relaxed), bytes_total: self.bytes_total }
+        let replayed = self.done.bytes.load(Ordering::Relaxed);
+        Progress { bytes_done: self.load.done().0 + replayed, bytes_total: self.bytes_total }
     }
 
     /// Makes the decision durable and begins the next generation (L4).
@@ -235,7 +262,7 @@ impl Recovery {
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
     pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
         // Acquire: partner is the Release in `replay_step`.
-        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() {
+        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
             return Err(DurabilityError::Config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -272,6 +299,8 @@ impl Recovery {
         }
         self.disk.sync_folder("")?;
         self.keeper.replace(manifest)?;
+        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         self.cut_tails(&dropped)?;
         let report = self.final_report();
         let Self { keeper, config, lock, .. } = self;
@@ -336,6 +365,8 @@ impl Recovery {
 
     fn final_report(&mut self) -> RecoveryReport {
         let mut report = std::mem::take(&mut self.report);
+        report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
+        (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         // Relaxed: the Acquire in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
         // Relaxed: as above.
@@ -344,8 +375,23 @@ impl Recovery {
         report.bytes = self.done.bytes.load(Ordering::Relaxed);
         // Relaxed: as above.
         report.ignored_entries += self.done.ignored.load(Ordering::Relaxed);
+        // Relaxed: as above.
+        report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }
+}
+
+/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
+fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Result<(), DurabilityError> {
+    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    if durable >= checkpoint.high {
+        return Ok(());
+    }
+    let detail = format!(
+        "{}; checkpoint {} was installed when epoch {} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail, checkpoint.number, checkpoint.high, shortest.mark
+    );
+    Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }
 
 /// Sorts the log files on disk: listed logs, which must be there whole, and names to remove.

@@ -427,9 +427,10 @@ impl Checkpoints {
             if !is_planted(Bug::HighReadBeforeWalk) {
                 attempt.high = self.log.epochs.now();
             }
+            let number = attempt.number;
             state.phase = Phase::Walked;
+            drop(state);
             if is_planted(Bug::RemovedBeforeManifest) {
-                let number = state.attempt.as_ref().map_or(0, |attempt| attempt.number);
                 self.remove_void(|part| part.checkpoint == number, None);
             }
         }
@@ -457,10 +458,10 @@ impl Checkpoints {
         self.ring();
     }
 
-    /// Walked: installs the checkpoint once D has reached e_h (K1).
+    /// Walked: installs the checkpoint once D has reached e_h, by synced marks that a recovery will find (K1).
     fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
-        if self.log.durable_epoch() < attempt.high && !is_planted(Bug::InstalledBeforeDurable) {
+        if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
             return CheckpointStep::Waiting;
         }
         let installed = Installed {

@@ -83,14 +83,14 @@ mod tests {
 
     #[test]
     fn whoever_waits_as_told_writes_at_the_limit() {
-        let (mut pace, mut now, mut written) = (Pace::new(Some(300 << 20)), 0, 0);
+        let (mut pace, mut now, mut written) = (Pace::new(Some(300 << 20)), 0, 0_u64);
         while now < 10_000_000_000 {
             now += pace.wait(now).as_nanos() as u64;
             pace.spend(256 << 10);
             written += 256 << 10;
             now += 1_000;
         }
-        let expected = 3000 << 20;
+        let expected = 3000_u64 << 20;
         assert!(written > expected / 100 * 99 && written < expected / 100 * 101, "{written} of {expected}");
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct Situation {
 
 /// Why a checkpoint begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// Somebody asked.
     Demand,
     /// Time has passed, and the log has grown.

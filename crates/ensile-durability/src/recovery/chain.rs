@@ -28,6 +28,7 @@ pub(super) struct BlockAt {
     pub(super) bytes: u64,
     pub(super) entries: u32,
     pub(super) epoch_min: Epoch,
+    pub(super) epoch_max: Epoch,
 }
 
 /// Where the chain ends, and why.
@@ -201,6 +202,7 @@ impl Walk {
                 bytes: header.block_bytes() as u64,
                 entries: header.entries,
                 epoch_min: header.epoch_min,
+                epoch_max: header.epoch_max,
             }),
         }
     }

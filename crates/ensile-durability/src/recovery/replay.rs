@@ -3,6 +3,7 @@
 //! Invariants:
 //! - The newest pieces come first: then most older versions find a larger TID in place and cost nothing.
 //! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - What the chain showed is checked again when it is read here (L5).
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; the engine's threads call in.
@@ -10,9 +11,11 @@
 use std::borrow::Cow;
 
 use ensile_base::checksum::crc32c;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
+use super::RecoveryReport;
 use super::chain::{BlockAt, Chain};
 use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
 #[cfg(feature = "experiments")]
@@ -23,6 +26,17 @@ use crate::{DurabilityError, Entry, Recoverable};
 /// Neighbouring blocks are put together up to this size.
 const PIECE_BYTES: u64 = 4 << 20;
 
+/// The epochs of a generation, and which of them are replayed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// No entry has a smaller one.
+    pub(super) first: Epoch,
+    /// Entries of smaller ones are covered by a checkpoint.
+    pub(super) covered: Epoch,
+    /// Entries of larger ones are void.
+    pub(super) durable: Epoch,
+}
+
 /// A run of data blocks in one file.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
@@ -30,9 +44,7 @@ pub(super) struct Piece {
     offset: u64,
     pub(super) bytes: u64,
     salt: Salt,
-    /// Epochs that count in this generation.
-    first: Epoch,
-    durable: Epoch,
+    bounds: Bounds,
 }
 
 /// What a piece held.
@@ -41,15 +53,20 @@ pub(super) struct Counts {
     pub(super) blocks: u64,
     pub(super) entries: u64,
     pub(super) ignored: u64,
+    pub(super) covered: u64,
 }
 
 /// Cuts a chain into pieces, oldest first; blocks without an entry that counts are left out and their entries added to
-/// `ignored`.
-pub(super) fn cut(chain: &Chain, first: Epoch, durable: Epoch, ignored: &mut u64) -> Vec<Piece> {
+/// the report.
+pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
-    for &BlockAt { number, offset, bytes, entries, epoch_min } in &chain.blocks {
-        if epoch_min > durable {
-            *ignored += u64::from(entries);
+    for &BlockAt { number, offset, bytes, entries, epoch_min, epoch_max } in &chain.blocks {
+        if epoch_min > bounds.durable {
+            report.ignored_entries += u64::from(entries);
+            continue;
+        }
+        if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            report.covered_entries += u64::from(entries);
             continue;
         }
         let (segment, salt) = (chain.segment(number), chain.salt);
@@ -61,7 +78,7 @@ pub(super) fn cut(chain: &Chain, first: Epoch, durable: Epoch, ignored: &mut u64
             {
                 last.bytes += bytes;
             }
-            _ => pieces.push(Piece { segment, offset, bytes, salt, first, durable }),
+            _ => pieces.push(Piece { segment, offset, bytes, salt, bounds }),
         }
     }
     pieces
@@ -95,7 +112,7 @@ pub(super) fn replay(
         let payload =
             entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
         let mut entries = recycled(batch);
-        counts.ignored += parse(piece, &header, &payload, &mut entries).map_err(damaged)?;
+        parse(piece, &header, &payload, &mut entries, &mut counts).map_err(damaged)?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
             file: file.clone(),
             offset,
@@ -109,27 +126,30 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `entries` with those of a block that count; answers how many do not. Or what is wrong with the block.
+/// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
 fn parse<'p>(
     piece: &Piece,
     header: &Header,
     payload: &'p [u8],
     entries: &mut Vec<Entry<'p>>,
-) -> Result<u64, &'static str> {
-    let mut ignored = 0;
+    counts: &mut Counts,
+) -> Result<(), &'static str> {
+    let Bounds { first, covered, durable } = piece.bounds;
     for entry in Entries::of(payload) {
         let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
         let epoch = tid.epoch();
-        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < piece.first {
+        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
             return Err("an entry's epoch is outside its block's");
         }
-        if epoch > piece.durable {
-            ignored += 1;
+        if epoch > durable {
+            counts.ignored += 1;
+        } else if epoch < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += 1;
         } else {
             entries.push(Entry { tid, body });
         }
     }
-    Ok(ignored)
+    Ok(())
 }
 
 /// An empty vector of entries that borrow from another block, in the same memory.
