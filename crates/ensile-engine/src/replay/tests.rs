@@ -236,15 +236,25 @@ impl Blocks {
 #[ignore = "a measurement"]
 fn a_row_costs_far_less_than_its_waits_for_memory() {
     const ROWS: u64 = 10_000_000;
-    let mut random = Random::seeded(1);
-    let mut keys: Vec<u64> = (0..ROWS).collect();
-    shuffle(&mut keys, &mut random);
     let logged =
         |key: &[u8], value: &[u8], block: &mut Vec<u8>| log_entry::encode(block, 1, key, Some(value));
-    let blocks = Blocks::new(keys.into_iter(), logged);
+    let shuffled = |seed| {
+        let mut keys: Vec<u64> = (0..ROWS).collect();
+        shuffle(&mut keys, &mut Random::seeded(seed));
+        Blocks::new(keys.into_iter(), logged)
+    };
+    let blocks = shuffled(1);
+    // The machine's first touches of its memory are not ours: the second time counts.
+    for _ in 0..2 {
+        let target = replay();
+        let replay_all = |entries: &[Entry<'_>]| target.replay(entries).expect("entries that were encoded");
+        println!("replay, rows that are new: {:.0} ns", blocks.measure(1_000_000, replay_all));
+    }
     let target = replay();
     let replay_all = |entries: &[Entry<'_>]| target.replay(entries).expect("entries that were encoded");
-    println!("replay, rows that are new: {:.0} ns", blocks.measure(1_000_000, replay_all));
+    blocks.measure(1_000_000, replay_all);
+    drop(blocks);
+    let blocks = shuffled(2);
     println!("replay, rows that are newer: {:.0} ns", blocks.measure(2_000_000, replay_all));
     println!("replay, rows that are older: {:.0} ns", blocks.measure(1, replay_all));
     drop((target, blocks));
