@@ -16,6 +16,7 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
 mod error;
 mod log;
 mod manifest;
@@ -23,6 +24,8 @@ mod names;
 mod recoverable;
 mod recovery;
 
+pub use checkpoint::block::CheckpointBlock;
+pub use checkpoint::walk::{Slice, Walk};
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};

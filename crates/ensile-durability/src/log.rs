@@ -43,6 +43,7 @@ use ensile_epoch::{CommitSlot, Epochs};
 pub use appender::Appender;
 pub use stats::LogStats;
 
+use crate::manifest::ManifestKeeper;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
@@ -131,6 +132,8 @@ pub struct Log {
     next_logger: AtomicUsize,
     /// No reserve succeeds any more: poisoned, closing or closed.
     stopped: AtomicBool,
+    /// The manifest, for whoever installs a checkpoint.
+    pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -163,6 +166,7 @@ impl Log {
             unwritten_bytes_max: recovered.config.unwritten_bytes_max,
             next_logger: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
+            manifest: Mutex::new(recovered.keeper),
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }

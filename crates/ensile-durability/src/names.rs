@@ -1,6 +1,7 @@
 //! Names of the files in a database's folder.
 //!
-//! Neighbours: segments are made by the loggers and found by recovery; the manifest and the lock have one name each.
+//! Neighbours: segments are made by the loggers, parts by the checkpointers, and found by recovery; the manifest and the
+//! lock have one name each.
 
 /// What is on this disk and which epochs count (L4).
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -35,9 +36,48 @@ impl std::fmt::Display for SegmentName {
     }
 }
 
+/// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PartName {
+    /// The checkpoint's number.
+    pub(crate) checkpoint: u64,
+    pub(crate) checkpointer: u32,
+    pub(crate) file: u32,
+}
+
+impl PartName {
+    /// The folder of a checkpointer.
+    pub(crate) fn folder(checkpointer: u32) -> String {
+        format!("checkpoint{checkpointer}")
+    }
+
+    /// The part of this name in the folder of `checkpointer`.
+    pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
+        let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
+        let parsed = Self { checkpoint: checkpoint.parse().ok()?, checkpointer, file: file.parse().ok()? };
+        (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
+    }
+}
+
+impl std::fmt::Display for PartName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "checkpoint{}/ckpt-{}-{}", self.checkpointer, self.checkpoint, self.file)
+    }
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::SegmentName;
+    use super::{PartName, SegmentName};
+
+    #[test]
+    fn parts_of_a_checkpoint_are_spelled_one_way() {
+        let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
+        assert_eq!(part.to_string(), format!("{}/ckpt-7-11", PartName::folder(2)));
+        assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
+        for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
+            assert_eq!(PartName::parse(2, other), None, "{other}");
+        }
+    }
 
     #[test]
     fn names_are_spelled_one_way() {

@@ -31,7 +31,7 @@ use ensile_disk::{Disk, DiskLock};
 use crate::log::LogConfig;
 use crate::log::block::{HEADER_BYTES, Salt};
 use crate::log::segments::Segments;
-use crate::manifest::{Generation, Manifest};
+use crate::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::names::{LOCK, MANIFEST, SegmentName};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
@@ -89,6 +89,7 @@ pub struct Recovered {
     pub report: RecoveryReport,
     pub(crate) config: LogConfig,
     pub(crate) segments: Vec<Segments>,
+    pub(crate) keeper: ManifestKeeper,
     pub(crate) lock: Box<dyn DiskLock>,
 }
 
@@ -96,6 +97,7 @@ pub struct Recovered {
 #[derive(Debug)]
 pub struct Recovery {
     disk: StdArc<dyn Disk>,
+    keeper: ManifestKeeper,
     config: LogConfig,
     lock: Box<dyn DiskLock>,
     /// As read; empty for a new database.
@@ -138,11 +140,12 @@ impl Recovery {
     pub fn open(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
-        let manifest = Manifest::read(&*disk)?;
-        let generations = manifest.map(|manifest| manifest.generations).unwrap_or_default();
+        let keeper = ManifestKeeper::read(&disk)?;
+        let generations = keeper.manifest().generations.clone();
         let (files, unlisted) = sort_files(&*disk, &generations)?;
         let mut recovery = Self {
             disk,
+            keeper,
             config,
             lock,
             generations: Vec::new(),
@@ -248,8 +251,9 @@ impl Recovery {
         let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
         generations.push(Generation { number, first, logs, durable: None });
+        let manifest = Manifest { checkpoint: self.keeper.manifest().checkpoint.clone(), generations };
         if is_planted(Bug::ManifestBeforeFiles) {
-            Manifest { generations: generations.clone() }.write(&*self.disk)?;
+            self.keeper.replace(manifest.clone())?;
         }
         for name in &self.unlisted {
             self.disk.remove(name)?;
@@ -267,10 +271,11 @@ impl Recovery {
             segments.push(log);
         }
         self.disk.sync_folder("")?;
-        Manifest { generations }.write(&*self.disk)?;
+        self.keeper.replace(manifest)?;
         self.cut_tails(&dropped)?;
         let report = self.final_report();
-        Ok(Recovered { next_first_epoch: first, report, config: self.config, segments, lock: self.lock })
+        let Self { keeper, config, lock, .. } = self;
+        Ok(Recovered { next_first_epoch: first, report, config, segments, keeper, lock })
     }
 
     /// Writes again, and syncs, what no later block shows to be on stable storage.

@@ -11,4 +11,4 @@ pub mod history;
 pub mod schedules;
 mod sim_disk;
 
-pub use sim_disk::{Calls, SimDisk};
+pub use sim_disk::{Call, Calls, Fault, Moment, SimDisk, Survival};

@@ -1,125 +1,62 @@
 //! A disk in memory that behaves as badly as the `Disk` trait allows.
 //!
 //! What it models:
-//! - A write, and a change of length, is in the cache until a sync of its file; at [`SimDisk::crash`] each is kept,
-//!   dropped, or torn: any subset of its 512-byte sectors is kept.
-//! - Creating, renaming and removing changes names in the cache; at a crash a folder keeps what was synced and any
-//!   subset of what came after.
+//! - A write, and a change of length, is in the cache until a sync of its file; what of it a crash leaves is a matter of
+//!   [`Survival`]: kept, dropped, torn at sectors of 512 bytes, or a random suffix lost of each file.
+//! - Creating, renaming and removing files, and making folders, changes names in the cache; at a crash a folder keeps what
+//!   was synced and some of what came after. What stands in a folder whose own name is lost is lost with it.
+//! - All calls count in one sequence. By number they fail, once or from there on ([`SimDisk::fail_calls`]), with a part
+//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]).
 //! - A failed sync forgets what it should have written: it stays readable, is never stable, and the next sync of the
 //!   same file succeeds all the same (as kernels do).
+//! - A full disk: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
+//!   it that has room; removing and cutting files gives space back.
 //! - Handles and locks from before a crash are dead.
 //!
-//! What it does not model: bits that rot by themselves (see [`SimDisk::flip`]), and sectors that lie after a good sync.
+//! What it does not model: bits that rot by themselves (see [`SimDisk::flip`], [`SimDisk::put`]), and sectors that lie
+//! after a good sync.
 //!
 //! Neighbours: implements the traits of `ensile-disk`; clones share the same state.
 
-use std::collections::BTreeMap;
+mod calls;
+mod content;
+
 use std::io;
+use std::ops::RangeBounds;
 use std::path::Path;
 
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, Operation};
 
-/// Writes are torn at multiples of this.
-const SECTOR_BYTES: usize = 512;
+pub use calls::{Call, Calls, Fault};
+pub use content::Survival;
 
-/// How often what was called, crashes included in between.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Writes of bytes.
-    pub writes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Syncs of files, failed ones included.
-    pub syncs: u64,
-    /// Syncs of folders.
-    pub folder_syncs: u64,
-}
+use calls::{Fate, Sequence};
+use content::{Change, Content, Inode, NameChange, Names, folder_of};
 
-#[derive(Clone, Debug)]
-enum Change {
-    Write { offset: usize, bytes: Vec<u8> },
-    Length(usize),
-}
-
-impl Change {
-    fn apply(&self, to: &mut Vec<u8>) {
-        match self {
-            Self::Write { offset, bytes } => {
-                let end = offset + bytes.len();
-                if to.len() < end {
-                    to.resize(end, 0);
-                }
-                to[*offset..end].copy_from_slice(bytes);
-            }
-            Self::Length(length) => to.resize(*length, 0),
-        }
-    }
-
-    /// Applies what a crash left of this change.
-    fn apply_torn(&self, to: &mut Vec<u8>, random: &mut Random) {
-        let Self::Write { offset, bytes } = self else { return };
-        let mut at = 0;
-        while at < bytes.len() {
-            let sector_end = (offset + at + 1).next_multiple_of(SECTOR_BYTES) - offset;
-            let end = sector_end.min(bytes.len());
-            if random.percent(50) {
-                Self::Write { offset: offset + at, bytes: bytes[at..end].to_vec() }.apply(to);
-            }
-            at = end;
-        }
-    }
-}
-
-/// A file's bytes: as seen, as stable, and the changes between.
 #[derive(Clone, Debug, Default)]
-struct Inode {
-    seen: Vec<u8>,
-    stable: Vec<u8>,
-    unsynced: Vec<Change>,
-}
-
-#[derive(Clone, Debug)]
-enum NameChange {
-    Link(String, usize),
-    Unlink(String),
-    Rename(String, String, usize),
-}
-
-type Names = BTreeMap<String, usize>;
-
-fn apply_name(names: &mut Names, change: &NameChange) {
-    match change {
-        NameChange::Link(name, inode) => {
-            names.insert(name.clone(), *inode);
-        }
-        NameChange::Unlink(name) => {
-            names.remove(name);
-        }
-        NameChange::Rename(from, to, inode) => {
-            names.remove(from);
-            names.insert(to.clone(), *inode);
-        }
-    }
-}
-
-#[derive(Debug, Default)]
 struct State {
-    inodes: Vec<Inode>,
-    /// Full names; a folder is everything up to the last `/`.
+    inodes: Vec<Arc<Inode>>,
     names: Names,
     stable_names: Names,
     unsynced_names: Vec<NameChange>,
-    folders: Vec<String>,
     locks: Vec<String>,
     /// Counts crashes: handles of an earlier boot are dead.
     boot: u64,
-    calls: Calls,
-    fail_write: Option<u64>,
-    fail_sync: Option<u64>,
-    fail_folder_sync: Option<u64>,
-    fail_all_syncs: bool,
+    sequence: Sequence,
+    capacity: Option<u64>,
+    /// The disk as each call found it, if that is kept.
+    moments: Option<Vec<Moment>>,
+}
+
+/// The disk at a call: power fails in the midst of it, and what is left is a matter of [`SimDisk::crash_with`].
+#[derive(Clone, Debug)]
+pub struct Moment {
+    /// The call.
+    pub number: u64,
+    /// A disk of its own.
+    pub disk: SimDisk,
 }
 
 /// A disk in memory; clones share it.
@@ -130,16 +67,91 @@ pub struct SimDisk {
     mounted: Option<u64>,
 }
 
-fn folder_of(name: &str) -> &str {
-    name.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
 fn fail(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
     DiskError::io(operation, Path::new(name), kind.into())
 }
 
+fn system_error(operation: Operation, name: &str, code: i32) -> DiskError {
+    DiskError::io(operation, Path::new(name), io::Error::from_raw_os_error(code))
+}
+
 fn input_output_error(operation: Operation, name: &str) -> DiskError {
-    DiskError::io(operation, Path::new(name), io::Error::from_raw_os_error(5))
+    system_error(operation, name, 5)
+}
+
+impl State {
+    /// Counts a call and says what becomes of it.
+    fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
+        self.sequence.begin(operation, name, range)
+    }
+
+    /// Keeps the disk as it is now, the work of the call that has begun in its cache.
+    fn keep_moment(&mut self) {
+        let Some(kept) = self.moments.take() else { return };
+        let number = self.sequence.calls.all;
+        let disk = SimDisk { state: Arc::new(Mutex::new(self.clone())), mounted: None };
+        self.moments = Some(kept);
+        self.moments.iter_mut().for_each(|moments| moments.push(Moment { number, disk: disk.clone() }));
+    }
+
+    fn inode(&mut self, inode: usize) -> &mut Inode {
+        Arc::make_mut(&mut self.inodes[inode])
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.names.files.values().map(|inode| self.inodes[*inode].allocated as u64).sum()
+    }
+
+    /// Takes up space so that the file has its first `to` bytes; says how many bytes it has now.
+    fn allocate(&mut self, inode: usize, to: usize) -> usize {
+        let have = self.inodes[inode].allocated;
+        let free = self.capacity.map(|capacity| capacity.saturating_sub(self.used_bytes()));
+        let grown = to.saturating_sub(have).min(free.map_or(usize::MAX, |free| free as usize));
+        if grown > 0 {
+            self.inode(inode).allocated = have + grown;
+        }
+        have + grown
+    }
+
+    fn is_full(&self) -> bool {
+        self.capacity.is_some_and(|capacity| self.used_bytes() >= capacity)
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        self.names.apply(&change);
+        self.unsynced_names.push(change);
+        self.keep_moment();
+    }
+
+    fn change(&mut self, inode: usize, change: Change) {
+        self.inode(inode).change(change);
+        self.keep_moment();
+    }
+
+    /// What the caller is told in the end.
+    fn end(&self, fate: Fate, operation: Operation, name: &str) -> Result<(), DiskError> {
+        fate.code().map_or(Ok(()), |code| Err(system_error(operation, name, code)))
+    }
+
+    /// No space for this call.
+    fn refuse(&mut self, operation: Operation, name: &str) -> DiskError {
+        self.sequence.note("no space");
+        system_error(operation, name, 28)
+    }
+
+    fn not_found(&mut self, operation: Operation, name: &str) -> DiskError {
+        self.sequence.note("not found");
+        fail(operation, name, io::ErrorKind::NotFound)
+    }
+
+    /// Files without a name are gone.
+    fn drop_nameless(&mut self) {
+        for index in 0..self.inodes.len() {
+            if !self.names.files.values().any(|inode| *inode == index) {
+                self.inodes[index] = Arc::default();
+            }
+        }
+    }
 }
 
 impl SimDisk {
@@ -156,10 +168,17 @@ impl SimDisk {
         Self { state: Arc::clone(&self.state), mounted: Some(boot) }
     }
 
-    /// The state, unless this handle's process is dead.
+    /// Another disk with the same bytes, names and plans, which goes its own way from here on. It belongs to no process.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = State { moments: None, ..self.lock_state().clone() };
+        Self { state: Arc::new(Mutex::new(state)), mounted: None }
+    }
+
+    /// The state, unless this handle's process is dead or without power.
     fn live_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
         let state = self.lock_state();
-        let is_dead = self.mounted.is_some_and(|boot| boot != state.boot);
+        let is_dead = state.sequence.is_cut || self.mounted.is_some_and(|boot| boot != state.boot);
         if is_dead { Err(input_output_error(operation, name)) } else { Ok(state) }
     }
 
@@ -169,35 +188,27 @@ impl SimDisk {
 
     /// The machine loses power: what was not synced is kept, dropped or torn, as `seed` says.
     pub fn crash(&self, seed: u64) {
+        self.crash_with(Survival::Random, seed);
+    }
+
+    /// The machine loses power, if it has not yet, and starts again: what was not synced survives as `survival` says,
+    /// drawn from `seed`.
+    pub fn crash_with(&self, survival: Survival, seed: u64) {
         let mut random = Random::seeded(seed);
         let mut state = self.lock_state();
         let state = &mut *state;
         state.boot += 1;
         state.locks.clear();
-        for inode in &mut state.inodes {
-            let mut stable = std::mem::take(&mut inode.stable);
-            for change in inode.unsynced.drain(..) {
-                match random.below(3) {
-                    0 => change.apply(&mut stable),
-                    1 => change.apply_torn(&mut stable, &mut random),
-                    _ => {}
-                }
-            }
-            inode.seen.clone_from(&stable);
-            inode.stable = stable;
-        }
-        for change in std::mem::take(&mut state.unsynced_names) {
-            if random.percent(50) {
-                apply_name(&mut state.stable_names, &change);
+        state.sequence.restart();
+        for inode in 0..state.inodes.len() {
+            if !state.inodes[inode].unsynced.is_empty() || state.inodes[inode].allocated > 0 {
+                state.inode(inode).crash(survival, &mut random);
             }
         }
+        let changes = std::mem::take(&mut state.unsynced_names);
+        state.stable_names.crash(&changes, survival, &mut random);
         state.names = state.stable_names.clone();
-        // Files without a name are gone.
-        for index in 0..state.inodes.len() {
-            if !state.names.values().any(|inode| *inode == index) {
-                state.inodes[index] = Inode::default();
-            }
-        }
+        state.drop_nameless();
     }
 
     /// The process dies and the machine lives on: the cache stays as it is, locks are free, handles are dead.
@@ -205,43 +216,90 @@ impl SimDisk {
         let mut state = self.lock_state();
         state.boot += 1;
         state.locks.clear();
+        state.sequence.restart();
     }
 
     /// What was called so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
-        self.lock_state().calls
+        self.lock_state().sequence.calls
+    }
+
+    /// Begins to keep a trace of calls, or ends it.
+    pub fn record(&self, record: bool) {
+        self.lock_state().sequence.record(record);
+    }
+
+    /// The calls since [`SimDisk::record`]; each prints as a line.
+    #[must_use]
+    pub fn trace(&self) -> Vec<Call> {
+        self.lock_state().sequence.trace().to_vec()
+    }
+
+    /// Begins to keep the disk at every call that changes or syncs something.
+    pub fn keep_moments(&self) {
+        self.lock_state().moments = Some(Vec::new());
+    }
+
+    /// The moments kept so far, which are given away. Bytes are shared, so a moment is cheap.
+    #[must_use]
+    pub fn take_moments(&self) -> Vec<Moment> {
+        self.lock_state().moments.take().unwrap_or_default()
+    }
+
+    /// Lets the calls of these numbers fail, beginning at [`Calls::all`] + 1 for the next one: `k..=k` once, `k..` for
+    /// good, until [`SimDisk::heal`].
+    pub fn fail_calls(&self, numbers: impl RangeBounds<u64>, fault: Fault) {
+        self.lock_state().sequence.fail(numbers, fault);
+    }
+
+    /// Lets power fail in the midst of the call of this number: nothing succeeds from then on until
+    /// [`SimDisk::crash_with`] says what is left.
+    pub fn cut_power_at(&self, number: u64) {
+        self.lock_state().sequence.cut_at(number);
+    }
+
+    /// Has power failed at the call that [`SimDisk::cut_power_at`] names?
+    #[must_use]
+    pub fn is_without_power(&self) -> bool {
+        self.lock_state().sequence.is_cut
+    }
+
+    /// So many bytes have room on the disk; `None`: any number.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.lock_state().capacity = bytes;
+    }
+
+    /// Bytes that take up space now.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.lock_state().used_bytes()
     }
 
     /// Lets the `count`th write from now fail (1 is the next).
     pub fn fail_write(&self, count: u64) {
-        let mut state = self.lock_state();
-        state.fail_write = Some(state.calls.writes + count);
+        self.lock_state().sequence.fail_next(Operation::Write, count);
     }
 
     /// Lets the `count`th sync of a file from now fail (1 is the next). Later ones succeed, and lie about what this
     /// one lost.
     pub fn fail_sync(&self, count: u64) {
-        let mut state = self.lock_state();
-        state.fail_sync = Some(state.calls.syncs + count);
+        self.lock_state().sequence.fail_next(Operation::Sync, count);
     }
 
     /// Lets the `count`th sync of a folder from now fail (1 is the next).
     pub fn fail_folder_sync(&self, count: u64) {
-        let mut state = self.lock_state();
-        state.fail_folder_sync = Some(state.calls.folder_syncs + count);
+        self.lock_state().sequence.fail_next(Operation::SyncFolder, count);
     }
 
     /// Lets every sync fail from now on, or none any more.
     pub fn fail_all_syncs(&self, fail: bool) {
-        self.lock_state().fail_all_syncs = fail;
+        self.lock_state().sequence.fail_all_syncs(fail);
     }
 
-    /// Takes back every failure that was asked for and has not come yet.
+    /// Takes back every failure that was asked for and has not come yet. A capacity stays.
     pub fn heal(&self) {
-        let mut state = self.lock_state();
-        (state.fail_write, state.fail_sync, state.fail_folder_sync) = (None, None, None);
-        state.fail_all_syncs = false;
+        self.lock_state().sequence.heal();
     }
 
     /// Flips the bits of `mask` in a stable byte: damage.
@@ -250,17 +308,36 @@ impl SimDisk {
     /// If there is no such byte.
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
         let mut state = self.lock_state();
-        let inode = state.names[name];
-        let inode = &mut state.inodes[inode];
-        inode.seen[offset as usize] ^= mask;
-        inode.stable[offset as usize] ^= mask;
+        let at = state.names.files[name];
+        let inode = state.inode(at);
+        for content in [&mut inode.seen, &mut inode.stable] {
+            assert!((offset as usize) < content.length, "byte {offset} of {name} is not there");
+            let used = content.data.len().max(offset as usize + 1);
+            content.data.resize(used, 0);
+            content.data[offset as usize] ^= mask;
+        }
+    }
+
+    /// Puts a file there with these bytes, name and all on stable storage, its folder too: damage, or a copy.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.lock_state();
+        let inode = state.inodes.len();
+        let content = Content::from(bytes);
+        let allocated = content.length;
+        let file = Inode { seen: content.clone(), stable: content, unsynced: Vec::new(), allocated };
+        state.inodes.push(Arc::new(file));
+        let folders = name.match_indices('/').map(|(end, _)| NameChange::Folder(name[..end].to_owned()));
+        for change in folders.chain([NameChange::Link(name.to_owned(), inode)]) {
+            state.names.apply(&change);
+            state.stable_names.apply(&change);
+        }
     }
 
     /// Removes a file and its stable name at once: damage.
     pub fn lose(&self, name: &str) {
         let mut state = self.lock_state();
-        state.names.remove(name);
-        state.stable_names.remove(name);
+        state.names.files.remove(name);
+        state.stable_names.files.remove(name);
     }
 
     /// The bytes of a file as they are seen now.
@@ -270,7 +347,13 @@ impl SimDisk {
     #[must_use]
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.lock_state();
-        state.inodes[state.names[name]].seen.clone()
+        state.inodes[state.names.files[name]].seen.all()
+    }
+
+    /// The full names of all files, sorted.
+    #[must_use]
+    pub fn files(&self) -> Vec<String> {
+        self.lock_state().names.files.keys().cloned().collect()
     }
 
     fn handle(&self, inode: usize, name: &str, boot: u64) -> Box<dyn DiskFile> {
@@ -280,95 +363,114 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let state = self.live_state(Operation::Open, name)?;
-        let inode =
-            *state.names.get(name).ok_or_else(|| fail(Operation::Open, name, io::ErrorKind::NotFound))?;
-        Ok(self.handle(inode, name, state.boot))
+        let mut state = self.live_state(Operation::Open, name)?;
+        let fate = state.begin(Operation::Open, name, None);
+        state.end(fate, Operation::Open, name)?;
+        match state.names.files.get(name).copied() {
+            Some(inode) => Ok(self.handle(inode, name, state.boot)),
+            None => Err(state.not_found(Operation::Open, name)),
+        }
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
         let mut state = self.live_state(Operation::Create, name)?;
-        let folder = folder_of(name);
-        if !folder.is_empty() && !state.folders.iter().any(|known| known == folder) {
-            return Err(fail(Operation::Create, name, io::ErrorKind::NotFound));
+        let fate = state.begin(Operation::Create, name, None);
+        if !state.names.has_folder(folder_of(name)) {
+            return Err(state.not_found(Operation::Create, name));
         }
-        let inode = match state.names.get(name).copied() {
-            Some(inode) => {
-                let file = &mut state.inodes[inode];
-                file.seen.clear();
-                file.unsynced.push(Change::Length(0));
-                inode
+        let there = state.names.files.get(name).copied();
+        if there.is_none() && state.is_full() {
+            return Err(state.refuse(Operation::Create, name));
+        }
+        let inode = there.unwrap_or(state.inodes.len());
+        if fate.is_whole() {
+            if there.is_some() {
+                state.inode(inode).allocated = 0;
+                state.change(inode, Change::Length(0));
+            } else {
+                state.inodes.push(Arc::default());
+                state.change_name(NameChange::Link(name.to_owned(), inode));
             }
-            None => {
-                let inode = state.inodes.len();
-                state.inodes.push(Inode::default());
-                state.names.insert(name.to_owned(), inode);
-                state.unsynced_names.push(NameChange::Link(name.to_owned(), inode));
-                inode
-            }
-        };
+        }
+        state.end(fate, Operation::Create, name)?;
         Ok(self.handle(inode, name, state.boot))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
-        let state = self.live_state(Operation::List, folder)?;
-        let names = state.names.keys().filter(|name| folder_of(name) == folder);
+        let mut state = self.live_state(Operation::List, folder)?;
+        let fate = state.begin(Operation::List, folder, None);
+        state.end(fate, Operation::List, folder)?;
+        if !state.names.has_folder(folder) {
+            return Err(state.not_found(Operation::List, folder));
+        }
+        let names = state.names.files.keys().filter(|name| folder_of(name) == folder);
         Ok(names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect())
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        let state = self.live_state(Operation::List, name)?;
-        Ok(state.names.contains_key(name) || state.folders.iter().any(|folder| folder == name))
+        let mut state = self.live_state(Operation::List, name)?;
+        let fate = state.begin(Operation::List, name, None);
+        state.end(fate, Operation::List, name)?;
+        Ok(state.names.files.contains_key(name) || state.names.has_folder(name))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
         let mut state = self.live_state(Operation::Rename, from)?;
-        let Some(inode) = state.names.get(from).copied() else {
-            return Err(fail(Operation::Rename, from, io::ErrorKind::NotFound));
+        let fate = state.begin(Operation::Rename, from, None);
+        let Some(inode) = state.names.files.get(from).copied() else {
+            return Err(state.not_found(Operation::Rename, from));
         };
-        let change = NameChange::Rename(from.to_owned(), to.to_owned(), inode);
-        apply_name(&mut state.names, &change);
-        state.unsynced_names.push(change);
-        Ok(())
+        if fate.is_whole() {
+            state.change_name(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
+        }
+        state.end(fate, Operation::Rename, from)
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         let mut state = self.live_state(Operation::Remove, name)?;
-        state.names.remove(name).ok_or_else(|| fail(Operation::Remove, name, io::ErrorKind::NotFound))?;
-        state.unsynced_names.push(NameChange::Unlink(name.to_owned()));
-        Ok(())
+        let fate = state.begin(Operation::Remove, name, None);
+        if !state.names.files.contains_key(name) {
+            return Err(state.not_found(Operation::Remove, name));
+        }
+        if fate.is_whole() {
+            state.change_name(NameChange::Unlink(name.to_owned()));
+        }
+        state.end(fate, Operation::Remove, name)
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {
         let mut state = self.live_state(Operation::CreateFolder, name)?;
-        if !state.folders.iter().any(|folder| folder == name) {
-            state.folders.push(name.to_owned());
+        let fate = state.begin(Operation::CreateFolder, name, None);
+        let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
+        for folder in ends.map(|end| &name[..end]) {
+            if fate.is_whole() && !state.names.has_folder(folder) {
+                state.change_name(NameChange::Folder(folder.to_owned()));
+            }
         }
-        Ok(())
+        state.end(fate, Operation::CreateFolder, name)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
         let mut state = self.live_state(Operation::SyncFolder, folder)?;
-        let state = &mut *state;
-        state.calls.folder_syncs += 1;
-        if state.fail_folder_sync == Some(state.calls.folder_syncs) {
-            return Err(input_output_error(Operation::SyncFolder, folder));
+        let fate = state.begin(Operation::SyncFolder, folder, None);
+        if !state.names.has_folder(folder) {
+            return Err(state.not_found(Operation::SyncFolder, folder));
         }
-        let changes = std::mem::take(&mut state.unsynced_names);
-        for change in changes {
-            let (NameChange::Link(name, _) | NameChange::Unlink(name) | NameChange::Rename(name, ..)) =
-                &change;
-            if folder_of(name) == folder {
-                apply_name(&mut state.stable_names, &change);
-            } else {
-                state.unsynced_names.push(change);
-            }
+        state.keep_moment();
+        if fate != Fate::Cut && fate.is_whole() {
+            let (changes, others): (Vec<_>, Vec<_>) = std::mem::take(&mut state.unsynced_names)
+                .into_iter()
+                .partition(|change| change.is_in(folder));
+            changes.iter().for_each(|change| state.stable_names.apply(change));
+            state.unsynced_names = others;
         }
-        Ok(())
+        state.end(fate, Operation::SyncFolder, folder)
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
         let mut state = self.live_state(Operation::Lock, name)?;
+        let fate = state.begin(Operation::Lock, name, None);
+        state.end(fate, Operation::Lock, name)?;
         if state.locks.iter().any(|held| held == name) {
             return Err(DiskError::InUse { path: name.into() });
         }
@@ -404,69 +506,80 @@ struct SimFile {
 }
 
 impl SimFile {
-    /// The state, if this handle's boot still runs.
-    fn live(&self, operation: Operation) -> Result<MutexGuard<'_, State>, DiskError> {
-        let state = self.disk.lock_state();
-        if state.boot == self.boot { Ok(state) } else { Err(input_output_error(operation, &self.name)) }
-    }
-
-    fn change(&self, state: &mut State, change: Change) {
-        let inode = &mut state.inodes[self.inode];
-        change.apply(&mut inode.seen);
-        inode.unsynced.push(change);
+    /// The state, if this handle's boot still runs, and what becomes of the call.
+    fn begin(
+        &self,
+        operation: Operation,
+        range: Option<(u64, u64)>,
+    ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
+        let mut state = self.disk.lock_state();
+        if state.boot != self.boot || state.sequence.is_cut {
+            return Err(input_output_error(operation, &self.name));
+        }
+        let fate = state.begin(operation, &self.name, range);
+        Ok((state, fate))
     }
 }
 
 impl DiskFile for SimFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        let mut state = self.live(Operation::Write)?;
-        state.calls.writes += 1;
-        state.calls.written_bytes += bytes.len() as u64;
-        if state.fail_write == Some(state.calls.writes) {
-            return Err(input_output_error(Operation::Write, &self.name));
+        let (mut state, fate) = self.begin(Operation::Write, Some((offset, bytes.len() as u64)))?;
+        let offset = offset as usize;
+        let landed = fate.share(bytes.len());
+        let room = state.allocate(self.inode, offset + landed).saturating_sub(offset).min(landed);
+        if room > 0 {
+            state.change(self.inode, Change::write(offset, &bytes[..room]));
         }
-        self.change(&mut state, Change::Write { offset: offset as usize, bytes: bytes.to_vec() });
-        Ok(())
+        if room < landed {
+            return Err(state.refuse(Operation::Write, &self.name));
+        }
+        state.end(fate, Operation::Write, &self.name)
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
-        let state = self.live(Operation::Read)?;
-        let seen = &state.inodes[self.inode].seen;
-        let rest = seen.get(offset as usize..).unwrap_or_default();
-        let read = rest.len().min(bytes.len());
-        bytes[..read].copy_from_slice(&rest[..read]);
-        Ok(read)
+        let (state, fate) = self.begin(Operation::Read, Some((offset, bytes.len() as u64)))?;
+        state.end(fate, Operation::Read, &self.name)?;
+        Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
     }
 
     fn len(&self) -> Result<u64, DiskError> {
-        Ok(self.live(Operation::Length)?.inodes[self.inode].seen.len() as u64)
+        let (state, fate) = self.begin(Operation::Length, None)?;
+        state.end(fate, Operation::Length, &self.name)?;
+        Ok(state.inodes[self.inode].seen.length as u64)
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        let mut state = self.live(Operation::Length)?;
-        self.change(&mut state, Change::Length(bytes as usize));
-        Ok(())
+        let (mut state, fate) = self.begin(Operation::Length, Some((bytes, 0)))?;
+        if fate.is_whole() {
+            let inode = state.inode(self.inode);
+            // A longer file has a hole at its end, which takes no space.
+            inode.allocated = inode.allocated.min(bytes as usize);
+            state.change(self.inode, Change::Length(bytes as usize));
+        }
+        state.end(fate, Operation::Length, &self.name)
     }
 
     fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
-        let mut state = self.live(Operation::Preallocate)?;
-        if state.inodes[self.inode].seen.len() < bytes as usize {
-            self.change(&mut state, Change::Length(bytes as usize));
+        let (mut state, fate) = self.begin(Operation::Preallocate, Some((bytes, 0)))?;
+        if fate.is_whole() && state.inodes[self.inode].seen.length < bytes as usize {
+            let before = state.inodes[self.inode].allocated;
+            if state.allocate(self.inode, bytes as usize) < bytes as usize {
+                state.inode(self.inode).allocated = before;
+                return Err(state.refuse(Operation::Preallocate, &self.name));
+            }
+            state.change(self.inode, Change::Length(bytes as usize));
         }
-        Ok(())
+        state.end(fate, Operation::Preallocate, &self.name)
     }
 
     fn sync_data(&self) -> Result<(), DiskError> {
-        let mut state = self.live(Operation::Sync)?;
-        state.calls.syncs += 1;
-        let failed = state.fail_all_syncs || state.fail_sync == Some(state.calls.syncs);
-        let inode = &mut state.inodes[self.inode];
-        let changes = std::mem::take(&mut inode.unsynced);
-        if failed {
-            return Err(input_output_error(Operation::Sync, &self.name));
+        let (mut state, fate) = self.begin(Operation::Sync, None)?;
+        state.keep_moment();
+        if fate != Fate::Cut {
+            let changes = fate.share(state.inodes[self.inode].unsynced.len());
+            state.inode(self.inode).sync(changes);
         }
-        changes.iter().for_each(|change| change.apply(&mut inode.stable));
-        Ok(())
+        state.end(fate, Operation::Sync, &self.name)
     }
 
     fn sync_all(&self) -> Result<(), DiskError> {

@@ -1,6 +1,6 @@
 //! What the simulated disk keeps, loses and reports.
 
-use super::SimDisk;
+use super::{Fault, SimDisk, Survival};
 use ensile_disk::{Disk, DiskError};
 
 fn file_after_crash(seed: u64) -> Option<Vec<u8>> {
@@ -106,4 +106,129 @@ fn folders_separate_names() {
     disk.create("sub/a").expect("create");
     assert_eq!(disk.list("sub").expect("list"), ["a"]);
     assert!(disk.list("").expect("list").is_empty() && disk.exists("sub").expect("exists"));
+}
+
+#[test]
+fn a_call_fails_by_its_number_once_or_for_good_with_a_part_of_its_work_done() {
+    let disk = SimDisk::new();
+    let file = disk.create("a").expect("create");
+    disk.record(true);
+    disk.fail_calls(2..=2, Fault::NO_SPACE.after_percent(50));
+    disk.fail_calls(4.., Fault::INPUT_OUTPUT);
+    let short = file.write_at(&[1; 100], 0).expect_err("the second call of all");
+    assert!(short.to_string().contains("No space"), "{short}");
+    assert_eq!(disk.bytes("a").len(), 50);
+    file.write_at(&[2; 100], 0).expect("the third");
+    assert!(file.sync_data().is_err() && disk.create("b").is_err() && disk.list("").is_err());
+    disk.heal();
+    file.sync_data().expect("works again");
+    let trace: Vec<_> = disk.trace().iter().map(ToString::to_string).collect();
+    assert_eq!(trace[0], "    2 write \"a\" 100 bytes at 0: ENOSPC");
+    assert_eq!(trace[2], "    4 sync \"a\": EIO");
+    assert_eq!((trace.len(), disk.calls().all), (6, 7));
+}
+
+#[test]
+fn power_fails_in_the_midst_of_a_call_and_survival_says_what_is_left() {
+    let left = |survival| {
+        let disk = SimDisk::new();
+        let file = disk.create("a").expect("create");
+        file.sync_all().expect("sync");
+        disk.sync_folder("").expect("sync");
+        file.write_at(&[1; 1000], 0).expect("write");
+        disk.cut_power_at(disk.calls().all + 2);
+        file.write_at(&[2; 1000], 1000).expect("write");
+        assert!(file.sync_data().is_err() && disk.is_without_power());
+        assert!(file.sync_data().is_err() && disk.open("a").is_err(), "nothing succeeds without power");
+        disk.crash_with(survival, 7);
+        disk.bytes("a").len()
+    };
+    assert_eq!(left(Survival::Nothing), 0);
+    assert_eq!(left(Survival::Everything), 2000);
+    assert!((1..2000).contains(&left(Survival::Prefix)));
+}
+
+#[test]
+fn of_each_file_a_suffix_is_lost_by_itself() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for seed in 0..40 {
+        let disk = SimDisk::new();
+        let files = ["a", "b"].map(|name| disk.create(name).expect("create"));
+        disk.sync_folder("").expect("sync");
+        for at in 0..8 {
+            files.iter().for_each(|file| file.write_at(&[at + 1; 10], u64::from(at) * 10).expect("write"));
+        }
+        disk.crash_with(Survival::Prefix, seed);
+        let left = ["a", "b"].map(|name| disk.bytes(name));
+        assert!(left.iter().flatten().all(|byte| *byte > 0), "no hole");
+        lengths.insert(left.map(|bytes| bytes.len()));
+    }
+    assert!(lengths.len() > 30 && lengths.iter().any(|[a, b]| a < b) && lengths.iter().any(|[a, b]| b < a));
+}
+
+#[test]
+fn a_folder_whose_name_is_lost_takes_its_files_along() {
+    for (synced, left) in [(false, 0), (true, 1)] {
+        let disk = SimDisk::new();
+        disk.create_folder("sub").expect("folder");
+        disk.create("sub/a").expect("create").sync_all().expect("sync");
+        disk.sync_folder("sub").expect("sync");
+        if synced {
+            disk.sync_folder("").expect("sync");
+        }
+        disk.crash_with(Survival::Nothing, 1);
+        assert_eq!(disk.files().len(), left);
+        assert_eq!(disk.exists("sub").expect("exists"), synced);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_what_grows_until_there_is_room() {
+    let disk = SimDisk::new();
+    disk.set_capacity(Some(1000));
+    let [file, other] = ["a", "b"].map(|name| disk.create(name).expect("create"));
+    file.preallocate(600).expect("has room");
+    assert!(other.preallocate(600).is_err(), "nothing of it is set aside");
+    assert_eq!(disk.used_bytes(), 600);
+    file.write_at(&[1; 600], 0).expect("its space is set aside");
+    assert!(other.write_at(&[2; 500], 0).is_err());
+    assert_eq!((disk.bytes("b").len(), disk.used_bytes()), (400, 1000), "a short write");
+    assert!(disk.create("c").is_err());
+    other.write_at(&[3; 400], 0).expect("what is there can be written again");
+    file.set_len(100).expect("cut");
+    other.write_at(&[3; 500], 0).expect("there is room again");
+    disk.remove("a").expect("remove");
+    assert_eq!(disk.used_bytes(), 500);
+    disk.set_capacity(None);
+    other.write_at(&[4; 5000], 0).expect("any number of bytes");
+}
+
+#[test]
+fn each_moment_is_the_disk_as_a_crash_there_would_find_it() {
+    let disk = SimDisk::new();
+    disk.keep_moments();
+    let file = disk.create("a").expect("create");
+    disk.sync_folder("").expect("sync");
+    file.write_at(b"once", 0).expect("write");
+    file.sync_data().expect("sync");
+    file.write_at(b"more", 0).expect("write");
+    let moments = disk.take_moments();
+    assert_eq!(moments.iter().map(|moment| moment.number).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    let left = |survival| {
+        moments.iter().map(move |moment| {
+            let disk = moment.disk.fork();
+            disk.crash_with(survival, 1);
+            disk.files().first().map(|name| disk.bytes(name))
+        })
+    };
+    let some = |bytes: &[u8]| Some(bytes.to_vec());
+    assert!(left(Survival::Nothing).eq([None, None, some(b""), some(b""), some(b"once")]));
+    assert!(left(Survival::Everything).eq([
+        some(b""),
+        some(b""),
+        some(b"once"),
+        some(b"once"),
+        some(b"more")
+    ]));
+    assert_eq!(disk.bytes("a"), b"more", "forks go their own way");
 }

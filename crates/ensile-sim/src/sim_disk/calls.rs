@@ -1,0 +1,226 @@
+//! Calls of a simulated disk, in one sequence: counted, traced, and made to fail by plan.
+//!
+//! Neighbours: every method of the disk asks [`Sequence::begin`] what becomes of its call.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+
+use ensile_disk::Operation;
+
+/// How often what was called, crashes included in between. Calls of processes that are dead, or without power, do not
+/// count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Calls of every kind; the last one's number.
+    pub all: u64,
+    /// Writes of bytes.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Syncs of files, failed ones included.
+    pub syncs: u64,
+    /// Syncs of folders.
+    pub folder_syncs: u64,
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    code: i32,
+    landed_percent: u64,
+}
+
+impl Fault {
+    /// EIO, and nothing was done.
+    pub const INPUT_OUTPUT: Self = Self { code: 5, landed_percent: 0 };
+    /// ENOSPC, and nothing was done.
+    pub const NO_SPACE: Self = Self { code: 28, landed_percent: 0 };
+
+    /// The same error, but so much of the call was done before it: of a write that share of its bytes, of a sync that
+    /// share of the changes; a change of a name or a length is done if it is 100.
+    #[must_use]
+    pub const fn after_percent(self, percent: u64) -> Self {
+        Self { landed_percent: percent, ..self }
+    }
+}
+
+/// One call, as a trace shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its place in the sequence, from 1.
+    pub number: u64,
+    /// What was called.
+    pub operation: Operation,
+    /// File or folder.
+    pub name: String,
+    /// Offset and bytes of a read or write; the length that is set.
+    pub range: Option<(u64, u64)>,
+    /// How it ended.
+    pub outcome: &'static str,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>5} {} {:?}", self.number, self.operation, self.name)?;
+        if let Some((offset, bytes)) = self.range {
+            write!(f, " {bytes} bytes at {offset}")?;
+        }
+        write!(f, ": {}", self.outcome)
+    }
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Done,
+    /// The system's error number, and how much is done all the same.
+    Fails {
+        code: i32,
+        landed_percent: u64,
+    },
+    /// Power fails in the midst of it.
+    Cut,
+}
+
+impl Fate {
+    /// Of so much, how much is done.
+    pub(super) fn share(self, whole: usize) -> usize {
+        match self {
+            Self::Fails { landed_percent, .. } => (whole as u64 * landed_percent / 100) as usize,
+            Self::Done | Self::Cut => whole,
+        }
+    }
+
+    /// Is it done as a whole, whatever the caller is told?
+    pub(super) fn is_whole(self) -> bool {
+        !matches!(self, Self::Fails { landed_percent: 0..100, .. })
+    }
+
+    /// The error number that the caller is told.
+    pub(super) fn code(self) -> Option<i32> {
+        match self {
+            Self::Done => None,
+            Self::Fails { code, .. } => Some(code),
+            Self::Cut => Some(Fault::INPUT_OUTPUT.code),
+        }
+    }
+}
+
+/// From which call to which, and how.
+type Planned = (u64, u64, Fault);
+
+/// The sequence of calls, and what is planned for those to come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sequence {
+    pub(super) calls: Calls,
+    of_kind: BTreeMap<u8, u64>,
+    planned: Vec<Planned>,
+    /// By kind, and the number of its call.
+    planned_of_kind: Vec<(Operation, u64)>,
+    all_syncs_fail: bool,
+    cut_at: Option<u64>,
+    pub(super) is_cut: bool,
+    trace: Option<Vec<Call>>,
+}
+
+impl Sequence {
+    /// Counts a call, and says what becomes of it.
+    pub(super) fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
+        self.calls.all += 1;
+        let number = self.calls.all;
+        let of_kind = self.of_kind.entry(operation as u8).or_default();
+        *of_kind += 1;
+        let of_kind = *of_kind;
+        match operation {
+            Operation::Write => {
+                self.calls.writes += 1;
+                self.calls.written_bytes += range.map_or(0, |(_, bytes)| bytes);
+            }
+            Operation::Sync => self.calls.syncs += 1,
+            Operation::SyncFolder => self.calls.folder_syncs += 1,
+            _ => {}
+        }
+        let planned = self.planned.iter().find(|(from, to, _)| (*from..=*to).contains(&number));
+        let by_kind = self.planned_of_kind.contains(&(operation, of_kind))
+            || self.all_syncs_fail && operation == Operation::Sync;
+        let fate = if self.cut_at == Some(number) {
+            self.is_cut = true;
+            Fate::Cut
+        } else if let Some(&(_, _, Fault { code, landed_percent })) = planned {
+            Fate::Fails { code, landed_percent }
+        } else if by_kind {
+            Fate::Fails { code: Fault::INPUT_OUTPUT.code, landed_percent: 0 }
+        } else {
+            Fate::Done
+        };
+        if let Some(trace) = &mut self.trace {
+            let name = name.to_owned();
+            trace.push(Call { number, operation, name, range, outcome: outcome(fate) });
+        }
+        fate
+    }
+
+    /// The call just begun ends otherwise than was planned.
+    pub(super) fn note(&mut self, outcome: &'static str) {
+        if let Some(last) = self.trace.as_mut().and_then(|trace| trace.last_mut()) {
+            last.outcome = outcome;
+        }
+    }
+
+    pub(super) fn fail(&mut self, calls: impl RangeBounds<u64>, fault: Fault) {
+        let from = match calls.start_bound() {
+            Bound::Included(from) => *from,
+            Bound::Excluded(before) => before + 1,
+            Bound::Unbounded => 0,
+        };
+        let to = match calls.end_bound() {
+            Bound::Included(to) => *to,
+            Bound::Excluded(behind) => behind.saturating_sub(1),
+            Bound::Unbounded => u64::MAX,
+        };
+        self.planned.push((from, to, fault));
+    }
+
+    pub(super) fn fail_next(&mut self, operation: Operation, count: u64) {
+        let so_far = self.of_kind.get(&(operation as u8)).copied().unwrap_or_default();
+        self.planned_of_kind.push((operation, so_far + count));
+    }
+
+    pub(super) fn fail_all_syncs(&mut self, fail: bool) {
+        self.all_syncs_fail = fail;
+    }
+
+    pub(super) fn cut_at(&mut self, number: u64) {
+        self.cut_at = Some(number);
+    }
+
+    /// Power is back.
+    pub(super) fn restart(&mut self) {
+        (self.cut_at, self.is_cut) = (None, false);
+    }
+
+    pub(super) fn heal(&mut self) {
+        self.planned.clear();
+        self.planned_of_kind.clear();
+        self.all_syncs_fail = false;
+        self.cut_at = None;
+    }
+
+    pub(super) fn record(&mut self, record: bool) {
+        self.trace = record.then(Vec::new);
+    }
+
+    pub(super) fn trace(&self) -> &[Call] {
+        self.trace.as_deref().unwrap_or_default()
+    }
+}
+
+fn outcome(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Done => "done",
+        Fate::Fails { code: 28, .. } => "ENOSPC",
+        Fate::Fails { .. } => "EIO",
+        Fate::Cut => "power fails",
+    }
+}
