@@ -544,9 +544,9 @@ impl Checkpoints {
 
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part));
-        let logs = installed
-            .map_or(Ok(0), |installed| void::remove_generations_before(&*self.disk, installed.generation));
+        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        let logs = self.log.remove_files_below(below).map(|removed| removed.files);
         for removed in [parts, logs] {
             match removed {
                 Ok(count) => self.counters.files_removed.add(count),
