@@ -154,6 +154,14 @@ pub enum Health {
     Poisoned(String),
 }
 
+impl Health {
+    /// Will it never write again?
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_))
+    }
+}
+
 /// Why no reserve succeeds.
 #[derive(Debug, Default)]
 struct Refusal {
