@@ -55,6 +55,9 @@ pub enum DurabilityError {
         /// What the state said.
         detail: String,
     },
+    /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
+    #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
+    CheckpointFailed(Arc<str>),
     /// A configuration that cannot work: fix it.
     #[error("{0}")]
     Config(Cow<'static, str>),

@@ -29,6 +29,7 @@ mod stats;
 mod waiters;
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
@@ -42,6 +43,8 @@ use ensile_disk::{Disk, DiskError, DiskLock};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
+pub(crate) use bell::Bell;
+pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
 use crate::hint::HintWriter;
@@ -152,6 +155,14 @@ pub enum Health {
     Poisoned(String),
 }
 
+impl Health {
+    /// Will it never write again?
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_))
+    }
+}
+
 /// Why no reserve succeeds.
 #[derive(Debug, Default)]
 struct Refusal {
@@ -164,8 +175,8 @@ struct Refusal {
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
 #[derive(Debug)]
 pub struct Log {
-    epochs: Arc<Epochs>,
-    clock: Clock,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) clock: Clock,
     loggers: Box<[Logger]>,
     marks: MarkTable,
     waiters: Waiters,
@@ -176,13 +187,15 @@ pub struct Log {
     refuses: AtomicBool,
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
-    /// Files of closed generations.
-    older: Vec<ClosedFile>,
+    /// Files of closed generations, which the next checkpoint makes void.
+    older: Mutex<Vec<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
     hint: Mutex<HintWriter>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
+    /// Bytes of log that recovery replayed, and would again.
+    pub(crate) replayed_bytes: u64,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -216,11 +229,12 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
-            disk: StdArc::clone(recovered.keeper.disk()),
-            older: recovered.older,
+            disk: recovered.disk,
+            older: Mutex::new(recovered.older),
             removing: Mutex::new(()),
             hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
+            replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }
@@ -275,6 +289,17 @@ impl Log {
         self.waiters.durable()
     }
 
+    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True once
+    /// they stand.
+    pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
+        if self.marks.synced_by_all() >= epoch {
+            return true;
+        }
+        self.marks.ask(epoch);
+        self.wake_loggers();
+        false
+    }
+
     /// Blocks until `epoch` is durable. Not for a thread that drives loggers.
     ///
     /// # Errors
@@ -305,8 +330,10 @@ impl Log {
     /// What the log has done since it started, and its files on disk now.
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        let older = self.older.iter().map(|file| file.bytes);
-        let (mut files, mut file_bytes) = (older.len() as u64, older.sum::<u64>());
+        let (mut files, mut file_bytes) = {
+            let older = self.lock_older();
+            (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
+        };
         for logger in &self.loggers {
             let closed = logger.closed_files();
             files += closed.len() as u64 + 1;
@@ -327,8 +354,14 @@ impl Log {
         self.loggers.iter().for_each(Logger::ask_roll);
     }
 
-    /// Removes every closed file of this generation whose entries all have epochs below `covered`, oldest first, in all logs:
-    /// for who has made a checkpoint durable that holds what entries below `covered` left.
+    fn lock_older(&self) -> MutexGuard<'_, Vec<ClosedFile>> {
+        // Only whole elements are removed under this lock.
+        self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs: for who has made
+    /// a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the generations
+    /// before this one.
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
@@ -336,6 +369,7 @@ impl Log {
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut removed = Removed::default();
+        self.remove_older_files(covered, &mut removed)?;
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
             let result = self.remove_files_of(logger, covered, &mut removed);
@@ -347,6 +381,27 @@ impl Log {
             result?;
         }
         Ok(removed)
+    }
+
+    /// Files of closed generations have no order to keep: their logs are off the manifest's list.
+    fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
+        let mut folders = BTreeSet::new();
+        loop {
+            let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
+            let Some(oldest) = oldest else { break };
+            self.disk.remove(&oldest.file.to_string())?;
+            self.lock_older().remove(0);
+            folders.insert(oldest.file.name.logger);
+            self.note_removed(&oldest, removed);
+        }
+        folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
+    }
+
+    fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
+        removed.files += 1;
+        removed.bytes += file.bytes;
+        self.counters.files_removed.add(1);
+        self.counters.bytes_removed.add(file.bytes);
     }
 
     fn remove_files_of(
@@ -361,10 +416,7 @@ impl Log {
             let Some(oldest) = oldest else { return Ok(()) };
             self.disk.remove(&oldest.file.to_string())?;
             logger.closed_files().pop_front();
-            removed.files += 1;
-            removed.bytes += oldest.bytes;
-            self.counters.files_removed.add(1);
-            self.counters.bytes_removed.add(oldest.bytes);
+            self.note_removed(&oldest, removed);
         }
     }
 
@@ -482,7 +534,7 @@ impl Log {
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
     /// same way, once everything is durable.
-    fn poison(&self, reason: &str) -> DurabilityError {
+    pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         let woken = self.waiters.poison(reason);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);

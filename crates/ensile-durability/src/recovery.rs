@@ -1,8 +1,9 @@
-//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5, without checkpoints yet).
+//! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
 //! In parts, so that the caller's threads do the work: [`Scan::begin`] reads the manifest and lists the log files;
 //! [`Scan::step`], called by any number of threads, reads the blocks of one file; [`Scan::finish`] puts them together and
-//! decides D; [`Recovery::replay_step`], called by any number of threads, replays one piece; [`Recovery::finish`] makes the
+//! decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
+//! checkpoint or replays one piece; [`Recovery::finish`] makes the
 //! decision durable and begins the next generation.
 //!
 //! Invariants:
@@ -20,6 +21,7 @@ mod chain;
 mod file;
 mod harden;
 mod listing;
+mod load;
 mod replay;
 mod scan;
 mod verdict;
@@ -32,16 +34,18 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
+use crate::checkpoint::void;
 use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
-use crate::manifest::{Generation, Manifest, ManifestKeeper};
+use crate::manifest::{Generation, Installed, Manifest, ManifestKeeper};
 use crate::names::{LOCK, SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Recoverable, folders};
 use chain::Chain;
 use file::FileChain;
 use listing::Files;
+use load::{Load, LoadStep};
 use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
@@ -66,12 +70,20 @@ pub struct RecoveryReport {
     pub durable_epoch: Epoch,
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
+    /// e_l and e_h of the checkpoint that was loaded.
+    pub checkpoint: Option<(Epoch, Epoch)>,
+    /// Entries loaded from it.
+    pub checkpoint_entries: u64,
+    /// Bytes of its files.
+    pub checkpoint_bytes: u64,
     /// Data blocks replayed.
     pub blocks: u64,
     /// Entries replayed.
     pub entries: u64,
     /// Bytes of blocks replayed.
     pub bytes: u64,
+    /// Entries whose file is still there and which the checkpoint covers: not replayed (K1).
+    pub covered_entries: u64,
     /// Whole entries that were not replayed, as their epochs never became durable.
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
@@ -81,9 +93,9 @@ pub struct RecoveryReport {
 /// How far replay is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes replayed.
+    /// Bytes loaded of the checkpoint and replayed of the log.
     pub bytes_done: u64,
-    /// Bytes to replay.
+    /// Bytes to load and to replay.
     pub bytes_total: u64,
 }
 
@@ -95,11 +107,12 @@ pub struct Recovered {
     /// What was found and done.
     pub report: RecoveryReport,
     pub(crate) config: LogConfig,
+    pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
-    /// What is kept of closed generations.
-    pub(crate) older: Vec<ClosedFile>,
     pub(crate) keeper: ManifestKeeper,
     pub(crate) hint: HintWriter,
+    /// What is kept of closed generations.
+    pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
 }
 
@@ -107,12 +120,10 @@ pub struct Recovered {
 #[derive(Debug)]
 pub struct Scan {
     disk: StdArc<dyn Disk>,
-    keeper: ManifestKeeper,
     config: LogConfig,
     lock: Box<dyn DiskLock>,
-    generations: Vec<Generation>,
-    /// Entries of smaller epochs are in a checkpoint.
-    covered: Epoch,
+    keeper: ManifestKeeper,
+    load: Load,
     listed: Files,
     unlisted: Vec<SegmentFile>,
     /// Every listed file and the one behind it in its log.
@@ -131,7 +142,6 @@ pub struct Recovery {
     lock: Box<dyn DiskLock>,
     /// As read; empty for a new database.
     generations: Vec<Generation>,
-    covered: Epoch,
     /// Numbers of generations with entries that count.
     with_entries: Vec<u64>,
     /// Chains of all generations, and of the open one.
@@ -140,6 +150,7 @@ pub struct Recovery {
     /// Files of no listed generation, removed first.
     unlisted: Vec<SegmentFile>,
     seen: Epoch,
+    load: Load,
     /// Oldest first; `taken` counts from the end.
     pieces: Vec<Piece>,
     bytes_total: u64,
@@ -155,6 +166,7 @@ struct Done {
     blocks: AtomicU64,
     entries: AtomicU64,
     ignored: AtomicU64,
+    covered: AtomicU64,
 }
 
 impl Scan {
@@ -170,7 +182,6 @@ impl Scan {
         folders::make(&*disk, config.loggers, &config.folders)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
-        let covered = keeper.manifest().checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
         let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
         let listed = listing::take_listed(&mut found, &generations)?;
         listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
@@ -182,7 +193,8 @@ impl Scan {
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let unlisted = found.into_values().flatten().collect();
         let taken = AtomicUsize::new(0);
-        Ok(Self { disk, keeper, config, lock, generations, covered, listed, unlisted, files, taken, read })
+        let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
+        Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -204,7 +216,8 @@ impl Scan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, keeper, config, lock, generations, covered, listed, unlisted, read, .. } = self;
+        let Self { disk, config, lock, keeper, load, listed, unlisted, read, .. } = self;
+        let generations = keeper.manifest().generations.clone();
         let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
@@ -215,14 +228,14 @@ impl Scan {
             config,
             lock,
             generations: Vec::new(),
-            covered,
             with_entries: Vec::new(),
             closed_chains: Vec::new(),
             open_chains: Vec::new(),
             unlisted,
-            seen: Epoch::ZERO,
+            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            bytes_total: load.bytes_total(),
+            load,
             pieces: Vec::new(),
-            bytes_total: 0,
             taken: AtomicUsize::new(0),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
@@ -231,7 +244,11 @@ impl Scan {
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for files in listed.values() {
-            chains.push(Chain::stitch(&*recovery.disk, read.by_ref().take(files.len()).collect(), covered)?);
+            chains.push(Chain::stitch(
+                &*recovery.disk,
+                read.by_ref().take(files.len()).collect(),
+                recovery.load.low(),
+            )?);
         }
         let mut chains = chains.into_iter();
         for generation in generations {
@@ -262,11 +279,15 @@ impl Recovery {
     ) -> Result<(), DurabilityError> {
         let number = generation.number;
         let verdict = verdict::decide(&generation, &chains, hint)?;
-        let bounds = Bounds { first: generation.first, covered: self.covered, durable: verdict.durable };
+        if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
+        {
+            check_high(checkpoint, verdict.durable, &chains)?;
+        }
+        let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let mut pieces = Vec::new();
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
-            pieces.extend(replay::cut(chain, bounds, &mut self.report.ignored_entries));
+            pieces.extend(replay::cut(chain, bounds, &mut self.report));
         }
         if !pieces.is_empty() {
             self.with_entries.push(number);
@@ -288,12 +309,17 @@ impl Recovery {
         Ok(())
     }
 
-    /// Replays one piece, the newest that nobody has taken. `false` when none is left, though other threads may still
-    /// be at theirs.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
+    /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        match self.load.step(&*self.disk, target)? {
+            LoadStep::Loaded => return Ok(true),
+            LoadStep::Failed => return Ok(false),
+            LoadStep::Ended => {}
+        }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(index) = self.pieces.len().checked_sub(taken.saturating_add(1)) else { return Ok(false) };
@@ -307,6 +333,7 @@ impl Recovery {
         add(&self.done.blocks, counts.blocks);
         add(&self.done.entries, counts.entries);
         add(&self.done.ignored, counts.ignored);
+        add(&self.done.covered, counts.covered);
         // Release: all of this piece is replayed (partner: the Acquire in `finish`).
         self.done.pieces.fetch_add(1, Ordering::Release);
         Ok(true)
@@ -316,7 +343,8 @@ impl Recovery {
     #[must_use]
     pub fn progress(&self) -> Progress {
         // Relaxed: for people.
-        Progress { bytes_done: self.done.bytes.load(Ordering::Relaxed), bytes_total: self.bytes_total }
+        let replayed = self.done.bytes.load(Ordering::Relaxed);
+        Progress { bytes_done: self.load.done().0 + replayed, bytes_total: self.bytes_total }
     }
 
     /// Makes the decision durable and begins the next generation (L4).
@@ -325,7 +353,7 @@ impl Recovery {
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
     pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
         // Acquire: partner is the Release in `replay_step`.
-        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() {
+        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -359,11 +387,13 @@ impl Recovery {
         }
         self.keeper.replace(manifest)?;
         let hint = HintWriter::create(&*self.disk, number)?;
+        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         let older = self.clean_up(&dropped)?;
         self.disk.sync_folder("")?;
         let report = self.final_report();
-        let Self { keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, segments, older, keeper, hint, lock })
+        let Self { disk, keeper, config, lock, .. } = self;
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest
@@ -411,6 +441,8 @@ impl Recovery {
 
     fn final_report(&mut self) -> RecoveryReport {
         let mut report = std::mem::take(&mut self.report);
+        report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
+        (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         // Relaxed: the Acquire in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
         // Relaxed: as above.
@@ -419,8 +451,23 @@ impl Recovery {
         report.bytes = self.done.bytes.load(Ordering::Relaxed);
         // Relaxed: as above.
         report.ignored_entries += self.done.ignored.load(Ordering::Relaxed);
+        // Relaxed: as above.
+        report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }
+}
+
+/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
+fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Result<(), DurabilityError> {
+    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    if durable >= checkpoint.high {
+        return Ok(());
+    }
+    let detail = format!(
+        "{}; checkpoint {} was installed when epoch {} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail, checkpoint.number, checkpoint.high, shortest.mark
+    );
+    Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }
 
 /// Recovers with the calling thread alone.

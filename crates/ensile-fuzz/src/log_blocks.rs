@@ -240,7 +240,7 @@ pub fn log_blocks(data: &[u8]) {
         disk.create_folder(&folder).expect("a new disk");
         put(&disk, &format!("{folder}/log-1-0"), &writer.bytes);
     }
-    let body = format!("ensile manifest 1\ngeneration 1 first 1 logs {logs}\n");
+    let body = format!("ensile manifest 2\ngeneration 1 first 1 logs {logs}\n");
     put(&disk, "MANIFEST", format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).as_bytes());
     judge(disk, logs, &writers);
 }

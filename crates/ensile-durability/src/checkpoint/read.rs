@@ -34,6 +34,7 @@ pub(crate) struct PartReader {
     sequence: u32,
     previous_crc: u32,
     totals: Totals,
+    end_bytes: u64,
     ended: bool,
 }
 
@@ -95,18 +96,14 @@ impl PartReader {
             sequence: 0,
             previous_crc: 0,
             totals: Totals::default(),
+            end_bytes: 0,
             ended: false,
         })
     }
 
-    /// The file, relative to the database's folder.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The file's length.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.length
+    /// Bytes of the end block, once it was read.
+    pub(crate) fn end_bytes(&self) -> u64 {
+        self.end_bytes
     }
 
     /// What was read, once the end block was: entries and blocks, and the header checksum that vouches for them.
@@ -115,7 +112,7 @@ impl PartReader {
     }
 
     /// An error at this offset of the file.
-    pub(crate) fn damaged(&self, offset: u64, detail: &str) -> DurabilityError {
+    fn damaged(&self, offset: u64, detail: &str) -> DurabilityError {
         DurabilityError::damaged(&self.name, offset, detail)
     }
 
@@ -175,6 +172,7 @@ impl PartReader {
             if self.offset != self.length {
                 return Err(self.damaged(self.offset, "something stands behind the end block"));
             }
+            self.end_bytes = header.block_bytes() as u64;
             self.ended = true;
             return Ok(None);
         }

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - The newest pieces come first: then most older versions find a larger TID in place and cost nothing.
-//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted. So are entries that a checkpoint
-//!   covers.
+//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; the engine's threads call in.
@@ -11,9 +11,11 @@
 use std::borrow::Cow;
 
 use ensile_base::checksum::crc32c;
+use ensile_base::planted::{Bug, is_planted};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
+use super::RecoveryReport;
 use super::chain::Chain;
 use super::file::Run;
 use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
@@ -50,16 +52,19 @@ pub(super) struct Counts {
     pub(super) blocks: u64,
     pub(super) entries: u64,
     pub(super) ignored: u64,
+    pub(super) covered: u64,
 }
 
-/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to `ignored`.
-pub(super) fn cut(chain: &Chain, bounds: Bounds, ignored: &mut u64) -> Vec<Piece> {
+/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
+pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for link in &chain.links {
         for &Run { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
             if epoch_min > bounds.durable {
-                *ignored += entries;
-            } else if epoch_max >= bounds.covered {
+                report.ignored_entries += entries;
+            } else if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+                report.covered_entries += entries;
+            } else {
                 let (file, salt) = (link.file, link.salt);
                 pieces.push(Piece { file, offset, bytes, newest: epoch_max, salt, bounds });
             }
@@ -95,7 +100,11 @@ pub(super) fn replay(
             header_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
         let block = at..at + header.block_bytes();
         at = block.end;
-        if header.kind != Kind::Data || header.epoch_max < covered {
+        if header.kind != Kind::Data {
+            continue;
+        }
+        if header.epoch_max < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += u64::from(header.entries);
             continue;
         }
         if header.epoch_min > durable {
@@ -104,44 +113,47 @@ pub(super) fn replay(
         }
         let payload =
             payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+        counts.blocks += 1;
         let payload =
             entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
         let mut entries = recycled(batch);
-        counts.ignored += parse(piece.bounds, &header, &payload, &mut entries).map_err(damaged)?;
+        parse(piece, &header, &payload, &mut entries, &mut counts).map_err(damaged)?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
             file: file.clone(),
             offset,
             tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
             detail: refused.detail,
         })?;
-        counts.blocks += 1;
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
     Ok(counts)
 }
 
-/// Fills `entries` with those of a block that count; answers how many are void. Or what is wrong with the block.
+/// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
 fn parse<'p>(
-    bounds: Bounds,
+    piece: &Piece,
     header: &Header,
     payload: &'p [u8],
     entries: &mut Vec<Entry<'p>>,
-) -> Result<u64, &'static str> {
-    let mut ignored = 0;
+    counts: &mut Counts,
+) -> Result<(), &'static str> {
+    let Bounds { first, covered, durable } = piece.bounds;
     for entry in Entries::of(payload) {
         let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
         let epoch = tid.epoch();
-        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < bounds.first {
+        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
             return Err("an entry's epoch is outside its block's");
         }
-        if epoch > bounds.durable {
-            ignored += 1;
-        } else if epoch >= bounds.covered {
+        if epoch > durable {
+            counts.ignored += 1;
+        } else if epoch < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += 1;
+        } else {
             entries.push(Entry { tid, body });
         }
     }
-    Ok(ignored)
+    Ok(())
 }
 
 /// An empty vector of entries that borrow from another block, in the same memory.

@@ -76,12 +76,24 @@ impl Rig {
         clock: Clock,
     ) -> Result<Self, DurabilityError> {
         let map = Map::default();
-        let recovered = recover(disk, config, &map)?;
+        let mut rig = Self::open_into(disk, config, clock, &map)?;
+        rig.rows = map.rows.into_inner().expect("no panic");
+        Ok(rig)
+    }
+
+    /// Recovers into `target`; the rig's own rows stay empty.
+    pub(crate) fn open_into(
+        disk: Arc<dyn Disk>,
+        config: LogConfig,
+        clock: Clock,
+        target: &dyn Recoverable,
+    ) -> Result<Self, DurabilityError> {
+        let recovered = recover(disk, config, target)?;
         let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
         let config_of_epochs = EpochConfig { first, snapshot_interval: Duration::from_secs(1) };
         let epochs = ensile_base::sync::Arc::new(Epochs::new(&config_of_epochs));
         let log = Log::start(recovered, epochs.clone(), clock.clone())?;
-        let rows = map.rows.into_inner().expect("no panic");
+        let rows = Rows::new();
         Ok(Self { log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
     }
 
