@@ -25,6 +25,7 @@ mod insert;
 mod key;
 mod memory;
 mod node;
+mod partition;
 mod permutation;
 mod prune;
 mod remove;
