@@ -227,6 +227,10 @@ impl Checkpoints {
         self.stations.iter().for_each(|station| station.bell.ring());
     }
 
+    fn has_log_stopped(&self) -> bool {
+        matches!(self.log.health(), Health::Closed | Health::Poisoned(_))
+    }
+
     /// Waits until this checkpointer has a reason to step, or `timeout`.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
         self.stations[checkpointer].bell.wait(timeout);
@@ -252,7 +256,7 @@ impl Checkpoints {
             return self.go_on(checkpointer, &mut work, walk);
         }
         let mut state = lock(&self.state);
-        if state.phase != Phase::Ended && self.log.health() != Health::Running {
+        if state.phase != Phase::Ended && self.has_log_stopped() {
             self.end(&mut state, "the log has stopped");
         }
         match state.phase {
@@ -274,6 +278,7 @@ impl Checkpoints {
         let situation = Situation {
             is_demanded: state.demand.is_some(),
             has_failed: state.has_failed,
+            is_log_full: matches!(self.log.health(), Health::Full(_)),
             since_end: Duration::from_nanos(now.saturating_sub(state.ended_nanos)),
             log_bytes: written - state.log_bytes_base + state.log_bytes_before,
             checkpoint_bytes: state.installed.as_ref().map_or(0, |installed| installed.bytes),
@@ -354,7 +359,7 @@ impl Checkpoints {
     /// Walking: a block of this checkpointer's part.
     fn go_on(&self, checkpointer: usize, work: &mut Option<Work>, walk: &dyn Walk) -> CheckpointStep {
         let phase = lock(&self.state).phase;
-        if phase != Phase::Walking || self.log.health() != Health::Running {
+        if phase != Phase::Walking || self.has_log_stopped() {
             *work = None;
             self.leave();
             return if phase == Phase::Ended { CheckpointStep::Stopped } else { CheckpointStep::Worked };
@@ -544,9 +549,9 @@ impl Checkpoints {
 
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part));
-        let logs = installed
-            .map_or(Ok(0), |installed| void::remove_generations_before(&*self.disk, installed.generation));
+        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        let logs = self.log.remove_files_below(below).map(|removed| removed.files);
         for removed in [parts, logs] {
             match removed {
                 Ok(count) => self.counters.files_removed.add(count),
@@ -603,7 +608,7 @@ impl Checkpoints {
             // Waits for a step that is under way.
             *lock(&station.work) = None;
         }
-        if self.log.health() == Health::Running {
+        if !self.has_log_stopped() {
             let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
             self.remove_void(|part| Some(part.checkpoint) == kept, None);
         }
