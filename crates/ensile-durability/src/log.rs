@@ -186,6 +186,7 @@ pub struct Log {
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
+    recovered_bytes: u64,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -224,6 +225,7 @@ impl Log {
             removing: Mutex::new(()),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
+            recovered_bytes: recovered.report.bytes + recovered.report.checkpoint_bytes,
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }
@@ -234,6 +236,12 @@ impl Log {
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
         Appender::new(StdArc::clone(self), logger, slot)
+    }
+
+    /// Bytes that recovery loaded and replayed.
+    #[must_use]
+    pub fn recovered_bytes(&self) -> u64 {
+        self.recovered_bytes
     }
 
     /// How many loggers there are: one thread each.
