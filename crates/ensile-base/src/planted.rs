@@ -190,6 +190,17 @@ catalogue! {
     /// An older entry is replayed over a newer one.
     OlderReplayed: "L4, replay", Simulation,
 
+    /// A walk begins while a commit of an epoch below e_l may not be installed.
+    WalkBegunEarly: "K1", Log,
+    /// e_h is read before the walk.
+    HighReadBeforeWalk: "K1", Log,
+    /// A checkpoint is installed before D has reached e_h.
+    InstalledBeforeDurable: "K1", Log,
+    /// Log entries of epochs below e_l are replayed where their file is still there.
+    EntriesBelowLowReplayed: "K1", Log,
+    /// What a checkpoint will make void is removed before the manifest names it.
+    RemovedBeforeManifest: "K1", Log,
+
     /// The old row of an indexed write is not in the read-set.
     OldRowNotRead: "X1", Simulation,
 

@@ -12,6 +12,7 @@ use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_par
 use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
 use crate::silo::Name;
+use crate::silor;
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
@@ -37,6 +38,9 @@ pub enum Bench {
     /// The experiments of Silo's paper, each by the name of its figure: CSV, JSON and SVG files.
     #[command(after_help = SILO_EXAMPLES)]
     Silo(SiloArguments),
+    /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
+    #[command(after_help = SILOR_EXAMPLES)]
+    Silor(SilorArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -61,6 +65,11 @@ const SILO_EXAMPLES: &str = "Examples:
 
 Variants of the engine (global TIDs, no overwrites, compression, ..) are in binaries built by
   cargo build --release -p ensile-cli --features experiments";
+
+const SILOR_EXAMPLES: &str = "Examples:
+  ensile bench silor                                  every experiment, into ./silor-results
+  ensile bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
+  ensile bench silor fig6 --rounds 2 --out docs/results/silor";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -387,6 +396,56 @@ pub struct SiloArguments {
     /// Time between snapshot boundaries, in milliseconds
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) snapshot_ms: u64,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+    /// Keep each worker on one core
+    #[arg(long)]
+    pub(crate) pin: bool,
+}
+
+/// `ensile bench silor`.
+#[derive(Clone, Debug, Args)]
+pub struct SilorArguments {
+    /// Which experiment
+    #[arg(value_enum, default_value_t = silor::Name::All)]
+    pub(crate) figure: silor::Name,
+    /// Folder for the figures
+    #[arg(long, default_value = "silor-results")]
+    pub(crate) out: PathBuf,
+    /// Length of a run, in seconds
+    #[arg(long, default_value_t = 60.0, value_parser = positive_seconds)]
+    pub(crate) seconds: f64,
+    /// Rounds of what is repeated
+    #[arg(long, default_value_t = 3, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    pub(crate) rounds: usize,
+    /// Worker threads [default: one less than there are cores, which is left to loggers and checkpointers]
+    #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) workers: Option<usize>,
+    /// Keys of YCSB
+    #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+    /// Warehouses of TPC-C [default: one for each worker]
+    #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
+    pub(crate) warehouses: Option<u16>,
+    /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
+    pub(crate) items: u32,
+    /// Customers of a district (fewer than 3000 to try things out)
+    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
+    pub(crate) customers: u32,
+    /// Memory at which a run ends early, in GB: TPC-C's business grows for ever
+    #[arg(long, default_value_t = 12.0)]
+    pub(crate) resident_max_gb: f64,
+    /// Folder for logs and checkpoints; removed when they are measured
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Logger threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) loggers: usize,
+    /// Time between epochs, in milliseconds
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub(crate) epoch_ms: u64,
     /// Seed of all random numbers
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,

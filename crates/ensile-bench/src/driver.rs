@@ -26,6 +26,11 @@ use crate::failure::{Failure, Result};
 use crate::machine;
 use crate::system::processes;
 use crate::tally::{SAMPLE_EVERY, Step, Tally, new_histogram};
+use crate::timeline::Recorder;
+
+mod over_time;
+
+pub(crate) use over_time::over_time;
 
 /// A system under load, as the driver sees it.
 pub(crate) trait Subject: Sync {
@@ -135,6 +140,8 @@ pub(crate) struct Slice<'a> {
     durable_source: bool,
     /// Transactions that this worker runs, where they are counted.
     count: Option<u64>,
+    /// Where what is done is noted over time, if it is.
+    recorder: Option<Recorder>,
     phase: &'a Phase,
     clock: &'a Clock,
     tally: Tally,
@@ -154,6 +161,12 @@ impl Slice<'_> {
                 self.tally.note(step(&mut self.random)?);
             }
             return Ok(());
+        }
+        if let Some(mut recorder) = self.recorder.take() {
+            let mut random = self.random.clone();
+            let outcome = self.repeat_over_time(&mut random, &mut recorder, durable, step);
+            self.recorder = Some(recorder);
+            return outcome;
         }
         let sample_steps = (SAMPLE_EVERY / u32::try_from(self.batch).unwrap_or(SAMPLE_EVERY)).max(1);
         let mut until_sample = 0;
@@ -265,6 +278,7 @@ impl Stage<'_> {
                 Pace::Counted(count) => Some(count.div_ceil(workers as u64)),
                 Pace::Timed(_) | Pace::Conducted => None,
             },
+            recorder: None,
             phase: &self.phase,
             clock: &self.clock,
             tally: Tally::new(),

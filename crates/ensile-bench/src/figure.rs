@@ -14,6 +14,10 @@ use crate::machine::Machine;
 use crate::report::{grouped, median};
 
 mod drawing;
+mod over_time;
+mod panels;
+
+pub(crate) use over_time::{Line, OverTime, Point, Scene};
 
 /// Where a value stands on the horizontal axis.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -105,23 +109,12 @@ struct Document<'a> {
 impl Figure {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
     pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
-        fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))?;
         let document = Document { figure: self.name, title: &self.title, command, machine, rows: &self.rows };
         let json = serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize");
         let origin = format!("{}; {command}", machine.line());
-        for (extension, text) in [
-            ("csv", self.csv(&origin)),
-            ("json", json + "\n"),
-            ("svg", drawing::svg(self, &origin).map_err(|what| self.undrawable(&what))?),
-        ] {
-            let path = folder.join(format!("{}.{extension}", self.name));
-            fs::write(&path, text).map_err(Failure::io(format!("writing {}", path.display())))?;
-        }
-        Ok(())
-    }
-
-    fn undrawable(&self, what: &str) -> Failure {
-        Failure::Io { what: format!("drawing {}", self.name), source: std::io::Error::other(what.to_owned()) }
+        let files =
+            [("csv", Ok(self.csv(&origin))), ("json", Ok(json + "\n")), ("svg", drawing::svg(self, &origin))];
+        write_files(folder, self.name, files)
     }
 
     /// Comment lines behind `#`, a heading, a line for each row.
@@ -137,23 +130,44 @@ impl Figure {
 
     /// The table for the terminal.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("{}: {}\n", self.name, self.title);
-        let wide = |of: fn(&Row) -> usize| self.rows.iter().map(of).max().unwrap_or(0);
-        let systems = wide(|row| row.system.len());
-        let places = wide(|row| row.place.to_string().len());
-        let metrics = wide(|row| row.metric.len() + row.unit.len() + 3);
-        for row in &self.rows {
-            let metric = format!("{} ({})", row.metric, row.unit);
-            let (median, min, max) = (figures(row.median), figures(row.min), figures(row.max));
-            let place = row.place.to_string();
-            let _ = writeln!(
-                text,
-                "  {:systems$}  {place:places$}  {metric:metrics$}  {median:>10}  ({min} .. {max})",
-                row.system
-            );
-        }
-        text
+        table_of(self.name, &self.title, &self.rows)
     }
+}
+
+/// Writes `NAME.EXTENSION` for each text.
+fn write_files<const N: usize>(
+    folder: &Path,
+    name: &str,
+    files: [(&str, Result<String, String>); N],
+) -> Result<()> {
+    fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))?;
+    for (extension, text) in files {
+        let path = folder.join(format!("{name}.{extension}"));
+        let text = text.map_err(std::io::Error::other);
+        text.and_then(|text| fs::write(&path, text))
+            .map_err(Failure::io(format!("writing {}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// A line for each row, under the figure's name.
+fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
+    let mut text = format!("{name}: {title}\n");
+    let wide = |of: fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let systems = wide(|row| row.system.len());
+    let places = wide(|row| row.place.to_string().len());
+    let metrics = wide(|row| row.metric.len() + row.unit.len() + 3);
+    for row in rows {
+        let metric = format!("{} ({})", row.metric, row.unit);
+        let (median, min, max) = (figures(row.median), figures(row.min), figures(row.max));
+        let place = row.place.to_string();
+        let _ = writeln!(
+            text,
+            "  {:systems$}  {place:places$}  {metric:metrics$}  {median:>10}  ({min} .. {max})",
+            row.system
+        );
+    }
+    text
 }
 
 /// A number with as many digits as mean something.

@@ -5,6 +5,7 @@
 //!           -> crash       kill TPC-C, recover, prove that nothing acknowledged is lost
 //!           -> latency     a strict commit beside the device's own sync
 //!           -> silo        the experiments of Silo's paper -> figure; shared_writes
+//!           -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
 //!           -> snapshots, open_transaction       what versions and idle transactions cost
 //! ```
 //!
@@ -27,9 +28,11 @@ mod progress;
 mod report;
 mod shared_writes;
 mod silo;
+mod silor;
 mod snapshots;
 mod system;
 mod tally;
+mod timeline;
 mod watch;
 mod workload;
 
@@ -37,7 +40,7 @@ use std::process::ExitCode;
 
 pub use arguments::{
     Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments, SiloArguments,
-    SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
+    SilorArguments, SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
 
@@ -70,6 +73,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
         Bench::Silo(arguments) => silo::run(arguments)?,
+        Bench::Silor(arguments) => silor::run(arguments)?,
         Bench::TpccVictim(arguments) => {
             crash::victim::run(arguments)?;
             true

@@ -56,7 +56,7 @@ mod tests {
         command.clone().debug_assert();
         let bench = command.find_subcommand_mut("bench").expect("it is there");
         let help = bench.render_long_help().to_string();
-        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "silo"] {
+        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "silo", "silor"] {
             assert!(help.contains(name), "{name} in {help}");
         }
         assert!(!help.contains("victim"), "the victim is not for people");

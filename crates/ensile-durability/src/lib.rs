@@ -1,8 +1,9 @@
 //! Durability that knows nothing of tables: value logging, group commit by epoch, recovery by replay
 //! (SiloR §3, §5; Silo §4.10).
 //!
-//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay one:
+//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a time ([`Recoverable`]):
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
+//! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
 //!
@@ -10,18 +11,28 @@
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are appended.
 //! - L1: what a logger's durable mark may claim. L2: an idle or ended worker neither holds D back nor is passed by it.
 //! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.
+//! - K1: what an installed checkpoint `[e_l, e_h]` promises (`docs/protocols/checkpoints.md`).
 //! - L4: epochs that a recovery ignored are void for ever. L5: torn tails are cut and reported, damage is an error.
 //!
 //! Neighbours: below, `ensile-disk` for files and `ensile-epoch` for E and bindings; above, the engine's commit
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
+mod checkpoint;
+mod control;
 mod error;
+mod folders;
 mod log;
 mod manifest;
 mod names;
+mod recoverable;
 mod recovery;
 
+pub use checkpoint::{
+    CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
+    CheckpointStats, CheckpointStep, Checkpoints, Slice, Walk,
+};
 pub use error::DurabilityError;
-pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
-pub use recovery::{Progress, Recoverable, Recovered, Recovery, RecoveryReport, TornTail, recover};
+pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
+pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recovery::{Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover};

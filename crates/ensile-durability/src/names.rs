@@ -1,6 +1,9 @@
 //! Names of the files in a database's folder.
 //!
-//! Neighbours: segments are made by the loggers and found by recovery; the manifest and the lock have one name each.
+//! Neighbours: segments are made by the loggers, parts by the checkpointers, and found by recovery; the manifest and the
+//! lock have one name each.
+
+use ensile_base::Epoch;
 
 /// What is on this disk and which epochs count (L4).
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -9,7 +12,12 @@ pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 
-/// One file of one log: `log-<logger>-<generation>-<number>`.
+/// The folder of a logger's files: a plain one, or a link to one on another device.
+pub(crate) fn log_folder(logger: u32) -> String {
+    format!("log{logger}")
+}
+
+/// One file of one log: `log<logger>/log-<generation>-<number>`, while it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentName {
     pub(crate) generation: u64,
@@ -17,34 +25,109 @@ pub(crate) struct SegmentName {
     pub(crate) number: u64,
 }
 
-impl SegmentName {
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix("log-")?.split('-');
-        let logger = parts.next()?.parse().ok()?;
-        let generation = parts.next()?.parse().ok()?;
-        let number = parts.next()?.parse().ok()?;
-        let parsed = Self { generation, logger, number };
-        // One spelling a file: `log-00-1-1` is not ours.
-        (parts.next().is_none() && parsed.to_string() == name).then_some(parsed)
+impl std::fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "log{}/log-{}-{}", self.logger, self.generation, self.number)
     }
 }
 
-impl std::fmt::Display for SegmentName {
+/// As it is spelled on disk: a closed file's name also says the largest epoch of entries up to its end. That is for people:
+/// the file's own blocks are the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SegmentFile {
+    pub(crate) name: SegmentName,
+    pub(crate) to: Option<Epoch>,
+}
+
+impl SegmentFile {
+    /// Reads the name of a file in a logger's folder.
+    pub(crate) fn parse(logger: u32, file: &str) -> Option<Self> {
+        let mut parts = file.strip_prefix("log-")?.split('-');
+        let generation = parts.next()?.parse().ok()?;
+        let number = parts.next()?.parse().ok()?;
+        let to = match parts.next() {
+            None => None,
+            Some("to") => {
+                Some(Epoch::new(parts.next()?.parse().ok().filter(|to| *to < Epoch::MAX.number())?))
+            }
+            Some(_) => return None,
+        };
+        let parsed = Self { name: SegmentName { generation, logger, number }, to };
+        // One spelling a file: `log-00-1` is not ours.
+        let is_ours = parts.next().is_none() && parsed.to_string().split('/').next_back() == Some(file);
+        is_ours.then_some(parsed)
+    }
+}
+
+impl From<SegmentName> for SegmentFile {
+    fn from(name: SegmentName) -> Self {
+        Self { name, to: None }
+    }
+}
+
+impl std::fmt::Display for SegmentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "log-{}-{}-{}", self.logger, self.generation, self.number)
+        write!(f, "{}", self.name)?;
+        self.to.map_or(Ok(()), |to| write!(f, "-to-{to}"))
+    }
+}
+
+/// One file of one checkpoint: `checkpoint<c>/ckpt-<number>-<file>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PartName {
+    /// The checkpoint's number.
+    pub(crate) checkpoint: u64,
+    pub(crate) checkpointer: u32,
+    pub(crate) file: u32,
+}
+
+impl PartName {
+    /// The folder of a checkpointer.
+    pub(crate) fn folder(checkpointer: u32) -> String {
+        format!("checkpoint{checkpointer}")
+    }
+
+    /// The part of this name in the folder of `checkpointer`.
+    pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
+        let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
+        let parsed = Self { checkpoint: checkpoint.parse().ok()?, checkpointer, file: file.parse().ok()? };
+        (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
+    }
+}
+
+impl std::fmt::Display for PartName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "checkpoint{}/ckpt-{}-{}", self.checkpointer, self.checkpoint, self.file)
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::SegmentName;
+    use super::{PartName, SegmentFile, SegmentName};
+    use ensile_base::Epoch;
+
+    #[test]
+    fn parts_of_a_checkpoint_are_spelled_one_way() {
+        let part = PartName { checkpoint: 7, checkpointer: 2, file: 11 };
+        assert_eq!(part.to_string(), format!("{}/ckpt-7-11", PartName::folder(2)));
+        assert_eq!(PartName::parse(2, "ckpt-7-11"), Some(part));
+        for other in ["ckpt-7", "ckpt-07-11", "ckpt-7-11-1", "ckpt-7-+11", "ckpt--1-1", "log-0-1-1"] {
+            assert_eq!(PartName::parse(2, other), None, "{other}");
+        }
+    }
 
     #[test]
     fn names_are_spelled_one_way() {
         let name = SegmentName { generation: 12, logger: 3, number: 45 };
-        assert_eq!(SegmentName::parse("log-3-12-45"), Some(name));
-        for other in ["log-3-12", "log-3-12-45-6", "log-03-12-45", "log-3-12-x", "MANIFEST", "log--1-1"] {
-            assert_eq!(SegmentName::parse(other), None, "{other}");
+        assert_eq!(SegmentFile::parse(3, "log-12-45"), Some(SegmentFile::from(name)));
+        let closed = SegmentFile { name, to: Some(Epoch::new(678)) };
+        assert_eq!(SegmentFile::parse(3, "log-12-45-to-678"), Some(closed));
+        assert_eq!(closed.to_string(), "log3/log-12-45-to-678");
+        let most = format!("log-1-1-to-{}", Epoch::MAX.number());
+        let others =
+            ["log-12", "log-12-45-6", "log-12-45-to", "log-12-45-to-6-7", "log-012-45", "log-12-x", "log--1"];
+        for other in others.into_iter().chain(["MANIFEST", "log-12-45-to-06", &most]) {
+            assert_eq!(SegmentFile::parse(3, other), None, "{other}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_durability::{Progress, Recoverable, Recovery, Step};
+use ensile_durability::{DurabilityError, Progress, Recoverable, Recovery, Step};
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
@@ -126,14 +126,30 @@ pub(crate) fn replay_in_parallel(
     threads: usize,
     progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
 ) -> Result<()> {
-    let failed = AtomicBool::new(false);
-    let work = |tell: bool| {
-        // Relaxed: another thread's failure only saves work.
-        while !failed.load(Ordering::Relaxed) {
-            let more = recovery.replay_step(target);
-            if let (Some(progress), true) = (progress, tell) {
+    in_parallel(
+        threads,
+        || recovery.replay_step(target),
+        |first| {
+            if let (Some(progress), true) = (progress, first) {
                 progress(recovery.progress());
             }
+        },
+    )
+}
+
+/// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
+/// whether this is the first thread.
+pub(crate) fn in_parallel(
+    threads: usize,
+    step: impl Fn() -> std::result::Result<bool, DurabilityError> + Sync,
+    after: impl Fn(bool) + Sync,
+) -> Result<()> {
+    let failed = AtomicBool::new(false);
+    let work = |first: bool| {
+        // Relaxed: another thread's failure only saves work.
+        while !failed.load(Ordering::Relaxed) {
+            let more = step();
+            after(first);
             match more {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),

@@ -3,13 +3,13 @@
 //! The leaf is locked at the very version at which the key was found to be missing, so nothing needs to be searched
 //! again under the lock.
 //!
-//! Neighbours: up, the engine's tables; down, `descend`, `split`.
+//! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`.
 
 use ensile_base::planted::Bug;
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{Found, find};
+use crate::descend::{Found, Spot, find};
 use crate::key::{LONG, Part, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{LAYER, LEAF_SLOTS, Leaf, NodePtr, Ptr};
@@ -28,7 +28,7 @@ pub enum Insert {
 }
 
 /// A layer on the way of an operation.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Layer<'k, 'p> {
     pub(crate) root: NodePtr<'p>,
     /// The leaf of the layer above in which the layer's slot was seen; `None` for layer 0.
@@ -47,7 +47,7 @@ pub(crate) struct Entry<'k> {
 }
 
 impl<'k> Entry<'k> {
-    fn of(rest: &'k [u8], value: u64) -> Self {
+    pub(crate) fn of(rest: &'k [u8], value: u64) -> Self {
         Self { part: Part::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
     }
 }
@@ -82,44 +82,89 @@ impl Masstree {
         changes: &mut NodeChanges,
         pinned: Pinned<'_>,
     ) -> Option<Insert> {
+        let (layer, spot) = self.deepest(key, pinned)?;
+        self.insert_at(&layer, &spot, value, memory, changes, pinned).map(Outcome::insert)
+    }
+
+    /// A key's place, never `Found::Layer`, with the layer that it is in.
+    #[inline(always)]
+    pub(crate) fn deepest<'k, 'p>(
+        &'p self,
+        key: &'k [u8],
+        pinned: Pinned<'p>,
+    ) -> Option<(Layer<'k, 'p>, Spot<'p>)> {
         let mut layer = Layer { root: self.root(pinned), parent: None, rest: key };
         loop {
             let spot = find(layer.root, layer.rest, pinned).ok()?;
-            let leaf = spot.leaf;
-            match spot.found {
-                Found::Match { value, .. } => return Some(Insert::Exists(value)),
-                Found::Layer(root) => {
-                    layer = Layer { root, parent: Some(leaf), rest: &layer.rest[SLICE_BYTES..] };
+            let Found::Layer(root) = spot.found else { return Some((layer, spot)) };
+            layer = Layer { root, parent: Some(spot.leaf), rest: &layer.rest[SLICE_BYTES..] };
+        }
+    }
+
+    /// Inserts a key at the place that a search has found, if it still is as it was then. `None`, with nothing changed,
+    /// otherwise.
+    #[inline(always)]
+    pub(crate) fn insert_at<'p>(
+        &'p self,
+        layer: &Layer<'_, 'p>,
+        spot: &Spot<'p>,
+        value: u64,
+        memory: &mut dyn NodeMemory,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'p>,
+    ) -> Option<Outcome> {
+        let leaf = spot.leaf;
+        match spot.found {
+            Found::Match { value, .. } => Some(Outcome::Exists(value)),
+            Found::Layer(_) => None,
+            Found::Clash { slot } => {
+                let held = leaf.get().version.try_lock(spot.seen)?;
+                grow_layer(leaf, held, slot, layer.rest, value, memory, changes);
+                Some(Outcome::Rebuilt)
+            }
+            Found::Absent => {
+                let held = leaf.get().version.try_lock(spot.seen)?;
+                let entry = Entry::of(layer.rest, value);
+                if leaf.permutation().count() == LEAF_SLOTS {
+                    self.split_and_put(layer, leaf, held, entry, memory, changes, pinned)?;
+                    return Some(Outcome::Rebuilt);
                 }
-                Found::Clash { slot } => {
-                    let held = leaf.get().version.try_lock(spot.seen)?;
-                    grow_layer(leaf, held, slot, layer.rest, value, memory, changes);
-                    return Some(Insert::Inserted);
-                }
-                Found::Absent => {
-                    let held = leaf.get().version.try_lock(spot.seen)?;
-                    let entry = Entry::of(layer.rest, value);
-                    if leaf.permutation().count() < LEAF_SLOTS {
-                        put(leaf, held, entry, memory, changes);
-                    } else {
-                        self.split_and_put(&layer, leaf, held, entry, memory, changes, pinned)?;
-                    }
-                    return Some(Insert::Inserted);
-                }
+                let position = leaf.position(leaf.permutation(), entry.part);
+                Some(Outcome::Put(put(leaf, held, position, entry, memory, changes)))
             }
         }
     }
 }
 
-/// Puts an entry into a locked leaf that has room.
-fn put(
+/// What an insert came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    /// The key was there, with this value.
+    Exists(u64),
+    /// It is in the leaf, which has this version now.
+    Put(Version),
+    /// It is there, and where the leaf was there are other leaves or a deeper layer.
+    Rebuilt,
+}
+
+impl Outcome {
+    pub(crate) fn insert(self) -> Insert {
+        match self {
+            Self::Exists(value) => Insert::Exists(value),
+            Self::Put(_) | Self::Rebuilt => Insert::Inserted,
+        }
+    }
+}
+
+/// Puts an entry at its position into a locked leaf that has room; the version that the leaf has then.
+pub(crate) fn put(
     leaf: Ptr<'_, Leaf>,
     mut held: Held<'_>,
+    position: usize,
     entry: Entry<'_>,
     memory: &mut dyn NodeMemory,
     changes: &mut NodeChanges,
-) {
-    let position = leaf.position(leaf.permutation(), entry.part);
+) -> Version {
     leaf.note_run(position);
     if entry.part.is_long() {
         leaf.reserve_suffix(entry.suffix.len(), memory);
@@ -128,6 +173,7 @@ fn put(
     held.plant(Bug::VersionKeptByInsert);
     put_at(leaf, position, entry);
     changes.changed(leaf, held.seen(), held.after());
+    held.after()
 }
 
 /// Puts an entry at a position of a leaf that has a free slot and room for the suffix, within a change.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ensile_base::sync::{AtomicU64, Ordering};
 
-use super::{Pace, Plan, Slice, Subject, run};
+use super::{Pace, Plan, Slice, Subject, over_time, run};
 use crate::failure::{Failure, Result};
 use crate::tally::Step;
 
@@ -98,4 +98,29 @@ fn a_counted_slice_ends_after_its_transactions() {
     let plan = Plan { pace: Pace::Counted(50), ..plan(2, 1) };
     let rounds = run(&[&toy], &plan, |_, _, _| {}).expect("toys do not fail");
     assert_eq!(rounds[0][0].transactions, 50);
+}
+
+#[test]
+fn over_time_a_run_goes_on_until_whoever_watches_has_enough() {
+    let durable = Toy { done: AtomicU64::new(0), durable: true };
+    let mut seen = 0;
+    let timeline = over_time(&durable, &plan(2, 1), |nanos| {
+        seen = nanos;
+        nanos < 200_000_000
+    })
+    .expect("toys do not fail");
+    assert!(seen >= 200_000_000 && timeline.len() == (seen / crate::timeline::STEP_NANOS) as usize);
+    let all = timeline.part(|_| true);
+    // A latency is the time of some of the ten transactions of an epoch, by two workers.
+    assert!(all.released > 0 && all.quantile_ms(0.5).is_some_and(|ms| (0.1..100.0).contains(&ms)), "{all:?}");
+    // Relaxed: its workers have ended.
+    assert!(all.released <= durable.done.load(Ordering::Relaxed));
+}
+
+#[test]
+fn over_time_a_failure_ends_the_run() {
+    for panics in [false, true] {
+        let ended = over_time(&Broken { panics }, &plan(2, 1), |nanos| nanos < 60_000_000_000);
+        assert!(ended.expect_err("it fails").to_string().contains("planted"));
+    }
 }

@@ -2,19 +2,20 @@
 //!
 //! Neighbours: [`super::Figure`] has the rows and writes the file.
 
+use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    BLACK, Cartesian2d, ChartBuilder, ChartContext, Circle, Color, IntoDrawingArea, IntoFont, PathElement,
-    RGBColor, Rectangle, SVGBackend, SeriesLabelPosition, Text, WHITE,
+    BLACK, Cartesian2d, ChartBuilder, ChartContext, Circle, Color, DrawingArea, IntoDrawingArea, IntoFont,
+    PathElement, RGBColor, Rectangle, SVGBackend, SeriesLabelPosition, Text, WHITE,
 };
 use plotters::series::LineSeries;
 
 use super::{Figure, Place, Row, figures};
 
 const SIZE: (u32, u32) = (960, 540);
-const FONT: &str = "sans-serif";
+pub(super) const FONT: &str = "sans-serif";
 /// Colours that can be told apart in print and by most eyes (Okabe and Ito).
-const COLOURS: [RGBColor; 7] = [
+pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -23,12 +24,14 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
 ];
+/// Room below for where the figure comes from.
+pub(super) const ORIGIN_HEIGHT: u32 = 48;
 /// Half of a bar's width, where the distance between bars is 1.
 const BAR_HALF: f64 = 0.36;
 /// Half of the width of a spread's end strokes, as a share of the axis.
 const STROKE_SHARE: f64 = 0.006;
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(super) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Draws the figure; `origin` says below where it comes from.
 pub(super) fn svg(figure: &Figure, origin: &str) -> Result<String, String> {
@@ -47,12 +50,8 @@ fn draw(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    let small = (FONT, 11).into_font().color(&BLACK.mix(0.7));
-    // One line holds about so many characters of this size.
-    for (line, part) in wrapped(origin, 160).into_iter().enumerate() {
-        area.draw(&Text::new(part, (12, SIZE.1 as i32 - 42 + 14 * line as i32), small.clone()))?;
-    }
-    let (upper, _) = area.split_vertically(SIZE.1 - 48);
+    draw_origin(&area, origin, SIZE)?;
+    let (upper, _) = area.split_vertically(SIZE.1 - ORIGIN_HEIGHT);
     let bars = rows.iter().all(|row| matches!(row.place, Place::Bar(_)));
     let across = if bars { -0.6..rows.len() as f64 - 0.4 } else { across(rows) };
     let top = rows.iter().map(|row| row.max).fold(0.0, f64::max).max(f64::MIN_POSITIVE) * 1.08;
@@ -96,6 +95,21 @@ fn draw(
     drop(chart);
     drop(upper);
     area.present()?;
+    Ok(())
+}
+
+/// Says at the bottom of a picture of that size where it comes from.
+pub(super) fn draw_origin(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    origin: &str,
+    (width, height): (u32, u32),
+) -> Result<(), Box<dyn std::error::Error>> {
+    let small = (FONT, 11).into_font().color(&BLACK.mix(0.7));
+    // A character of this size is about 6 wide.
+    for (line, part) in wrapped(origin, width as usize / 6).into_iter().enumerate() {
+        let at = (12, height as i32 - ORIGIN_HEIGHT as i32 + 6 + 14 * line as i32);
+        area.draw(&Text::new(part, at, small.clone()))?;
+    }
     Ok(())
 }
 

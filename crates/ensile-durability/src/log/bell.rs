@@ -1,8 +1,9 @@
-//! How a logger is woken: rung by strict waiters, full buffers and close, many rings being one.
+//! How a logger or checkpointer is woken: rung by strict waiters, full buffers, whoever asks for a checkpoint, and close,
+//! many rings being one.
 //!
 //! Invariant: a ring after a wait has returned is not lost: the next wait returns at once.
 //!
-//! Neighbours: one per logger.
+//! Neighbours: one per logger, one per checkpointer.
 
 use std::time::Duration;
 

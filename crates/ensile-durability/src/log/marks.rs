@@ -11,6 +11,7 @@
 //!   write. For all entries of epochs up to `min claimed` are counted in some `high`, so they have epochs at most
 //!   `min synced`, and recovery to `min synced` gives the very state that all epochs up to `min claimed` left. Epochs
 //!   at most `min claimed` get no further entry, so this stays true. `claimed` is read before `high` for this.
+//! - K1: a D that no mark shows is not found by a recovery, so whoever rests on it after a crash asks for a mark.
 //! - L5: blocks carry `min synced` only, never a D that was reached without a write, as recovery could not tell the
 //!   latter from damage.
 //!
@@ -32,6 +33,8 @@ struct Marks {
 #[derive(Debug)]
 pub(crate) struct MarkTable {
     rows: Box<[CachePadded<Marks>]>,
+    /// Synced marks of this epoch are asked for, entries or not.
+    asked: AtomicU64,
 }
 
 impl MarkTable {
@@ -41,7 +44,7 @@ impl MarkTable {
         let rows = (0..loggers)
             .map(|_| CachePadded::new(Marks { high: start(), claimed: start(), synced: start() }))
             .collect();
-        Self { rows }
+        Self { rows, asked: AtomicU64::new(0) }
     }
 
     fn min(&self, of: impl Fn(&Marks) -> &AtomicU64) -> Epoch {
@@ -99,7 +102,14 @@ impl MarkTable {
         // Acquire: as in `high`.
         let own = || Epoch::new(self.rows[logger].high.load(Ordering::Acquire));
         let high = if is_planted(Bug::IdleLoggerUnmarked) { own() } else { self.high() };
-        claim > synced && high > synced
+        // Acquire: partner is the Release in `ask`.
+        claim > synced && (high > synced || self.asked.load(Ordering::Acquire) > synced.number())
+    }
+
+    /// Synced marks of at least `epoch` are wanted in every log.
+    pub(crate) fn ask(&self, epoch: Epoch) {
+        // Release: partner is the Acquire in `needs_mark`.
+        self.asked.fetch_max(epoch.number(), Ordering::Release);
     }
 
     /// The largest epoch that may be reported durable now.
@@ -129,6 +139,18 @@ mod tests {
         assert!(!marks.needs_mark(0, e(9)));
         assert_eq!(marks.durable(), e(7));
         assert_eq!(marks.synced_by_all(), e(4), "blocks never carry a D without a mark (L5)");
+    }
+
+    #[test]
+    fn a_mark_that_is_asked_for_is_written_without_an_entry() {
+        let marks = MarkTable::new(2, e(4));
+        marks.claim(0, e(9));
+        marks.claim(1, e(9));
+        marks.ask(e(7));
+        assert!(marks.needs_mark(0, e(9)) && marks.needs_mark(1, e(9)));
+        marks.note_synced(0, e(9));
+        assert!(!marks.needs_mark(0, e(10)), "it stands");
+        assert_eq!(marks.synced_by_all(), e(4));
     }
 
     #[test]

@@ -1,16 +1,38 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
-use super::{Generation, MANIFEST, Manifest};
+use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced};
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
+use std::sync::Arc;
 
 fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     Generation { number, first: Epoch::new(first), logs: 2, durable: durable.map(Epoch::new) }
 }
 
+fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
+    Installed {
+        number,
+        generation,
+        low: Epoch::new(low),
+        high: Epoch::new(high),
+        checkpointers: 2,
+        files: 4,
+        entries: 9000,
+        bytes: 1_234_568,
+        seal: 0x0a1b_2c3d,
+    }
+}
+
+fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
+    Manifest { checkpoint: None, generations }
+}
+
 fn manifest() -> Manifest {
-    Manifest { generations: vec![generation(1, 1, Some(57)), generation(3, 61, None)] }
+    Manifest {
+        checkpoint: Some(checkpoint(7, 3, 62, 64)),
+        generations: vec![generation(3, 61, Some(66)), generation(4, 70, None)],
+    }
 }
 
 #[test]
@@ -46,7 +68,7 @@ fn l4_generations_out_of_order_are_refused() {
         vec![generation(1, 8, Some(5)), generation(2, 9, None)],
         vec![Generation { logs: 0, ..generation(1, 1, None) }],
     ] {
-        let manifest = Manifest { generations };
+        let manifest = without_checkpoint(generations);
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "{manifest:?}");
     }
 }
@@ -56,7 +78,7 @@ fn a_crash_leaves_the_old_one_or_the_new_one() {
     for seed in 0..100 {
         let disk = SimDisk::new();
         manifest().write(&disk).expect("writes");
-        let next = Manifest { generations: vec![generation(1, 1, Some(57)), generation(4, 70, None)] };
+        let next = without_checkpoint(vec![generation(1, 1, Some(57)), generation(4, 70, None)]);
         // Everything up to the last sync has happened, or nothing has.
         let file = disk.create("MANIFEST.new").expect("creates");
         file.write_at(next.to_string().as_bytes(), 0).expect("writes");
@@ -66,4 +88,55 @@ fn a_crash_leaves_the_old_one_or_the_new_one() {
         let found = Manifest::read(&disk).expect("whole").expect("there");
         assert!(found == manifest() || found == next);
     }
+}
+
+#[test]
+fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
+    let with = |checkpoint, generations| Manifest { checkpoint: Some(checkpoint), generations };
+    let (closed, open) = (generation(3, 61, Some(66)), generation(4, 70, None));
+    let both = || vec![closed.clone(), open.clone()];
+    let good = with(checkpoint(7, 3, 61, 66), both());
+    assert_eq!(Manifest::parse(&good.to_string()), Ok(good));
+    // The checkpoint's own generation left no entry above it, and was dropped.
+    let good = with(checkpoint(7, 3, 61, 66), vec![open.clone()]);
+    assert_eq!(Manifest::parse(&good.to_string()), Ok(good));
+    for (why, checkpoint) in [
+        ("begins before its generation", checkpoint(7, 3, 60, 66)),
+        ("ends above the D of its closed generation", checkpoint(7, 3, 61, 67)),
+        ("ends before it begins", checkpoint(7, 3, 64, 63)),
+        ("is of a later generation than one that is listed", checkpoint(7, 4, 71, 72)),
+        ("ends within a later generation", checkpoint(7, 2, 40, 70)),
+        ("has no files", Installed { files: 0, ..checkpoint(7, 3, 61, 66) }),
+    ] {
+        let manifest = with(checkpoint, both());
+        assert!(Manifest::parse(&manifest.to_string()).is_err(), "it {why}");
+    }
+}
+
+#[test]
+fn installing_takes_earlier_generations_off_the_list() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    let before = vec![generation(1, 1, Some(57)), generation(3, 61, None)];
+    keeper.replace(without_checkpoint(before)).expect("writes");
+    keeper.install(checkpoint(1, 3, 62, 64)).expect("writes");
+    let found = Manifest::read(&*disk).expect("whole").expect("there");
+    assert_eq!(&found, keeper.manifest());
+    assert_eq!(found.generations, vec![generation(3, 61, None)]);
+    assert_eq!(found.checkpoint.expect("installed").parts().count(), 8);
+}
+
+#[test]
+fn a_failed_replacement_says_whether_the_old_one_stands() {
+    let sim = SimDisk::new();
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    keeper.replace(manifest()).expect("writes");
+    let next = without_checkpoint(vec![generation(4, 70, None)]);
+    sim.fail_sync(1);
+    assert!(matches!(keeper.replace(next.clone()), Err(NotReplaced::OldStands(_))));
+    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
+    sim.fail_folder_sync(1);
+    assert!(matches!(keeper.replace(next), Err(NotReplaced::Unknown(_))));
+    assert_eq!(keeper.manifest(), &manifest());
 }

@@ -3,37 +3,47 @@
 //! Invariants:
 //! - The newest pieces come first: then most older versions find a larger TID in place and cost nothing.
 //! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
-//! - What the chain showed is checked again when it is read here (L5).
+//! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
+//! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; the engine's threads call in.
 
 use std::borrow::Cow;
 
-use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
+use ensile_base::planted::{Bug, is_planted};
+use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::Recoverable;
-use super::chain::{BlockAt, Chain};
-use crate::DurabilityError;
-use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
-#[cfg(feature = "experiments")]
+use super::RecoveryReport;
+use super::chain::Chain;
+use super::file::Run;
+use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::log::compress;
-use crate::names::SegmentName;
+use crate::names::SegmentFile;
+use crate::{DurabilityError, Entry, Recoverable};
 
-/// Neighbouring blocks are put together up to this size.
-const PIECE_BYTES: u64 = 4 << 20;
+/// The epochs of a generation, and which of them are replayed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// No entry has a smaller one.
+    pub(super) first: Epoch,
+    /// Entries of smaller ones are in a checkpoint.
+    pub(super) covered: Epoch,
+    /// Entries of larger ones are void.
+    pub(super) durable: Epoch,
+}
 
-/// A run of data blocks in one file.
+/// Neighbouring blocks of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    segment: SegmentName,
+    file: SegmentFile,
     offset: u64,
     pub(super) bytes: u64,
+    /// The largest epoch of its entries.
+    pub(super) newest: Epoch,
     salt: Salt,
-    /// Epochs that count in this generation.
-    first: Epoch,
-    durable: Epoch,
+    bounds: Bounds,
 }
 
 /// What a piece held.
@@ -42,27 +52,22 @@ pub(super) struct Counts {
     pub(super) blocks: u64,
     pub(super) entries: u64,
     pub(super) ignored: u64,
+    pub(super) covered: u64,
 }
 
-/// Cuts a chain into pieces, oldest first; blocks without an entry that counts are left out and their entries added to
-/// `ignored`.
-pub(super) fn cut(chain: &Chain, first: Epoch, durable: Epoch, ignored: &mut u64) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for &BlockAt { number, offset, bytes, entries, epoch_min } in &chain.blocks {
-        if epoch_min > durable {
-            *ignored += u64::from(entries);
-            continue;
-        }
-        let (segment, salt) = (chain.segment(number), chain.salt);
-        match pieces.last_mut() {
-            Some(last)
-                if last.segment == segment
-                    && last.offset + last.bytes == offset
-                    && last.bytes + bytes <= PIECE_BYTES =>
-            {
-                last.bytes += bytes;
+/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
+pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    for link in &chain.links {
+        for &Run { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
+            if epoch_min > bounds.durable {
+                report.ignored_entries += entries;
+            } else if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+                report.covered_entries += entries;
+            } else {
+                let (file, salt) = (link.file, link.salt);
+                pieces.push(Piece { file, offset, bytes, newest: epoch_max, salt, bounds });
             }
-            _ => pieces.push(Piece { segment, offset, bytes, salt, first, durable }),
         }
     }
     pieces
@@ -74,7 +79,8 @@ pub(super) fn replay(
     piece: &Piece,
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
-    let file = piece.segment.to_string();
+    let file = piece.file.to_string();
+    let Bounds { covered, durable, .. } = piece.bounds;
     let mut bytes = vec![0; piece.bytes as usize];
     let read = disk.open(&file)?.read_at(&mut bytes, piece.offset)?;
     if read < bytes.len() {
@@ -85,40 +91,78 @@ pub(super) fn replay(
         ));
     }
     let mut counts = Counts::default();
+    let mut batch = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
-        let (header, payload) = block_at(&bytes[at..], piece.salt)
-            .ok_or_else(|| DurabilityError::damaged(&file, offset, "the block reads differently now"))?;
-        at += header.block_bytes();
-        counts.blocks += 1;
-        let entries = entries_of(&header, payload).ok_or_else(|| {
-            DurabilityError::damaged(&file, offset, "the block's entries do not decompress")
-        })?;
-        for entry in Entries::of(&entries) {
-            let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
-            let (tid, body) = entry.map_err(|_| damaged("an entry does not fit its block"))?;
-            if tid.epoch() < header.epoch_min || tid.epoch() > header.epoch_max || tid.epoch() < piece.first {
-                return Err(damaged("an entry's epoch is outside its block's"));
-            }
-            if tid.epoch() > piece.durable {
-                counts.ignored += 1;
-                continue;
-            }
-            counts.entries += 1;
-            target.replay(tid, body).map_err(|detail| DurabilityError::Replay {
-                file: file.clone(),
-                offset,
-                tid,
-                detail,
-            })?;
+        let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
+        let header =
+            header_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
+        let block = at..at + header.block_bytes();
+        at = block.end;
+        if header.kind != Kind::Data {
+            continue;
         }
+        if header.epoch_max < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += u64::from(header.entries);
+            continue;
+        }
+        if header.epoch_min > durable {
+            counts.ignored += u64::from(header.entries);
+            continue;
+        }
+        let payload =
+            payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+        counts.blocks += 1;
+        let payload =
+            entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
+        let mut entries = recycled(batch);
+        parse(piece, &header, &payload, &mut entries, &mut counts).map_err(damaged)?;
+        target.replay(&entries).map_err(|refused| DurabilityError::Replay {
+            file: file.clone(),
+            offset,
+            tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+            detail: refused.detail,
+        })?;
+        counts.entries += entries.len() as u64;
+        batch = recycled(entries);
     }
     Ok(counts)
 }
 
+/// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
+fn parse<'p>(
+    piece: &Piece,
+    header: &Header,
+    payload: &'p [u8],
+    entries: &mut Vec<Entry<'p>>,
+    counts: &mut Counts,
+) -> Result<(), &'static str> {
+    let Bounds { first, covered, durable } = piece.bounds;
+    for entry in Entries::of(payload) {
+        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+        let epoch = tid.epoch();
+        if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
+            return Err("an entry's epoch is outside its block's");
+        }
+        if epoch > durable {
+            counts.ignored += 1;
+        } else if epoch < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += 1;
+        } else {
+            entries.push(Entry { tid, body });
+        }
+    }
+    Ok(())
+}
+
+/// An empty vector of entries that borrow from another block, in the same memory.
+fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
+    entries.clear();
+    entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()
+}
+
 /// The entries of a payload as they were before they were compressed, if they were.
-#[cfg(feature = "experiments")]
 fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
     if header.compressed {
         compress::decompress(payload).map(Cow::Owned)
@@ -127,15 +171,14 @@ fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
     }
 }
 
-#[cfg(not(feature = "experiments"))]
-const fn entries_of<'p>(_header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
-    Some(Cow::Borrowed(payload))
+/// The header at the beginning of `bytes`, which hold its block.
+fn header_at(bytes: &[u8], salt: Salt) -> Option<Header> {
+    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
+    (header.block_bytes() <= bytes.len()).then_some(header)
 }
 
-/// The block at the beginning of `bytes`, if it is whole.
-fn block_at(bytes: &[u8], salt: Salt) -> Option<(Header, &[u8])> {
-    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
-    let padded = bytes.get(HEADER_BYTES..header.block_bytes())?;
-    let payload = &padded[..header.payload_bytes as usize];
-    (crc32c(padded) == header.payload_crc).then_some((header, payload))
+/// The payload of a block, if it is what the header promises.
+fn payload_of<'b>(header: &Header, block: &'b [u8]) -> Option<&'b [u8]> {
+    let padded = &block[HEADER_BYTES..];
+    (crc32c(padded) == header.payload_crc).then(|| &padded[..header.payload_bytes as usize])
 }

@@ -9,7 +9,9 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::STATUS_BITS;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{Appender, DurabilityError, Log, LogConfig, Recoverable, RecoveryReport, recover};
+use ensile_durability::{
+    Appender, DurabilityError, Entry, Log, LogConfig, Recoverable, RecoveryReport, Refused, recover,
+};
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
 
 /// Bytes of a body that are the key.
@@ -24,11 +26,20 @@ pub(crate) struct Map {
 }
 
 impl Recoverable for Map {
-    fn replay(&self, tid: Tid, body: &[u8]) -> Result<(), String> {
-        let (key, value) = body.split_at_checked(KEY_BYTES).ok_or("a body without a key")?;
-        let key = u64::from_le_bytes(key.try_into().expect("eight bytes"));
-        put(&mut self.rows.lock().expect("no panic"), key, tid, value);
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        for (at, entry) in entries.iter().enumerate() {
+            let (key, value) = entry
+                .body
+                .split_at_checked(KEY_BYTES)
+                .ok_or_else(|| Refused { entry: at, detail: "a body without a key".to_owned() })?;
+            let key = u64::from_le_bytes(key.try_into().expect("eight bytes"));
+            put(&mut self.rows.lock().expect("no panic"), key, entry.tid, value);
+        }
         Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay(entries)
     }
 }
 
@@ -64,12 +75,24 @@ impl Rig {
         clock: Clock,
     ) -> Result<Self, DurabilityError> {
         let map = Map::default();
-        let recovered = recover(disk, config, &map)?;
+        let mut rig = Self::open_into(disk, config, clock, &map)?;
+        rig.rows = map.rows.into_inner().expect("no panic");
+        Ok(rig)
+    }
+
+    /// Recovers into `target`; the rig's own rows stay empty.
+    pub(crate) fn open_into(
+        disk: Arc<dyn Disk>,
+        config: LogConfig,
+        clock: Clock,
+        target: &dyn Recoverable,
+    ) -> Result<Self, DurabilityError> {
+        let recovered = recover(disk, config, target)?;
         let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
         let config_of_epochs = EpochConfig { first, snapshot_interval: Duration::from_secs(1) };
         let epochs = ensile_base::sync::Arc::new(Epochs::new(&config_of_epochs));
         let log = Log::start(recovered, epochs.clone(), clock.clone())?;
-        let rows = map.rows.into_inner().expect("no panic");
+        let rows = Rows::new();
         Ok(Self { log, epochs, clock, rows, report, first, workers: AtomicU64::new(0) })
     }
 

@@ -231,7 +231,7 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
 
 /// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in.
 #[inline]
-pub(crate) fn sole_owner<T>(root: &T) -> Pinned<'_> {
+pub(crate) fn sole_owner<T: ?Sized>(root: &T) -> Pinned<'_> {
     let _ = root;
     // SAFETY: called by recovery only, whose workers free nothing that a tree reaches, or reached, before it ends.
     unsafe { Pinned::assume() }

@@ -2,5 +2,6 @@
 
 mod concurrent;
 mod edges;
+mod many;
 mod model;
 mod reclaim;

@@ -14,7 +14,11 @@ use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Probe, Range};
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
 /// Runs threads over a tree, each with its own memory, and checks the tree and the book at the end.
-fn together(bench: &mut Bench, threads: usize, work: impl Fn(usize, &Masstree, &mut Memory) + Sync) {
+pub(super) fn together(
+    bench: &mut Bench,
+    threads: usize,
+    work: impl Fn(usize, &Masstree, &mut Memory) + Sync,
+) {
     let tree = &bench.tree;
     let memories: Vec<Memory> = std::thread::scope(|scope| {
         let work = &work;

@@ -1,0 +1,108 @@
+//! One system under load for a while, what becomes durable noted over time instead of in a window.
+//!
+//! Neighbours: [`super`] has the slices; [`crate::timeline`] is what comes of them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_base::sync::AtomicU32;
+
+use super::{Phase, Plan, Slice, Subject, panic_message};
+use crate::failure::{Failure, Result};
+use crate::machine;
+use crate::tally::{SAMPLE_EVERY, Step, Tally};
+use crate::timeline::{Recorder, Timeline};
+
+/// Time between two looks of whoever watches.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the subject on the plan's threads until `look` says that it is enough; it is asked every [`LOOK`], with the
+/// nanoseconds since the beginning. The plan's pace and rounds do not matter here.
+pub(crate) fn over_time(
+    subject: &dyn Subject,
+    plan: &Plan,
+    mut look: impl FnMut(u64) -> bool,
+) -> Result<Timeline> {
+    let (phase, clock) = (Phase(AtomicU32::new(Phase::WINDOW)), Clock::machine());
+    let workers = subject.threads(plan.threads);
+    thread::scope(|scope| {
+        let (phase, clock) = (&phase, &clock);
+        let running: Vec<_> = (0..workers)
+            .map(|worker| scope.spawn(move || work(subject, plan, (worker, workers), (phase, clock))))
+            .collect();
+        let nanos = loop {
+            thread::sleep(LOOK);
+            let now = clock.nanos();
+            if !look(now) || running.iter().any(thread::ScopedJoinHandle::is_finished) {
+                break now;
+            }
+        };
+        phase.set(Phase::OVER);
+        let recorders = running.into_iter().map(|worker| worker.join().expect("panics are caught in there"));
+        Ok(Timeline::new(recorders.collect::<Result<Vec<Recorder>>>()?, nanos))
+    })
+}
+
+/// One worker's part.
+fn work(
+    subject: &dyn Subject,
+    plan: &Plan,
+    (worker, workers): (usize, usize),
+    (phase, clock): (&Phase, &Clock),
+) -> Result<Recorder> {
+    if let Some(first) = plan.pin {
+        machine::pin_to_core(first + worker)?;
+    }
+    let durable_source = subject.durable_epoch().is_some();
+    let mut slice = Slice {
+        worker,
+        workers,
+        batch: plan.batch,
+        random: Random::seeded(plan.seed ^ ((worker as u64 + 1) << 32)),
+        durable_source,
+        count: None,
+        recorder: Some(Recorder::new(durable_source)),
+        phase,
+        clock,
+        tally: Tally::new(),
+    };
+    match catch_unwind(AssertUnwindSafe(|| subject.work(&mut slice))) {
+        Ok(outcome) => outcome.map(|()| slice.recorder.expect("it is put back after work")),
+        Err(panic) => Err(Failure::Panic(panic_message(panic.as_ref()))),
+    }
+}
+
+impl Slice<'_> {
+    /// Repeats `step` until the run is over, into the recorder. A result is released as soon as its worker sees that
+    /// it is durable, which costs a compare for each step.
+    pub(super) fn repeat_over_time(
+        &self,
+        random: &mut Random,
+        recorder: &mut Recorder,
+        durable: impl Fn() -> u64,
+        mut step: impl FnMut(&mut Random) -> Result<Step>,
+    ) -> Result<()> {
+        let sample_steps = (SAMPLE_EVERY / u32::try_from(self.batch).unwrap_or(SAMPLE_EVERY)).max(1);
+        let mut until_sample = 0;
+        while self.phase.get() != Phase::OVER {
+            if until_sample > 0 {
+                until_sample -= 1;
+                recorder.note(step(random)?);
+            } else {
+                until_sample = sample_steps;
+                let started = self.clock.nanos();
+                let done = step(random)?;
+                recorder.note(done);
+                recorder.sample(done, started, self.clock.nanos());
+            }
+            let durable = durable();
+            if recorder.has_moved(durable) {
+                recorder.release(durable, self.clock.nanos());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! A figure over time: for each scene a panel of throughput above one of latency, times of checkpoints shaded.
+//!
+//! Its CSV has the points, its JSON the points and the averages, its SVG the picture.
+//!
+//! Neighbours: [`crate::silor`] measures; [`super::panels`] draws.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Row, panels, table_of, write_files};
+use crate::failure::Result;
+use crate::machine::Machine;
+
+/// Averages over the half second before `second`.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Point {
+    pub(crate) second: f64,
+    pub(crate) throughput: f64,
+    pub(crate) mean_ms: Option<f64>,
+    pub(crate) p50_ms: Option<f64>,
+    pub(crate) p99_ms: Option<f64>,
+    pub(crate) p999_ms: Option<f64>,
+    pub(crate) resident_mb: f64,
+}
+
+/// One run of one system.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) system: String,
+    /// Whether its latencies are drawn: those until durable.
+    pub(crate) durable: bool,
+    pub(crate) points: Vec<Point>,
+    /// When checkpoints were written, in seconds.
+    pub(crate) checkpoints: Vec<(f64, f64)>,
+}
+
+/// What is drawn over one time axis.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Scene {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A figure over time that is measured and not yet written.
+#[derive(Debug)]
+pub(crate) struct OverTime {
+    /// Of its files.
+    pub(crate) name: &'static str,
+    pub(crate) title: String,
+    pub(crate) scenes: Vec<Scene>,
+    /// Averages over whole runs.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    figure: &'a str,
+    title: &'a str,
+    command: &'a str,
+    machine: &'a Machine,
+    rows: &'a [Row],
+    scenes: &'a [Scene],
+}
+
+impl OverTime {
+    /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
+    pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
+        let Self { name, title, scenes, rows } = self;
+        let document = Document { figure: name, title, command, machine, rows, scenes };
+        let json = serde_json::to_string(&document).expect("plain numbers and strings serialize");
+        let origin = format!("{}; {command}", machine.line());
+        let files =
+            [("csv", Ok(self.csv(&origin))), ("json", Ok(json + "\n")), ("svg", panels::svg(self, &origin))];
+        write_files(folder, name, files)
+    }
+
+    /// Comment lines behind `#`, the averages among them, a heading, a line for each point.
+    fn csv(&self, origin: &str) -> String {
+        let mut text = format!("# {}\n# {origin}\n", self.title);
+        for row in &self.rows {
+            let Row { system, place, metric, unit, median, min, max, .. } = row;
+            let _ = writeln!(text, "# {system}, {place}: {metric} {median} {unit} ({min} .. {max})");
+        }
+        text.push_str("scene,system,second,txn_per_s,mean_ms,p50_ms,p99_ms,p999_ms,resident_mb,checkpoint\n");
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.3}"));
+        for (scene, line) in
+            self.scenes.iter().flat_map(|scene| scene.lines.iter().map(move |line| (scene, line)))
+        {
+            for point in &line.points {
+                let Point { second, throughput, mean_ms, p50_ms, p99_ms, p999_ms, resident_mb } = point;
+                let within = line.checkpoints.iter().any(|(from, to)| (from..=to).contains(&second));
+                let latencies = [mean_ms, p50_ms, p99_ms, p999_ms].map(|value| number(*value)).join(",");
+                let _ = writeln!(
+                    text,
+                    "{},{},{second:.2},{throughput:.0},{latencies},{resident_mb:.1},{}",
+                    scene.title,
+                    line.system,
+                    u8::from(within)
+                );
+            }
+        }
+        text
+    }
+
+    /// The averages, for the terminal.
+    pub(crate) fn table(&self) -> String {
+        table_of(self.name, &self.title, &self.rows)
+    }
+}

@@ -1,0 +1,196 @@
+//! One run: a fresh database under load for a while, watched.
+//!
+//! Neighbours: every experiment of [`super`] is made of runs.
+
+use std::time::Duration;
+
+use ensile::Database;
+
+use crate::arguments::SilorArguments;
+use crate::driver::{self, Pace, Plan, Subject};
+use crate::failure::{Failure, Result};
+use crate::machine::resident_bytes;
+use crate::progress::Progress;
+use crate::report::grouped;
+use crate::system::engine::Engine;
+use crate::system::{Options, SystemKind};
+use crate::timeline::Timeline;
+use crate::workload::tpcc::tables::Scale;
+use crate::workload::tpcc::terminal::Flags;
+use crate::workload::tpcc::{Business, Founding, LOG_FOLDER};
+use crate::workload::ycsb::load::LoadPlan;
+use crate::workload::ycsb::mix::{Requests, Workload};
+
+/// Bytes of a YCSB value.
+const VALUE_BYTES: usize = 100;
+/// The folder of YCSB's database, in the folder of all data.
+const YCSB_FOLDER: &str = "ycsb-silo";
+
+/// What of the database runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum System {
+    /// No log.
+    Memsilo,
+    /// A log, no checkpoints.
+    Logsilo,
+}
+
+impl System {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Memsilo => "memsilo",
+            Self::Logsilo => "logsilo",
+        }
+    }
+
+    /// Whether it has a log, so that what counts is durable.
+    pub(super) fn is_durable(self) -> bool {
+        self != Self::Memsilo
+    }
+
+    fn kind(self) -> SystemKind {
+        if self.is_durable() { SystemKind::Silo } else { SystemKind::Memsilo }
+    }
+}
+
+/// What it is put under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Load {
+    /// 70 % gets, 30 % puts of 100 bytes, uniform keys.
+    Ycsb,
+    /// The standard mix, a warehouse for each worker.
+    Tpcc,
+}
+
+/// A run to be made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) system: System,
+    pub(super) load: Load,
+    pub(super) workers: usize,
+    pub(super) seed: u64,
+}
+
+/// A run that was made.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) setup: Setup,
+    pub(super) timeline: Timeline,
+    /// Resident memory of the process over time: seconds and bytes.
+    pub(super) resident: Vec<(f64, u64)>,
+    /// When checkpoints were written, in seconds.
+    pub(super) checkpoints: Vec<(f64, f64)>,
+    /// Whether it was ended early because the process held too much memory.
+    pub(super) too_large: bool,
+}
+
+/// Runs, one after the other.
+pub(super) struct Bench<'a> {
+    pub(super) arguments: &'a SilorArguments,
+    progress: Progress,
+    runs: usize,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(arguments: &'a SilorArguments) -> Self {
+        Self { arguments, progress: Progress::new(arguments.rounds), runs: 0 }
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.progress.clear();
+    }
+
+    /// Workers, unless an experiment says otherwise: a core is left to loggers and checkpointers.
+    pub(super) fn workers(&self) -> usize {
+        self.arguments.workers.unwrap_or_else(|| cores().saturating_sub(1).max(1))
+    }
+
+    /// A run of that system with the usual number of workers.
+    pub(super) fn setup(&self, system: System, load: Load) -> Setup {
+        Setup { system, load, workers: self.workers(), seed: self.arguments.seed }
+    }
+
+    /// Makes a run: opens, loads, runs, and removes what it left on disk.
+    pub(super) fn run(&mut self, setup: Setup) -> Result<Course> {
+        let options = self.options();
+        let name = setup.system.name();
+        self.runs += 1;
+        let course = match setup.load {
+            Load::Ycsb => {
+                let records = self.arguments.records;
+                self.say(&format!("loading {records} records into {name}"));
+                let requests = Requests::new(Workload::Silor, records, None);
+                let plan = LoadPlan::in_order(records, cores());
+                let engine = Engine::<VALUE_BYTES>::load(setup.system.kind(), &options, requests, &plan)?;
+                self.watched(setup, &engine, engine.database())?
+            }
+            Load::Tpcc => {
+                self.say(&format!("loading {} warehouses into {name}", self.warehouses(setup)));
+                let founding = self.founding(setup);
+                let (business, _) = Business::load(setup.system.kind(), &options, &founding)?;
+                self.watched(setup, &business, &business.tables.db)?
+            }
+        };
+        let folder = if setup.load == Load::Ycsb { YCSB_FOLDER } else { LOG_FOLDER };
+        let path = options.fresh_folder(folder)?;
+        std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
+        let rate = course.timeline.part(|_| true).rate();
+        self.say(&format!("run {}: {name}, {} workers: {} txn/s", self.runs, setup.workers, grouped(rate)));
+        Ok(course)
+    }
+
+    fn say(&mut self, text: &str) {
+        self.progress.say(text);
+    }
+
+    /// How databases are opened.
+    fn options(&self) -> Options {
+        Options {
+            data: self.arguments.data.clone(),
+            epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
+            snapshot_interval: Duration::from_secs(1),
+            loggers: self.arguments.loggers,
+            prefault_bytes: 0,
+            snapshots: true,
+            #[cfg(feature = "experiments")]
+            variants: ensile::Variants::default(),
+        }
+    }
+
+    fn warehouses(&self, setup: Setup) -> u16 {
+        self.arguments.warehouses.unwrap_or(u16::try_from(setup.workers).unwrap_or(u16::MAX))
+    }
+
+    fn founding(&self, setup: Setup) -> Founding {
+        let SilorArguments { items, customers, .. } = *self.arguments;
+        let scale = Scale { warehouses: self.warehouses(setup), items, customers };
+        Founding { scale, split: false, flags: Flags::default(), seed: setup.seed, threads: cores() }
+    }
+
+    /// Runs the load and watches it.
+    fn watched(&self, setup: Setup, subject: &dyn Subject, _db: &Database) -> Result<Course> {
+        let SilorArguments { seconds, pin, .. } = *self.arguments;
+        let plan = Plan {
+            threads: setup.workers,
+            batch: 1,
+            pace: Pace::Timed(seconds),
+            rounds: 1,
+            seed: setup.seed,
+            pin: pin.then_some(0),
+        };
+        let most = (self.arguments.resident_max_gb * 1e9) as u64;
+        let mut resident = Vec::new();
+        let timeline = driver::over_time(subject, &plan, |nanos| {
+            let (now, bytes) = (nanos as f64 / 1e9, resident_bytes());
+            resident.push((now, bytes));
+            now < seconds && bytes < most
+        })?;
+        let too_large = resident.last().is_some_and(|&(_, bytes)| bytes >= most);
+        Ok(Course { setup, timeline, resident, checkpoints: Vec::new(), too_large })
+    }
+}
+
+/// Cores that this process may use.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

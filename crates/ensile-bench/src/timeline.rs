@@ -1,0 +1,268 @@
+//! A run over time: what became durable when, and how long it took.
+//!
+//! Each worker has a [`Recorder`]: it keeps results with the epochs that they wait for, and releases them when it sees
+//! that the durable epoch has reached them. Recorders of all workers make a [`Timeline`] of steps of [`STEP_NANOS`].
+//!
+//! Invariants:
+//! - A transaction counts in the step in which its result could be shown; one that still waits when the run ends does
+//!   not count.
+//! - A latency is that of a transaction that had to wait for the log, from its beginning until its worker knew it
+//!   durable (SiloR §6.2: of those that write); without a log it is that of any transaction, until its commit.
+//! - While a run goes on memory grows by 8 bytes for each sampled latency and by a word for each step.
+//!
+//! Neighbours: filled by [`crate::driver::Slice`]; [`crate::silor`] makes figures of it.
+
+use crate::tally::Step;
+
+/// Length of a step.
+pub(crate) const STEP_NANOS: u64 = 50_000_000;
+/// Steps of the window that averages roll over: half a second, as in the paper (§6.2).
+const WINDOW_STEPS: usize = 10;
+/// Room for latencies, mapped and not touched until it is used: so growing it is no copy.
+const SAMPLES_ROOM: usize = 1 << 22;
+
+/// A sampled latency.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    step: u32,
+    micros: f32,
+}
+
+/// What one worker notes.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    /// Whether results wait for the log.
+    waits: bool,
+    /// The durable epoch, as far as the worker has seen.
+    durable: u64,
+    /// What had nothing to wait for since the clock was read last.
+    at_once: u64,
+    /// Results that wait, by epoch: a handful.
+    waiting: Vec<(u64, u64)>,
+    /// Sampled ones: epoch and beginning.
+    sampled: Vec<(u64, u64)>,
+    released: Vec<u64>,
+    samples: Vec<Sample>,
+}
+
+impl Recorder {
+    pub(crate) fn new(waits: bool) -> Self {
+        Self {
+            waits,
+            durable: 0,
+            at_once: 0,
+            waiting: Vec::new(),
+            sampled: Vec::new(),
+            released: Vec::new(),
+            samples: Vec::with_capacity(SAMPLES_ROOM),
+        }
+    }
+
+    /// Adds one step of work.
+    #[inline]
+    pub(crate) fn note(&mut self, step: Step) {
+        let count = u64::from(step.committed);
+        if step.epoch == 0 {
+            self.at_once += count;
+            return;
+        }
+        match self.waiting.iter_mut().find(|(epoch, _)| *epoch == step.epoch) {
+            Some((_, waiting)) => *waiting += count,
+            None => self.waiting.push((step.epoch, count)),
+        }
+    }
+
+    /// Adds the latency of a sampled step, already noted, that ran from `started` to `now`.
+    pub(crate) fn sample(&mut self, step: Step, started: u64, now: u64) {
+        if step.epoch > 0 {
+            self.sampled.push((step.epoch, started));
+        } else if !self.waits {
+            self.keep(started, now);
+        }
+        let at_once = std::mem::take(&mut self.at_once);
+        self.release_count(at_once, now);
+    }
+
+    /// Whether the durable epoch has moved to `durable` since the last release.
+    #[inline]
+    pub(crate) fn has_moved(&self, durable: u64) -> bool {
+        durable != self.durable
+    }
+
+    /// Releases, at `now`, everything up to the durable epoch.
+    pub(crate) fn release(&mut self, durable: u64, now: u64) {
+        self.durable = durable;
+        let mut count = 0;
+        self.waiting.retain(|(epoch, waiting)| {
+            count += if *epoch <= durable { *waiting } else { 0 };
+            *epoch > durable
+        });
+        self.release_count(count, now);
+        let mut sampled = std::mem::take(&mut self.sampled);
+        sampled.retain(|&(epoch, started)| {
+            if epoch <= durable {
+                self.keep(started, now);
+            }
+            epoch > durable
+        });
+        self.sampled = sampled;
+    }
+
+    fn release_count(&mut self, count: u64, now: u64) {
+        let step = (now / STEP_NANOS) as usize;
+        if self.released.len() <= step {
+            self.released.resize(step + 1, 0);
+        }
+        self.released[step] += count;
+    }
+
+    fn keep(&mut self, started: u64, now: u64) {
+        let micros = now.saturating_sub(started) as f32 / 1e3;
+        self.samples.push(Sample { step: (now / STEP_NANOS) as u32, micros });
+    }
+}
+
+/// What all workers noted. Only whole steps are in it.
+#[derive(Debug, Default)]
+pub(crate) struct Timeline {
+    released: Vec<u64>,
+    /// By step.
+    samples: Vec<Sample>,
+}
+
+impl Timeline {
+    /// Of the workers of a run that went on for so many nanoseconds.
+    pub(crate) fn new(recorders: Vec<Recorder>, nanos: u64) -> Self {
+        let mut released = vec![0; (nanos / STEP_NANOS) as usize];
+        let mut samples = Vec::new();
+        for recorder in recorders {
+            for (sum, count) in released.iter_mut().zip(recorder.released) {
+                *sum += count;
+            }
+            samples.extend(recorder.samples);
+        }
+        samples.retain(|sample: &Sample| (sample.step as usize) < released.len());
+        samples.sort_by_key(|sample| sample.step);
+        Self { released, samples }
+    }
+
+    /// How many steps it has.
+    pub(crate) fn len(&self) -> usize {
+        self.released.len()
+    }
+
+    /// The steps that `keep` says, taken together.
+    pub(crate) fn part(&self, keep: impl Fn(usize) -> bool) -> Part {
+        let steps = (0..self.len()).filter(|&step| keep(step));
+        let (count, released) =
+            steps.fold((0, 0), |(count, sum), step| (count + 1, sum + self.released[step]));
+        let latencies =
+            self.samples.iter().filter(|sample| keep(sample.step as usize)).map(|sample| sample.micros);
+        Part::new(count, released, latencies.collect())
+    }
+
+    /// Averages over the window that ends with each step, once it is full; every `stride`-th of them.
+    pub(crate) fn rolling(&self, stride: usize) -> Vec<(f64, Part)> {
+        let ends = (WINDOW_STEPS.min(self.len())..=self.len()).step_by(stride.max(1));
+        ends.map(|end| {
+            let first = end.saturating_sub(WINDOW_STEPS);
+            let place = |step: usize| self.samples.partition_point(|sample| (sample.step as usize) < step);
+            let latencies = self.samples[place(first)..place(end)].iter().map(|sample| sample.micros);
+            let released = self.released[first..end].iter().sum();
+            (seconds_at(end), Part::new(end - first, released, latencies.collect()))
+        })
+        .collect()
+    }
+}
+
+/// When a step begins, in seconds.
+pub(crate) fn seconds_at(step: usize) -> f64 {
+    step as f64 * STEP_NANOS as f64 / 1e9
+}
+
+/// Some steps taken together.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) seconds: f64,
+    pub(crate) released: u64,
+    /// In order.
+    latencies: Vec<f32>,
+}
+
+impl Part {
+    fn new(steps: usize, released: u64, mut latencies: Vec<f32>) -> Self {
+        latencies.sort_by(f32::total_cmp);
+        Self { seconds: seconds_at(steps), released, latencies }
+    }
+
+    /// Transactions per second; 0 of no time.
+    pub(crate) fn rate(&self) -> f64 {
+        if self.seconds == 0.0 { 0.0 } else { self.released as f64 / self.seconds }
+    }
+
+    /// The mean latency in milliseconds; `None` where none was sampled.
+    pub(crate) fn mean_ms(&self) -> Option<f64> {
+        let sum: f64 = self.latencies.iter().map(|micros| f64::from(*micros)).sum();
+        (!self.latencies.is_empty()).then(|| sum / self.latencies.len() as f64 / 1e3)
+    }
+
+    /// A quantile of latency in milliseconds; `None` where none was sampled.
+    pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
+        let place = (self.latencies.len() as f64 * quantile).ceil() as usize;
+        self.latencies.get(place.saturating_sub(1)).map(|micros| f64::from(*micros) / 1e3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Recorder, STEP_NANOS, Timeline};
+    use crate::tally::Step;
+
+    fn step(epoch: u64, committed: u32) -> Step {
+        Step { committed, conflicts: 0, epoch }
+    }
+
+    #[test]
+    fn a_result_counts_in_the_step_in_which_its_epoch_is_durable() {
+        let mut recorder = Recorder::new(true);
+        for (epoch, committed) in [(5, 10), (6, 7), (5, 1), (7, 100)] {
+            recorder.note(step(epoch, committed));
+        }
+        recorder.sample(step(5, 1), 1_000, 2_000);
+        assert!(!recorder.has_moved(0) && recorder.has_moved(4));
+        recorder.release(4, STEP_NANOS / 2);
+        recorder.release(5, STEP_NANOS + 1_000);
+        recorder.release(6, 3 * STEP_NANOS);
+        let timeline = Timeline::new(vec![recorder], 4 * STEP_NANOS + 1);
+        assert_eq!(timeline.released, [0, 11, 0, 7]);
+        let all = timeline.part(|_| true);
+        assert_eq!((all.released, all.mean_ms()), (18, Some(STEP_NANOS as f64 / 1e6)));
+        assert_eq!(timeline.part(|step| step == 3).quantile_ms(0.5), None);
+    }
+
+    #[test]
+    fn without_a_log_a_result_counts_when_the_clock_is_next_read() {
+        let mut recorder = Recorder::new(false);
+        recorder.note(step(0, 3));
+        recorder.note(step(0, 2));
+        recorder.sample(step(0, 2), STEP_NANOS, STEP_NANOS + 4_000);
+        let timeline = Timeline::new(vec![recorder], 2 * STEP_NANOS);
+        assert_eq!(timeline.released, [0, 5]);
+        assert_eq!(timeline.part(|_| true).quantile_ms(0.999), Some(0.004));
+    }
+
+    #[test]
+    fn windows_roll_over_half_a_second_and_what_only_read_is_no_latency_of_a_log() {
+        let mut recorder = Recorder::new(true);
+        for at in 0..20 {
+            recorder.note(step(at + 1, 4));
+            recorder.note(step(0, 1));
+            recorder.sample(step(0, 1), at * STEP_NANOS, at * STEP_NANOS + 1);
+            recorder.release(at + 1, at * STEP_NANOS + 2);
+        }
+        let timeline = Timeline::new(vec![recorder], 20 * STEP_NANOS);
+        let rolling = timeline.rolling(1);
+        assert_eq!((rolling.len(), rolling[0].0, rolling[10].0), (11, 0.5, 1.0));
+        assert!(rolling.iter().all(|(_, part)| part.rate() == 100.0 && part.mean_ms().is_none()));
+    }
+}

@@ -1,0 +1,107 @@
+//! Fuzzy checkpoints (SiloR §4): what bounds the log, written beside running transactions.
+//!
+//! ```text
+//! trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --all synced--> e_h = E
+//!         --D >= e_h--> manifest --> what it made void is removed
+//! ```
+//! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
+//!
+//! Invariants: K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from e_l
+//! on give the state at any D >= e_h.
+//!
+//! Neighbours: below, `control` decides, the log tells E and D and owns the manifest; `recovery` reads what is written
+//! here; the engine walks.
+
+pub(crate) mod block;
+mod manager;
+pub(crate) mod read;
+mod stats;
+mod ticket;
+pub(crate) mod void;
+mod walk;
+mod write;
+
+use std::time::Duration;
+
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+
+pub use block::CheckpointBlock;
+pub use manager::{CheckpointStep, Checkpoints};
+pub use stats::CheckpointStats;
+pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
+pub use walk::{Slice, Walk};
+
+use crate::DurabilityError;
+use crate::control::trigger::Trigger;
+use block::{BLOCK_BYTES_MAX, HEADER_BYTES};
+use void::CHECKPOINTERS_MAX;
+
+/// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each, and one
+/// large one, whose value the recoverable may hold a second time while it copies it.
+const MEMORY_BYTES_MAX: usize = 64 << 20;
+const _: () = assert!(
+    CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX) + 2 * (VALUE_BYTES_MAX + KEY_BYTES_MAX)
+        <= MEMORY_BYTES_MAX - (1 << 20)
+);
+
+/// When and how checkpoints are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointConfig {
+    /// How many checkpointers walk and write in parallel, each in a folder of its own.
+    pub checkpointers: usize,
+    /// Into how many files each writes, so that recovery can load them in parallel.
+    pub files: usize,
+    /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
+    pub interval: Option<Duration>,
+    /// So many bytes of log since the last one began; `None`: not by bytes.
+    pub log_bytes: Option<u64>,
+    /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
+    pub recovery_time: Option<Duration>,
+    /// Bytes a second that recovery loads of a checkpoint.
+    pub load_rate: u64,
+    /// Bytes a second that recovery replays of a log.
+    pub replay_rate: u64,
+    /// Most bytes a second that all checkpointers write together; `None`: as fast as they can.
+    pub bandwidth: Option<u64>,
+    /// Each checkpointer syncs what it wrote after so many bytes.
+    pub sync_bytes: u64,
+}
+
+impl Default for CheckpointConfig {
+    fn default() -> Self {
+        Self {
+            checkpointers: 1,
+            files: 1,
+            interval: Some(Duration::from_secs(10)),
+            log_bytes: Some(4 << 30),
+            recovery_time: None,
+            load_rate: 200 << 20,
+            replay_rate: 200 << 20,
+            bandwidth: None,
+            sync_bytes: 32 << 20,
+        }
+    }
+}
+
+impl CheckpointConfig {
+    /// Checkpoints only when somebody asks for one.
+    #[must_use]
+    pub fn on_demand() -> Self {
+        Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
+    }
+
+    fn check(&self) -> Result<(), DurabilityError> {
+        if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
+            return Err(DurabilityError::config("checkpoints need between 1 and 64 checkpointers"));
+        }
+        if self.files == 0 || self.files > 1024 {
+            return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
+        }
+        Ok(())
+    }
+
+    fn trigger(&self) -> Trigger {
+        let Self { interval, log_bytes, recovery_time, .. } = *self;
+        Trigger { interval, log_bytes, recovery_time }
+    }
+}

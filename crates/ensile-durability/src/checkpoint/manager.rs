@@ -1,0 +1,635 @@
+//! The life of a checkpoint as steps: any checkpointer moves the shared phase on, each writes its own part.
+//!
+//! ```text
+//! Idle --due: e_l = E--> Opening --E >= e_l + 1: slices--> Walking --all parts synced: e_h = E--> Walked
+//!   ^                                                        |                                      | D >= e_h: manifest
+//!   |                                                        v a write failed                       v
+//!   +----files removed------------------------------------ Failing                              Clearing --void files removed--> Idle
+//! ```
+//! Invariants:
+//! - K1: the conditions on the arrows. The walk begins when every epoch below e_l is installed; e_h is read when nobody
+//!   walks any more; the manifest names the checkpoint once D has reached e_h.
+//! - Nothing is removed before the manifest that makes it void is durable.
+//! - An attempt that fails takes its files with it, once no checkpointer writes any more, and nothing else: the log goes on.
+//!
+//! Neighbours: `write` has the files, `control` the decisions, `ticket` tells who asked; the log has E, D and the manifest.
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
+use ensile_base::sync::{Arc, Mutex, MutexGuard};
+use ensile_disk::Disk;
+
+use super::block::{CheckpointBlock, LargePermit};
+use super::read;
+use super::stats::{CheckpointStats, Counters};
+use super::ticket::{CheckpointHandle, CheckpointReport, Ticket};
+use super::walk::{Slice, Walk};
+use super::write::{PartWriter, Written};
+use super::{CheckpointConfig, void};
+use crate::control::pace::Pace;
+use crate::control::trigger::{Situation, Trigger};
+use crate::log::{Bell, Log};
+use crate::manifest::{Installed, NotReplaced};
+use crate::names::PartName;
+use crate::{DurabilityError, Health};
+
+/// Why a closed database makes no checkpoint.
+const CLOSED: &str = "the database was closed";
+/// Why an attempt is given up when a step panics.
+const PANICKED: &str = "a checkpointer panicked";
+
+/// What one checkpointer step did, and when the next is worth while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointStep {
+    /// No checkpoint is under way.
+    Idle,
+    /// Something was done: step again, after others had their turn.
+    Worked,
+    /// The checkpoint waits for an epoch, for D, or for other checkpointers.
+    Waiting,
+    /// The bandwidth is used up for so long.
+    Paced(Duration),
+    /// The database is closed, or its log stopped: there is nothing to do any more.
+    Stopped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Opening,
+    Walking,
+    Walked,
+    Clearing,
+    Failing,
+    /// Somebody is on the way from one phase to the next.
+    Moving,
+    Ended,
+}
+
+/// A checkpoint under way.
+#[derive(Debug)]
+struct Attempt {
+    number: u64,
+    low: Epoch,
+    high: Epoch,
+    ticket: Arc<Ticket>,
+    began_nanos: u64,
+    /// Bytes of log when e_l was read.
+    log_bytes: u64,
+    /// Parts that their checkpointer has not begun.
+    parts: Vec<Option<Vec<Slice>>>,
+    written: Vec<Written>,
+    /// Checkpointers that have not begun, or are at their part.
+    unfinished: usize,
+    failure: Option<StdArc<str>>,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    attempt: Option<Attempt>,
+    /// For those who ask for the next checkpoint.
+    demand: Option<Arc<Ticket>>,
+    next_number: u64,
+    installed: Option<Installed>,
+    /// When the last attempt ended, and whether badly.
+    ended_nanos: u64,
+    has_failed: bool,
+    /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
+    log_bytes_base: u64,
+    log_bytes_before: u64,
+    last: Option<CheckpointReport>,
+    last_error: Option<StdArc<str>>,
+}
+
+/// A checkpointer at its part.
+#[derive(Debug)]
+struct Work {
+    slices: std::vec::IntoIter<Slice>,
+    slice: Option<Slice>,
+    resume: Vec<u8>,
+    low: Epoch,
+    writer: PartWriter,
+    block: CheckpointBlock,
+    ticket: Arc<Ticket>,
+}
+
+#[derive(Debug)]
+struct Station {
+    bell: Bell,
+    work: Mutex<Option<Work>>,
+}
+
+/// The checkpoints of an open database, behind std's `Arc` like its log.
+#[derive(Debug)]
+pub struct Checkpoints {
+    log: StdArc<Log>,
+    disk: StdArc<dyn Disk>,
+    config: CheckpointConfig,
+    trigger: Trigger,
+    /// The generation that is open.
+    generation: u64,
+    stations: Box<[Station]>,
+    state: Mutex<State>,
+    pace: Mutex<Pace>,
+    permit: LargePermit,
+    counters: Counters,
+}
+
+/// The files of one checkpointer's part could not be written.
+struct Failure(String);
+
+impl From<ensile_disk::DiskError> for Failure {
+    fn from(error: ensile_disk::DiskError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A step that panics ends its attempt by itself; what it leaves is whole.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Checkpoints {
+    /// Checkpoints of the database with this log. Makes the checkpointers' folders.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
+    pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
+        config.check()?;
+        let keeper = lock(&log.manifest);
+        let disk = StdArc::clone(keeper.disk());
+        for checkpointer in 0..config.checkpointers as u32 {
+            disk.create_folder(&PartName::folder(checkpointer))?;
+        }
+        disk.sync_folder("")?;
+        let installed = keeper.manifest().checkpoint.clone();
+        let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
+        drop(keeper);
+        let seen = void::list_parts(&*disk)?.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
+        let state = State {
+            phase: Phase::Idle,
+            attempt: None,
+            demand: None,
+            next_number: seen.max(installed.as_ref().map_or(0, |installed| installed.number)) + 1,
+            installed,
+            ended_nanos: log.clock.nanos(),
+            has_failed: false,
+            log_bytes_base: 0,
+            log_bytes_before: log.replayed_bytes,
+            last: None,
+            last_error: None,
+        };
+        let station = |_| Station { bell: Bell::new(), work: Mutex::new(None) };
+        Ok(StdArc::new(Self {
+            log: StdArc::clone(log),
+            disk,
+            trigger: config.trigger(),
+            generation,
+            stations: (0..config.checkpointers).map(station).collect(),
+            state: Mutex::new(state),
+            pace: Mutex::new(Pace::new(config.bandwidth)),
+            permit: LargePermit::default(),
+            counters: Counters::default(),
+            config,
+        }))
+    }
+
+    /// How many checkpointers there are: one thread each.
+    #[must_use]
+    pub fn checkpointers(&self) -> usize {
+        self.stations.len()
+    }
+
+    /// Asks for a checkpoint that begins from now on; one that is under way ends first.
+    #[must_use]
+    pub fn demand(&self) -> CheckpointHandle {
+        let mut state = lock(&self.state);
+        let ticket = match &state.demand {
+            Some(ticket) => Arc::clone(ticket),
+            None => Arc::new(Ticket::default()),
+        };
+        if state.phase == Phase::Ended {
+            let reason = state.last_error.clone().unwrap_or_else(|| CLOSED.into());
+            ticket.answer(Err(DurabilityError::CheckpointFailed(reason)));
+        } else {
+            state.demand = Some(Arc::clone(&ticket));
+            drop(state);
+            self.ring();
+        }
+        CheckpointHandle::new(ticket)
+    }
+
+    fn ring(&self) {
+        self.stations.iter().for_each(|station| station.bell.ring());
+    }
+
+    /// Waits until this checkpointer has a reason to step, or `timeout`.
+    pub fn wait(&self, checkpointer: usize, timeout: Duration) {
+        self.stations[checkpointer].bell.wait(timeout);
+    }
+
+    /// What checkpoints have come to.
+    #[must_use]
+    pub fn stats(&self) -> CheckpointStats {
+        let state = lock(&self.state);
+        CheckpointStats {
+            last_error: state.last_error.as_deref().map(str::to_owned),
+            last: state.last.clone(),
+            running: state.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
+            ..self.counters.read()
+        }
+    }
+
+    /// One iteration of a checkpointer: a block of its part, or the next phase.
+    pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
+        let _guard = EndOnPanic::new(self);
+        let mut work = lock(&self.stations[checkpointer].work);
+        if work.is_some() {
+            return self.go_on(checkpointer, &mut work, walk);
+        }
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Ended && self.log.health().has_ended() {
+            self.end(&mut state, "the log has stopped");
+        }
+        match state.phase {
+            Phase::Ended => CheckpointStep::Stopped,
+            Phase::Moving => CheckpointStep::Waiting,
+            Phase::Idle => self.begin(&mut state),
+            Phase::Opening => self.open_walk(state, walk),
+            Phase::Walking => self.take_part(checkpointer, state, &mut work),
+            Phase::Walked => self.install(state),
+            Phase::Clearing => self.clear(state),
+            Phase::Failing => self.clean_up(state),
+        }
+    }
+
+    /// Idle: begins a checkpoint if one is due.
+    fn begin(&self, state: &mut State) -> CheckpointStep {
+        let now = self.log.clock.nanos();
+        let written = self.log.stats().bytes;
+        let situation = Situation {
+            is_demanded: state.demand.is_some(),
+            has_failed: state.has_failed,
+            since_end: Duration::from_nanos(now.saturating_sub(state.ended_nanos)),
+            log_bytes: written - state.log_bytes_base + state.log_bytes_before,
+            checkpoint_bytes: state.installed.as_ref().map_or(0, |installed| installed.bytes),
+            load_rate: self.config.load_rate,
+            replay_rate: self.config.replay_rate,
+        };
+        // A log that waits for space comes first: a checkpoint would take what there is.
+        let is_full = matches!(self.log.health(), Health::Full(_));
+        if is_full || self.trigger.decide(&situation).is_none() {
+            return CheckpointStep::Idle;
+        }
+        let low = self.log.epochs.now();
+        state.attempt = Some(Attempt {
+            number: state.next_number,
+            low,
+            high: low,
+            ticket: state.demand.take().unwrap_or_default(),
+            began_nanos: now,
+            log_bytes: written,
+            parts: Vec::new(),
+            written: vec![Written::default(); self.stations.len()],
+            unfinished: self.stations.len(),
+            failure: None,
+        });
+        state.next_number += 1;
+        state.phase = Phase::Opening;
+        // What is covered then stands in closed files, which can go.
+        self.log.request_roll();
+        self.ring();
+        CheckpointStep::Worked
+    }
+
+    /// Opening: once every epoch below e_l is installed (K1, E2), cuts the state into parts.
+    fn open_walk(&self, mut state: MutexGuard<'_, State>, walk: &dyn Walk) -> CheckpointStep {
+        let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
+        let begins = if is_planted(Bug::WalkBegunEarly) { attempt.low } else { attempt.low.next() };
+        if self.log.epochs.now() < begins {
+            return CheckpointStep::Waiting;
+        }
+        let early_high = self.log.epochs.now();
+        state.phase = Phase::Moving;
+        drop(state);
+        let mut parts = walk.slices(self.stations.len());
+        parts.resize_with(self.stations.len(), Vec::new);
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Moving {
+            return CheckpointStep::Stopped;
+        }
+        let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
+        attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
+        attempt.parts = parts.into_iter().map(Some).collect();
+        attempt.high = early_high;
+        state.phase = Phase::Walking;
+        drop(state);
+        self.ring();
+        CheckpointStep::Worked
+    }
+
+    /// Walking: makes the files of this checkpointer's part.
+    fn take_part(
+        &self,
+        checkpointer: usize,
+        mut state: MutexGuard<'_, State>,
+        work: &mut Option<Work>,
+    ) -> CheckpointStep {
+        let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
+        let Some(slices) = attempt.parts[checkpointer].take() else { return CheckpointStep::Waiting };
+        let (number, low, ticket) = (attempt.number, attempt.low, Arc::clone(&attempt.ticket));
+        drop(state);
+        let (files, sync_bytes) = (self.config.files as u32, self.config.sync_bytes);
+        match PartWriter::create(&self.disk, number, checkpointer as u32, files, low, sync_bytes) {
+            Ok(writer) => {
+                let block = CheckpointBlock::sharing(self.permit.clone());
+                let slices = slices.into_iter();
+                *work = Some(Work { slices, slice: None, resume: Vec::new(), low, writer, block, ticket });
+            }
+            Err(error) => self.give_up(&error.to_string()),
+        }
+        CheckpointStep::Worked
+    }
+
+    /// Walking: a block of this checkpointer's part.
+    fn go_on(&self, checkpointer: usize, work: &mut Option<Work>, walk: &dyn Walk) -> CheckpointStep {
+        let phase = lock(&self.state).phase;
+        if phase != Phase::Walking || self.log.health().has_ended() {
+            *work = None;
+            self.leave();
+            return if phase == Phase::Ended { CheckpointStep::Stopped } else { CheckpointStep::Worked };
+        }
+        let wait = lock(&self.pace).wait(self.log.clock.nanos());
+        if !wait.is_zero() {
+            return CheckpointStep::Paced(wait);
+        }
+        let Some(at) = work.as_mut() else { return CheckpointStep::Waiting };
+        match self.write_block(at, walk) {
+            Ok(Some(step)) => step,
+            Ok(None) => {
+                let ended = work.take().map(|work| work.writer.end());
+                match ended.transpose() {
+                    Ok(written) => self.end_part(checkpointer, written.unwrap_or_default()),
+                    Err(error) => self.give_up(&error.to_string()),
+                }
+                CheckpointStep::Worked
+            }
+            Err(Failure(reason)) => {
+                *work = None;
+                self.give_up(&reason);
+                CheckpointStep::Worked
+            }
+        }
+    }
+
+    /// Fills and writes one block; `None` when the part has ended.
+    fn write_block(&self, work: &mut Work, walk: &dyn Walk) -> Result<Option<CheckpointStep>, Failure> {
+        let slice = match &work.slice {
+            Some(slice) => slice,
+            None => {
+                let Some(next) = work.slices.next() else { return Ok(None) };
+                work.resume.clear();
+                work.slice.insert(next)
+            }
+        };
+        let section = slice.section;
+        let more = walk.walk(slice, &mut work.resume, work.low, &mut work.block);
+        if more && work.block.entries() == 0 && work.block.take_refusal() {
+            return Ok(Some(CheckpointStep::Waiting));
+        }
+        let entries = u64::from(work.block.entries());
+        if entries > 0 {
+            let (bytes, synced) = work.writer.write(section, &mut work.block)?;
+            lock(&self.pace).spend(bytes);
+            work.ticket.add_block(bytes, entries);
+            self.counters.bytes.add(bytes);
+            self.counters.entries.add(entries);
+            self.counters.syncs.add(u64::from(synced));
+        }
+        if !more {
+            work.slice = None;
+            work.ticket.add_slice();
+        }
+        Ok(Some(CheckpointStep::Worked))
+    }
+
+    /// A part is written and synced. The last one to end reads e_h (K1).
+    fn end_part(&self, checkpointer: usize, written: Written) {
+        let mut state = lock(&self.state);
+        if state.phase != Phase::Walking {
+            drop(state);
+            return self.leave();
+        }
+        let Some(attempt) = &mut state.attempt else { return };
+        attempt.written[checkpointer] = written;
+        attempt.unfinished -= 1;
+        if attempt.unfinished == 0 {
+            if !is_planted(Bug::HighReadBeforeWalk) {
+                attempt.high = self.log.epochs.now();
+            }
+            let number = attempt.number;
+            state.phase = Phase::Walked;
+            drop(state);
+            if is_planted(Bug::RemovedBeforeManifest) {
+                self.remove_void(|part| part.checkpoint == number, None);
+            }
+        }
+    }
+
+    /// A checkpointer that was at its part is not any more.
+    fn leave(&self) {
+        if let Some(attempt) = &mut lock(&self.state).attempt {
+            attempt.unfinished -= 1;
+        }
+    }
+
+    /// This checkpointer's part cannot be written: nobody goes on.
+    fn give_up(&self, reason: &str) {
+        let mut state = lock(&self.state);
+        if let Some(attempt) = &mut state.attempt {
+            let waiting = attempt.parts.iter_mut().filter_map(Option::take).count();
+            attempt.unfinished -= waiting + 1;
+            attempt.failure.get_or_insert_with(|| reason.into());
+        }
+        if state.phase == Phase::Walking {
+            state.phase = Phase::Failing;
+        }
+        drop(state);
+        self.ring();
+    }
+
+    /// Walked: installs the checkpoint once D has reached e_h, by synced marks that a recovery will find (K1).
+    fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
+        let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
+        if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
+            return CheckpointStep::Waiting;
+        }
+        let installed = Installed {
+            number: attempt.number,
+            generation: self.generation,
+            low: attempt.low,
+            high: attempt.high,
+            checkpointers: self.stations.len() as u32,
+            files: self.config.files as u32,
+            entries: attempt.written.iter().map(|written| written.entries).sum(),
+            bytes: attempt.written.iter().map(|written| written.bytes).sum(),
+            seal: read::seal(attempt.written.iter().flat_map(|written| written.ends.iter().copied())),
+        };
+        state.phase = Phase::Moving;
+        drop(state);
+        let result = lock(&self.log.manifest).install(installed.clone());
+        let mut state = lock(&self.state);
+        match result {
+            Ok(()) => self.note_installed(&mut state, installed),
+            Err(NotReplaced::OldStands(error)) => {
+                let reason: StdArc<str> = error.to_string().into();
+                if let Some(attempt) = &mut state.attempt {
+                    attempt.failure = Some(reason);
+                }
+                if state.phase == Phase::Moving {
+                    state.phase = Phase::Failing;
+                }
+            }
+            Err(NotReplaced::Unknown(error)) => {
+                // Not even a file of this attempt may go: the manifest may name it.
+                let reason = format!("the manifest could not be replaced: {error}");
+                self.end(&mut state, &reason);
+                drop(state);
+                self.log.poison(&reason);
+                return CheckpointStep::Stopped;
+            }
+        }
+        CheckpointStep::Worked
+    }
+
+    fn note_installed(&self, state: &mut State, installed: Installed) {
+        self.counters.installed.add(1);
+        let now = self.log.clock.nanos();
+        if let Some(attempt) = &state.attempt {
+            let Installed { number, low, high, entries, bytes, .. } = installed;
+            let nanos = now.saturating_sub(attempt.began_nanos);
+            state.last = Some(CheckpointReport { number, low, high, entries, bytes, nanos });
+            (state.log_bytes_base, state.log_bytes_before) = (attempt.log_bytes, 0);
+        }
+        state.installed = Some(installed);
+        if state.phase == Phase::Moving {
+            state.phase = Phase::Clearing;
+        }
+    }
+
+    /// Clearing: removes what the manifest has made void, and tells who asked.
+    fn clear(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
+        let Some(installed) = state.installed.clone() else { return CheckpointStep::Waiting };
+        state.phase = Phase::Moving;
+        drop(state);
+        self.remove_void(|part| part.checkpoint == installed.number, Some(&installed));
+        let mut state = lock(&self.state);
+        self.finish(&mut state, false);
+        CheckpointStep::Worked
+    }
+
+    /// Failing: once nobody writes any more, removes the attempt's files.
+    fn clean_up(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
+        if state.attempt.as_ref().is_some_and(|attempt| attempt.unfinished > 0) {
+            return CheckpointStep::Waiting;
+        }
+        let kept = state.installed.as_ref().map(|installed| installed.number);
+        state.phase = Phase::Moving;
+        drop(state);
+        self.remove_void(|part| Some(part.checkpoint) == kept, None);
+        let mut state = lock(&self.state);
+        self.finish(&mut state, true);
+        CheckpointStep::Worked
+    }
+
+    /// Removes the parts that are not kept, and what else `installed` has made void.
+    fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
+        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        let logs = self.log.remove_files_below(below).map(|removed| removed.files);
+        for removed in [parts, logs] {
+            match removed {
+                Ok(count) => self.counters.files_removed.add(count),
+                Err(error) => {
+                    self.counters.removals_failed.add(1);
+                    lock(&self.state).last_error = Some(error.to_string().into());
+                }
+            }
+        }
+    }
+
+    /// The attempt is over: who asked is told.
+    fn finish(&self, state: &mut State, has_failed: bool) {
+        if state.phase == Phase::Moving {
+            state.phase = Phase::Idle;
+        }
+        (state.ended_nanos, state.has_failed) = (self.log.clock.nanos(), has_failed);
+        let Some(attempt) = state.attempt.take() else { return };
+        let outcome = match (has_failed, &state.last) {
+            (false, Some(report)) => Ok(report.clone()),
+            _ => {
+                self.counters.failed.add(1);
+                let reason = attempt.failure.unwrap_or_else(|| CLOSED.into());
+                state.last_error = Some(StdArc::clone(&reason));
+                Err(DurabilityError::CheckpointFailed(reason))
+            }
+        };
+        attempt.ticket.answer(outcome);
+    }
+
+    /// No further checkpoint: tells everybody who waits for one. Files stay as they are.
+    fn end(&self, state: &mut State, reason: &str) {
+        state.phase = Phase::Ended;
+        let reason: StdArc<str> = reason.into();
+        let attempt = state.attempt.take();
+        self.counters.failed.add(u64::from(attempt.is_some()));
+        for ticket in attempt.map(|attempt| attempt.ticket).into_iter().chain(state.demand.take()) {
+            ticket.answer(Err(DurabilityError::CheckpointFailed(StdArc::clone(&reason))));
+        }
+        state.last_error = Some(reason);
+    }
+
+    /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
+    /// afterwards. To be called before the log is closed, which gives the folder free.
+    pub fn close(&self) {
+        let mut state = lock(&self.state);
+        if state.phase == Phase::Ended {
+            return;
+        }
+        self.end(&mut state, CLOSED);
+        drop(state);
+        self.ring();
+        for station in &self.stations {
+            // Waits for a step that is under way.
+            *lock(&station.work) = None;
+        }
+        if !self.log.health().has_ended() {
+            let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
+            self.remove_void(|part| Some(part.checkpoint) == kept, None);
+        }
+    }
+}
+
+/// A checkpointer that panics leaves its attempt unfinished for good: nobody must wait for it.
+struct EndOnPanic<'a> {
+    checkpoints: &'a Checkpoints,
+    unwinding: bool,
+}
+
+impl<'a> EndOnPanic<'a> {
+    fn new(checkpoints: &'a Checkpoints) -> Self {
+        Self { checkpoints, unwinding: std::thread::panicking() }
+    }
+}
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.unwinding {
+            self.checkpoints.end(&mut lock(&self.checkpoints.state), PANICKED);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Figures of the checkpoints of an open database.
+//!
+//! Neighbours: raised by `manager`, read by the engine's statistics.
+
+use super::ticket::{CheckpointProgress, CheckpointReport};
+use crate::log::Counter;
+
+/// What checkpoints have come to since the database was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct CheckpointStats {
+    /// Attempts that were installed.
+    pub installed: u64,
+    /// Attempts that were given up.
+    pub failed: u64,
+    /// Bytes written, those of failed attempts included.
+    pub bytes: u64,
+    /// Entries written, those of failed attempts included.
+    pub entries: u64,
+    /// Syncs of files while they were written, one for each time that enough was.
+    pub syncs: u64,
+    /// Files removed because a checkpoint made them void.
+    pub files_removed: u64,
+    /// Times that void files could not be removed; the next checkpoint and the next open try again.
+    pub removals_failed: u64,
+    /// What went wrong last, in an attempt or a removal.
+    pub last_error: Option<String>,
+    /// The last one installed since the database was opened.
+    pub last: Option<CheckpointReport>,
+    /// How far the attempt under way is.
+    pub running: Option<CheckpointProgress>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) installed: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) bytes: Counter,
+    pub(crate) entries: Counter,
+    pub(crate) syncs: Counter,
+    pub(crate) files_removed: Counter,
+    pub(crate) removals_failed: Counter,
+}
+
+impl Counters {
+    pub(crate) fn read(&self) -> CheckpointStats {
+        CheckpointStats {
+            installed: self.installed.read(),
+            failed: self.failed.read(),
+            bytes: self.bytes.read(),
+            entries: self.entries.read(),
+            syncs: self.syncs.read(),
+            files_removed: self.files_removed.read(),
+            removals_failed: self.removals_failed.read(),
+            last_error: None,
+            last: None,
+            running: None,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What a checkpoint asks of whoever has state to keep: cut it into slices, write a slice's entries into blocks.
+//!
+//! Neighbours: the engine implements [`Walk`] over its tables; `checkpoint` calls it, a block at a time, from the
+//! checkpointers' threads.
+
+use ensile_base::Epoch;
+
+use super::block::CheckpointBlock;
+
+/// A part of a section: what one checkpointer walks at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which part of the state: for the engine, a table.
+    pub section: u32,
+    /// Where it begins. Bounds mean something to the [`Walk`] only.
+    pub from: Box<[u8]>,
+    /// Where it ends, this bound left out; `None` is the section's end.
+    pub to: Option<Box<[u8]>>,
+}
+
+/// State that can be walked beside its writers (K1).
+pub trait Walk: Sync {
+    /// Cuts every section into `parts` parts of roughly equal work; `result[p]` are the slices of part p, in order.
+    /// Called once a checkpoint, when every commit of an epoch below its e_l is installed.
+    fn slices(&self, parts: usize) -> Vec<Vec<Slice>>;
+
+    /// Goes on from `resume` (empty: the slice's beginning), adds the entries of epochs below `low` to `block`, in order
+    /// and each key once, until [`CheckpointBlock::has_room`] says no or the slice ends; true if there is more, with
+    /// `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed since, is
+    /// not left out; what has changed may be.
+    fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
+}

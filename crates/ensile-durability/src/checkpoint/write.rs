@@ -1,0 +1,159 @@
+//! The files of one checkpointer in one checkpoint: blocks in turn, synced as they grow, ended by their totals.
+//!
+//! Invariant: after [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed
+//! checkpoints are whole).
+//!
+//! Neighbours: `manager` steps it; `block` has the grammar; `read` reads.
+
+use std::sync::Arc as StdArc;
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c;
+use ensile_disk::{Disk, DiskError, DiskFile};
+
+use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
+use crate::log::block::padded;
+use crate::names::PartName;
+
+#[derive(Debug)]
+struct Part {
+    file: Box<dyn DiskFile>,
+    name: PartName,
+    offset: u64,
+    sequence: u32,
+    previous_crc: u32,
+    totals: Totals,
+    is_dirty: bool,
+}
+
+/// The writing end of one checkpointer's files.
+#[derive(Debug)]
+pub(crate) struct PartWriter {
+    disk: StdArc<dyn Disk>,
+    parts: Vec<Part>,
+    low: Epoch,
+    /// The file whose turn it is.
+    turn: usize,
+    unsynced_bytes: u64,
+    sync_bytes: u64,
+}
+
+/// What one checkpointer wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Header checksums of the end blocks, by file.
+    pub(crate) ends: Vec<u32>,
+}
+
+impl PartWriter {
+    /// Makes `files` files of a checkpoint that skips epochs from `low` on.
+    pub(crate) fn create(
+        disk: &StdArc<dyn Disk>,
+        checkpoint: u64,
+        checkpointer: u32,
+        files: u32,
+        low: Epoch,
+        sync_bytes: u64,
+    ) -> Result<Self, DiskError> {
+        let part = |file| {
+            let name = PartName { checkpoint, checkpointer, file };
+            Ok(Part {
+                file: disk.create(&name.to_string())?,
+                name,
+                offset: 0,
+                sequence: 0,
+                previous_crc: 0,
+                totals: Totals::default(),
+                is_dirty: false,
+            })
+        };
+        let parts = (0..files).map(part).collect::<Result<_, DiskError>>()?;
+        Ok(Self { disk: StdArc::clone(disk), parts, low, turn: 0, unsynced_bytes: 0, sync_bytes })
+    }
+
+    /// Writes a block of entries to the file whose turn it is, and syncs once enough is written; how many bytes it was,
+    /// and whether files were synced. The block is empty then.
+    pub(crate) fn write(
+        &mut self,
+        section: u32,
+        block: &mut CheckpointBlock,
+    ) -> Result<(u64, bool), DiskError> {
+        let turn = self.turn;
+        self.turn = (turn + 1) % self.parts.len();
+        let part = &mut self.parts[turn];
+        let entries = block.entries();
+        let sealed = block.seal();
+        let bytes = part.write(Kind::Rows, section, self.low, entries, sealed, block.block())?;
+        part.totals.entries += u64::from(entries);
+        part.totals.blocks += 1;
+        block.reset();
+        self.unsynced_bytes += bytes;
+        let is_due = self.unsynced_bytes >= self.sync_bytes;
+        if is_due {
+            self.sync()?;
+        }
+        Ok((bytes, is_due))
+    }
+
+    fn sync(&mut self) -> Result<(), DiskError> {
+        for part in self.parts.iter_mut().filter(|part| part.is_dirty) {
+            part.file.sync_data()?;
+            part.is_dirty = false;
+        }
+        self.unsynced_bytes = 0;
+        Ok(())
+    }
+
+    /// Ends every file, and makes all of them and their names survive a crash.
+    pub(crate) fn end(mut self) -> Result<Written, DiskError> {
+        let mut written = Written::default();
+        for part in &mut self.parts {
+            let mut block = [0; HEADER_BYTES + padded(size_of::<Totals>())];
+            let payload = part.totals.encode();
+            block[HEADER_BYTES..].copy_from_slice(&payload);
+            let sealed = (payload.len() as u32, crc32c(&payload));
+            part.write(Kind::End, 0, self.low, 0, sealed, &mut block)?;
+            part.file.sync_all()?;
+            written.entries += part.totals.entries;
+            written.bytes += part.offset;
+            written.ends.push(part.previous_crc);
+        }
+        if let Some(part) = self.parts.first() {
+            self.disk.sync_folder(&PartName::folder(part.name.checkpointer))?;
+        }
+        Ok(written)
+    }
+}
+
+impl Part {
+    fn write(
+        &mut self,
+        kind: Kind,
+        section: u32,
+        low: Epoch,
+        entries: u32,
+        (payload_bytes, payload_crc): (u32, u32),
+        block: &mut [u8],
+    ) -> Result<u64, DiskError> {
+        let header = Header {
+            kind,
+            section,
+            part: self.name,
+            low,
+            sequence: self.sequence,
+            entries,
+            payload_bytes,
+            previous_crc: self.previous_crc,
+            payload_crc,
+        };
+        self.previous_crc = header.encode(block);
+        debug_assert_eq!(block.len(), header.block_bytes());
+        self.file.write_at(block, self.offset)?;
+        self.sequence += 1;
+        self.offset += block.len() as u64;
+        self.is_dirty = true;
+        Ok(block.len() as u64)
+    }
+}

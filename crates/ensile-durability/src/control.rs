@@ -1,0 +1,8 @@
+//! Decisions as functions of numbers: when a checkpoint begins, and how fast it may write.
+//!
+//! Nothing here reads a clock, a disk or a lock, so each decision is tested by a table of numbers.
+//!
+//! Neighbours: `checkpoint::manager` measures, asks, and does.
+
+pub(crate) mod pace;
+pub(crate) mod trigger;

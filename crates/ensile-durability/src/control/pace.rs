@@ -1,0 +1,96 @@
+//! How fast checkpointers may write: a token bucket over all of them together.
+//!
+//! A block is written whole, so the bucket may go into debt by one block of each; the debt is waited off before the next.
+//! Without a limit a checkpointer still gives up its turn after each block: its caller yields.
+//!
+//! Neighbours: asked by `checkpoint::manager` before each block.
+
+use std::time::Duration;
+
+/// Time for which unused allowance is kept, so that a pause is not followed by a burst.
+const BURST: Duration = Duration::from_millis(10);
+const NANOS: u128 = 1_000_000_000;
+
+/// Bytes that may be written by now.
+#[derive(Clone, Debug)]
+pub(crate) struct Pace {
+    bytes_per_second: Option<u64>,
+    /// What may be written; negative is debt.
+    tokens: i128,
+    filled_at: u64,
+}
+
+impl Pace {
+    /// No limit, or so many bytes a second.
+    pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
+        Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), tokens: 0, filled_at: 0 }
+    }
+
+    /// How long to wait at this time before the next block; zero if not at all.
+    pub(crate) fn wait(&mut self, now_nanos: u64) -> Duration {
+        let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
+        let passed = u128::from(now_nanos.saturating_sub(self.filled_at));
+        let earned = passed * u128::from(rate) / NANOS;
+        if earned > 0 {
+            // What is left of a token stays for the next time.
+            self.filled_at += (earned * NANOS / u128::from(rate)) as u64;
+            let most = BURST.as_nanos() * u128::from(rate) / NANOS;
+            self.tokens = (self.tokens + earned as i128).min(most as i128);
+        }
+        let debt = u128::try_from(-self.tokens).unwrap_or_default();
+        Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
+    }
+
+    /// So many bytes were written.
+    pub(crate) fn spend(&mut self, bytes: u64) {
+        if self.bytes_per_second.is_some() {
+            self.tokens -= i128::from(bytes);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Pace;
+    use std::time::Duration;
+
+    #[test]
+    fn without_a_limit_nobody_waits() {
+        let mut pace = Pace::new(None);
+        pace.spend(u64::MAX);
+        assert_eq!(pace.wait(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_block_is_paid_for_before_the_next() {
+        let mut pace = Pace::new(Some(1000));
+        for (now_ms, spent, wait_ms) in
+            [(0, 100, 0), (0, 0, 100), (40, 0, 60), (100, 50, 0), (110, 0, 40), (150, 0, 0)]
+        {
+            let wait = pace.wait(now_ms * 1_000_000);
+            assert_eq!(wait, Duration::from_millis(wait_ms), "at {now_ms} ms");
+            pace.spend(spent);
+        }
+    }
+
+    #[test]
+    fn a_pause_is_not_followed_by_a_burst() {
+        let mut pace = Pace::new(Some(1_000_000));
+        assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
+        pace.spend(30_000);
+        assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
+    }
+
+    #[test]
+    fn whoever_waits_as_told_writes_at_the_limit() {
+        let (mut pace, mut now, mut written) = (Pace::new(Some(300 << 20)), 0, 0_u64);
+        while now < 10_000_000_000 {
+            now += pace.wait(now).as_nanos() as u64;
+            pace.spend(256 << 10);
+            written += 256 << 10;
+            now += 1_000;
+        }
+        let expected = 3000_u64 << 20;
+        assert!(written > expected / 100 * 99 && written < expected / 100 * 101, "{written} of {expected}");
+    }
+}

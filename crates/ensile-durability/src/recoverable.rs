@@ -1,0 +1,58 @@
+//! What durability asks of the state that it keeps: to take entries back, many at a time.
+//!
+//! An entry is a TID and a body that only the state understands. They come in batches, a block of a file each, so that
+//! the state may overlap the waits for memory that each of them costs.
+//!
+//! Neighbours: `recovery` hands the blocks of logs and checkpoints over; the engine's tables implement it.
+
+use ensile_base::Tid;
+
+/// What the entries of a recoverable state are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// Each entry tells whole values, so the one with the largest TID says all: entries may be replayed in any order,
+    /// and a checkpoint may leave out what the log holds again.
+    Values,
+}
+
+/// One entry of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'b> {
+    /// The transaction's.
+    pub tid: Tid,
+    /// What the state appended.
+    pub body: &'b [u8],
+}
+
+/// An entry that the state does not understand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Its place in the batch.
+    pub entry: usize,
+    /// Why.
+    pub detail: String,
+}
+
+/// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
+pub trait Recoverable: Sync {
+    /// What its entries are.
+    fn kind(&self) -> EntryKind {
+        EntryKind::Values
+    }
+
+    /// Replays the entries of one log block. Called from several threads, in any order; of two entries about the same
+    /// thing, in one batch or in two, the one with the larger TID wins.
+    ///
+    /// # Errors
+    /// Which entry cannot be understood, and why; recovery then fails and names its place. Some or all of the others
+    /// may have been replayed.
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused>;
+
+    /// Loads the entries of one checkpoint block of `section`, in key order. Called from several threads, before any
+    /// replay; over all blocks, each key comes once at most.
+    ///
+    /// # Errors
+    /// As [`Recoverable::replay`].
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
+}

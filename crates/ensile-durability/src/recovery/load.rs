@@ -1,0 +1,183 @@
+//! Loading the installed checkpoint: its files as work items, all of them before any log entry (SiloR §5.1).
+//!
+//! Invariants:
+//! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
+//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left waits for
+//!   those that others are at.
+//!
+//! Neighbours: `recovery` owns one and steps it before its log pieces; `checkpoint::read` reads the files.
+
+use ensile_base::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+
+use crate::checkpoint::read::{PartReader, Rows, seal};
+use crate::manifest::Installed;
+use crate::names::{MANIFEST, PartName};
+use crate::{DurabilityError, Entry, Recoverable};
+
+/// What a step of the load came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadStep {
+    /// A file was loaded.
+    Loaded,
+    /// All are: replay may begin.
+    Ended,
+    /// Another thread's file could not be loaded.
+    Failed,
+}
+
+#[derive(Debug, Default)]
+struct Loaded {
+    files: usize,
+    entries: u64,
+    bytes: u64,
+    /// Header checksums of end blocks, in the order of `parts`.
+    ends: Vec<u32>,
+    has_failed: bool,
+}
+
+/// The load of one checkpoint, or of none.
+#[derive(Debug)]
+pub(super) struct Load {
+    checkpoint: Option<Installed>,
+    parts: Vec<PartName>,
+    taken: AtomicUsize,
+    loaded: Mutex<Loaded>,
+    /// All files are loaded, or one cannot be.
+    ended: Condvar,
+}
+
+impl Load {
+    /// Checks that every file of the checkpoint is there.
+    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
+        let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
+        for part in &parts {
+            let low = checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
+            PartReader::open(disk, *part, low)?;
+        }
+        let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
+        Ok(Self {
+            checkpoint,
+            parts,
+            taken: AtomicUsize::new(0),
+            loaded: Mutex::new(loaded),
+            ended: Condvar::new(),
+        })
+    }
+
+    /// The checkpoint.
+    pub(super) fn checkpoint(&self) -> Option<&Installed> {
+        self.checkpoint.as_ref()
+    }
+
+    /// Entries of smaller epochs are in the checkpoint, or void by it (K1).
+    pub(super) fn low(&self) -> Epoch {
+        self.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
+    }
+
+    /// Bytes to load.
+    pub(super) fn bytes_total(&self) -> u64 {
+        self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.bytes)
+    }
+
+    /// Bytes and entries loaded.
+    pub(super) fn done(&self) -> (u64, u64) {
+        let loaded = self.lock();
+        (loaded.bytes, loaded.entries)
+    }
+
+    /// Whether all is loaded.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().files == self.parts.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Loaded> {
+        // Counts, raised one after the other.
+        self.loaded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Loads one file that nobody has taken. When none is left, waits until all are loaded.
+    pub(super) fn step(
+        &self,
+        disk: &dyn Disk,
+        target: &dyn Recoverable,
+    ) -> Result<LoadStep, DurabilityError> {
+        // Relaxed: hands out numbers.
+        let index = self.taken.fetch_add(1, Ordering::Relaxed);
+        let Some(part) = self.parts.get(index) else { return Ok(self.wait_for_others()) };
+        let result = self.load(disk, *part, target).and_then(|end| self.note(index, end));
+        if result.is_err() {
+            self.lock().has_failed = true;
+        }
+        self.ended.notify_all();
+        result.map(|()| LoadStep::Loaded)
+    }
+
+    fn wait_for_others(&self) -> LoadStep {
+        let mut loaded = self.lock();
+        while loaded.files < self.parts.len() && !loaded.has_failed {
+            loaded = self.ended.wait(loaded).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
+    }
+
+    /// Loads one file; the header checksum of its end block.
+    fn load(
+        &self,
+        disk: &dyn Disk,
+        part: PartName,
+        target: &dyn Recoverable,
+    ) -> Result<u32, DurabilityError> {
+        let mut reader = PartReader::open(disk, part, self.low())?;
+        let name = part.to_string();
+        while let Some(rows) = reader.next_rows()? {
+            let entries =
+                entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+            target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
+                file: name.clone(),
+                offset: rows.offset,
+                tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+                detail: refused.detail,
+            })?;
+            let mut loaded = self.lock();
+            loaded.bytes += rows.bytes;
+            loaded.entries += entries.len() as u64;
+        }
+        // What is not of blocks is the end block.
+        let (totals, end) = reader.end().unwrap_or_default();
+        debug_assert!(totals.blocks > 0 || totals.entries == 0);
+        self.lock().bytes += reader.end_bytes();
+        Ok(end)
+    }
+
+    /// A file is loaded; with the last one, compares all of them with what the manifest says.
+    fn note(&self, index: usize, end: u32) -> Result<(), DurabilityError> {
+        let mut loaded = self.lock();
+        loaded.ends[index] = end;
+        if loaded.files + 1 == self.parts.len() {
+            let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
+            let checkpoint = self.checkpoint.as_ref();
+            let expected = checkpoint.map(|c| (c.seal, c.entries, c.bytes)).unwrap_or_default();
+            if found != expected {
+                let detail = "the checkpoint's files are not those that were installed: one is another's";
+                return Err(DurabilityError::damaged(MANIFEST, 0, detail));
+            }
+        }
+        loaded.files += 1;
+        Ok(())
+    }
+}
+
+fn entries_of<'r>(rows: &Rows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {
+    let mut entries = Vec::with_capacity(rows.entries as usize);
+    for entry in rows.entries() {
+        let (tid, body) = entry?;
+        entries.push(Entry { tid, body });
+    }
+    if entries.len() == rows.entries as usize {
+        Ok(entries)
+    } else {
+        Err("the block holds fewer or more entries than its header says")
+    }
+}

@@ -1,0 +1,6 @@
+//! Checkpoints over the public API: a store of keys that is walked beside its writers, seeded lives with crashes at any
+//! call of the disk, and each condition of K1 by name.
+
+mod conditions;
+mod simulation;
+mod store;

@@ -1,0 +1,1 @@
+//! Each condition of K1 by name.

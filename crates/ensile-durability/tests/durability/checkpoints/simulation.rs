@@ -1,0 +1,222 @@
+//! Seeded lives with checkpoints under way, over a disk that fails and loses power at any call: whatever the schedule, what
+//! was reported durable is there, nothing above the recovered D is, and nothing of a checkpoint that was not installed counts.
+
+use ensile_base::random::Random;
+use ensile_base::{Epoch, Tid};
+use ensile_sim::{Fault, SimDisk};
+
+use super::store::{Changes, KEYS, Life, body, change, present, settings};
+use crate::rig::Worker;
+
+/// Databases, and lives of each.
+const DATABASES: u64 = 300;
+const LIVES: u64 = 8;
+/// Workers of one life: each has keys of its own, as there are no locks here.
+const WORKERS: u64 = 4;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Idle,
+    Reserved,
+    Bound,
+    Stamped,
+    Installed,
+    Appended,
+}
+
+struct Client {
+    worker: Worker,
+    lane: u64,
+    stage: Stage,
+    key: u64,
+    value: Option<Vec<u8>>,
+    tid: Tid,
+}
+
+struct Written {
+    key: u64,
+    tid: Tid,
+    value: Option<Vec<u8>>,
+}
+
+/// One step of a commit: between any two of them E may move, loggers and checkpointers may step, and power may fail.
+fn advance(client: &mut Client, life: &Life, random: &mut Random, written: &mut Vec<Written>) {
+    let worker = &mut client.worker;
+    client.stage = match client.stage {
+        Stage::Idle => {
+            client.key = random.below(KEYS / WORKERS) * WORKERS + client.lane;
+            let size = if random.percent(2) { 9000 } else { random.below(300) };
+            client.value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; size as usize]);
+            let bytes = body(client.key, client.value.as_deref()).len();
+            if worker.appender.reserve(bytes).is_err() { Stage::Idle } else { Stage::Reserved }
+        }
+        Stage::Reserved => {
+            worker.commit.bind(life.rig.epochs.now());
+            Stage::Bound
+        }
+        Stage::Bound => {
+            client.tid = worker.stamp(&life.rig.epochs);
+            Stage::Stamped
+        }
+        Stage::Stamped => {
+            life.store.install(client.key, client.tid, client.value.as_deref());
+            Stage::Installed
+        }
+        Stage::Installed => {
+            let body = body(client.key, client.value.as_deref());
+            worker.appender.append(client.tid, |out| out.extend_from_slice(&body));
+            written.push(Written { key: client.key, tid: client.tid, value: client.value.clone() });
+            Stage::Appended
+        }
+        Stage::Appended => {
+            worker.appender.release();
+            worker.commit.unbind();
+            Stage::Idle
+        }
+    };
+}
+
+fn disturb(disk: &SimDisk, random: &mut Random) {
+    let calls = disk.calls().all;
+    match random.below(10) {
+        0 => disk.fail_sync(random.between(1, 12)),
+        1 => disk.fail_write(random.between(1, 12)),
+        2 => disk.fail_folder_sync(random.between(1, 3)),
+        3 => disk.fail_calls(calls + random.between(1, 60).., Fault::INPUT_OUTPUT),
+        4..8 => disk.cut_power_at(calls + random.between(1, 200)),
+        _ => {}
+    }
+}
+
+/// Runs one life; returns what it wrote and the largest D that it reported.
+fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (Vec<Written>, Epoch) {
+    let mut written = Vec::new();
+    let client = |lane| Client {
+        worker: life.rig.worker(),
+        lane,
+        stage: Stage::Idle,
+        key: 0,
+        value: None,
+        tid: Tid::ZERO,
+    };
+    let mut clients: Vec<Client> = (0..WORKERS).map(client).collect();
+    disturb(disk, random);
+    let mut reported = life.rig.log.durable_epoch();
+    for _ in 0..random.between(5, 600) {
+        match random.below(100) {
+            0..40 => advance(&mut clients[random.below(WORKERS) as usize], life, random, &mut written),
+            40..48 => {
+                life.rig.advance();
+            }
+            48..51 => drop(life.checkpoints.demand()),
+            51..85 => {
+                life.step(random.below(2) as usize);
+            }
+            _ => {
+                life.rig.log.logger_step(random.below(life.rig.log.loggers() as u64) as usize);
+            }
+        }
+        if disk.is_without_power() {
+            break;
+        }
+        reported = life.rig.log.durable_epoch();
+    }
+    let stats = life.checkpoints.stats();
+    seen.installed += stats.installed;
+    seen.failed += stats.failed;
+    let ends_cleanly = !disk.is_without_power() && random.percent(15);
+    for client in &mut clients {
+        // A crash finds commits at any stage; the binding only must not outlive its worker.
+        client.worker.commit.unbind();
+    }
+    if ends_cleanly && clients.iter().all(|client| client.stage == Stage::Idle) {
+        life.checkpoints.close();
+        if life.rig.log.close().is_ok() {
+            reported = life.rig.log.durable_epoch();
+        }
+    }
+    (written, reported)
+}
+
+/// How much of what is to be seen was.
+#[derive(Debug, Default)]
+struct Seen {
+    installed: u64,
+    failed: u64,
+    loaded: u64,
+    loaded_entries: u64,
+    covered_entries: u64,
+}
+
+/// What is known after a recovery to `durable`.
+fn replayed(before: &Changes, written: &[Written], durable: Epoch) -> Changes {
+    let mut changes = before.clone();
+    for Written { key, tid, value } in written.iter().filter(|change| change.tid.epoch() <= durable) {
+        change(&mut changes, *key, *tid, value.as_deref());
+    }
+    changes
+}
+
+fn run_database(seed: u64, seen: &mut Seen) {
+    let mut random = Random::seeded(seed);
+    let disk = SimDisk::new();
+    let mut expected = Changes::new();
+    let mut last: (Vec<Written>, Epoch) = (Vec::new(), Epoch::ZERO);
+    for number in 0..=LIVES {
+        let loggers = random.between(1, 3) as usize;
+        let mut interrupted = false;
+        while random.percent(15) {
+            // Power fails while it opens, or the disk does.
+            let call = disk.calls().all + random.between(1, 60);
+            if random.percent(50) {
+                disk.cut_power_at(call);
+            } else {
+                disk.fail_calls(call.., Fault::INPUT_OUTPUT);
+            }
+            drop(Life::open(&disk, loggers, settings()));
+            disk.heal();
+            disk.crash(random.next_u64());
+            interrupted = true;
+        }
+        let life = Life::open(&disk, loggers, settings())
+            .unwrap_or_else(|error| panic!("seed {seed} life {number}: {error}"));
+        let report = &life.rig.report;
+        seen.loaded += u64::from(report.checkpoint.is_some());
+        seen.loaded_entries += report.checkpoint_entries;
+        seen.covered_entries += report.covered_entries;
+        // An open that was interrupted may have decided D already, and the report tells that of its own generation.
+        let most = report.durable_epoch;
+        let least = if interrupted { last.1.min(most) } else { most };
+        let found = (least.number()..=most.number()).map(Epoch::new).find_map(|durable| {
+            let expected = replayed(&expected, &last.0, durable);
+            (life.found == present(&expected)).then_some((durable, expected))
+        });
+        let Some((durable, rows)) = found else {
+            panic!("seed {seed} life {number}: rows differ from those at D = {most}");
+        };
+        let lost = last.0.iter().find(|change| change.tid.epoch() > durable && change.tid.epoch() <= last.1);
+        if let Some(Written { tid, .. }) = lost {
+            panic!("seed {seed} life {number}: {tid} was reported durable and is lost");
+        }
+        expected = rows;
+        last = live(&life, &disk, &mut random, seen);
+        drop(life);
+        disk.heal();
+        if !disk.is_without_power() && random.percent(20) {
+            disk.kill();
+        } else {
+            disk.crash(random.next_u64());
+        }
+    }
+}
+
+#[test]
+fn thousands_of_seeded_lives_with_checkpoints_keep_what_they_reported_and_nothing_else() {
+    let mut seen = Seen::default();
+    for seed in 0..DATABASES {
+        run_database(seed, &mut seen);
+    }
+    assert!(seen.installed > DATABASES && seen.failed > DATABASES / 4, "{seen:?}");
+    assert!(seen.loaded > DATABASES && seen.loaded_entries > 10 * DATABASES, "{seen:?}");
+    assert!(seen.covered_entries > DATABASES, "{seen:?}");
+}

@@ -1,0 +1,211 @@
+//! The smallest state that checkpoints are about: keys with values, deletes, a walk in slices, a recovery.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use ensile_base::clock::Clock;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+use ensile_durability::{
+    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, Recoverable,
+    Refused, Slice, Walk,
+};
+
+use crate::rig::{Rig, Worker, config};
+
+/// Keys are below this.
+pub(crate) const KEYS: u64 = 64;
+/// Sections of the state: a key's is its number modulo this.
+const SECTIONS: u64 = 2;
+
+/// The last change of each key; a delete leaves no value.
+pub(crate) type Changes = BTreeMap<u64, (Tid, Option<Vec<u8>>)>;
+
+/// What is present, or, while it recovers, what is known.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) rows: Mutex<Changes>,
+    /// Most entries that one step of a walk adds.
+    pub(crate) step_entries: usize,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { rows: Mutex::default(), step_entries: 3 }
+    }
+}
+
+/// A log entry's body: key, whether it is a put, value.
+pub(crate) fn body(key: u64, value: Option<&[u8]>) -> Vec<u8> {
+    let mut body = key.to_le_bytes().to_vec();
+    body.push(u8::from(value.is_some()));
+    body.extend_from_slice(value.unwrap_or_default());
+    body
+}
+
+fn parse(body: &[u8]) -> Option<(u64, Option<&[u8]>)> {
+    let (key, rest) = body.split_first_chunk::<8>()?;
+    let (present, value) = rest.split_first()?;
+    Some((u64::from_le_bytes(*key), (*present == 1).then_some(value)))
+}
+
+/// The larger TID wins.
+pub(crate) fn change(changes: &mut Changes, key: u64, tid: Tid, value: Option<&[u8]>) {
+    if changes.get(&key).is_none_or(|known| known.0 < tid) {
+        changes.insert(key, (tid, value.map(<[u8]>::to_vec)));
+    }
+}
+
+/// What is present by these changes.
+pub(crate) fn present(changes: &Changes) -> Changes {
+    changes.iter().filter(|(_, (_, value))| value.is_some()).map(|(key, row)| (*key, row.clone())).collect()
+}
+
+impl Store {
+    /// Installs a change in the live state: a delete leaves nothing.
+    pub(crate) fn install(&self, key: u64, tid: Tid, value: Option<&[u8]>) {
+        let mut rows = self.rows.lock().expect("no panic");
+        match value {
+            Some(value) => rows.insert(key, (tid, Some(value.to_vec()))),
+            None => rows.remove(&key),
+        };
+    }
+
+    pub(crate) fn present(&self) -> Changes {
+        present(&self.rows.lock().expect("no panic"))
+    }
+
+    /// Ends recovery: deletes are not kept any longer.
+    pub(crate) fn forget_deletes(&self) {
+        self.rows.lock().expect("no panic").retain(|_, (_, value)| value.is_some());
+    }
+}
+
+impl Recoverable for Store {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut rows = self.rows.lock().expect("no panic");
+        for (entry, Entry { tid, body }) in entries.iter().enumerate() {
+            let (key, value) = parse(body).ok_or_else(|| Refused { entry, detail: "no key".to_owned() })?;
+            change(&mut rows, key, *tid, value);
+        }
+        Ok(())
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut rows = self.rows.lock().expect("no panic");
+        let mut before = None;
+        for (entry, Entry { tid, body }) in entries.iter().enumerate() {
+            let refused = |detail: &str| Refused { entry, detail: detail.to_owned() };
+            let (key, value) = parse(body).ok_or_else(|| refused("no key"))?;
+            if key % SECTIONS != u64::from(section) || before >= Some(key) {
+                return Err(refused("out of place"));
+            }
+            before = Some(key);
+            if rows.insert(key, (*tid, value.map(<[u8]>::to_vec))).is_some() {
+                return Err(refused("a key that was loaded, or replayed, before"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn bound(key: u64) -> Box<[u8]> {
+    key.to_be_bytes().into()
+}
+
+fn key_of(bound: &[u8]) -> u64 {
+    u64::from_be_bytes(bound.try_into().expect("eight bytes"))
+}
+
+impl Walk for Store {
+    fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+        let width = KEYS.div_ceil(parts as u64);
+        let slice = |part: u64, section: u64| Slice {
+            section: section as u32,
+            from: bound(part * width),
+            to: ((part + 1) * width < KEYS).then(|| bound((part + 1) * width)),
+        };
+        (0..parts as u64).map(|part| (0..SECTIONS).map(|section| slice(part, section)).collect()).collect()
+    }
+
+    fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
+        let rows = self.rows.lock().expect("no panic");
+        let from = key_of(if resume.is_empty() { &slice.from } else { resume });
+        let to = slice.to.as_deref().map_or(u64::MAX, key_of);
+        let mut added = 0;
+        for (key, (tid, value)) in rows.range(from..to) {
+            if key % SECTIONS != u64::from(slice.section) || tid.epoch() >= low {
+                continue;
+            }
+            let body = body(*key, value.as_deref());
+            if added == self.step_entries || !block.has_room(body.len()) {
+                *resume = key.to_be_bytes().to_vec();
+                return true;
+            }
+            block.push(*tid, |out| out.extend_from_slice(&body));
+            added += 1;
+        }
+        false
+    }
+}
+
+/// One life of a database with checkpoints.
+pub(crate) struct Life {
+    pub(crate) rig: Rig,
+    pub(crate) store: Store,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    /// What recovery found.
+    pub(crate) found: Changes,
+}
+
+pub(crate) fn settings() -> CheckpointConfig {
+    CheckpointConfig { checkpointers: 2, files: 2, sync_bytes: 256, ..CheckpointConfig::on_demand() }
+}
+
+impl Life {
+    pub(crate) fn open(
+        disk: &ensile_sim::SimDisk,
+        loggers: usize,
+        settings: CheckpointConfig,
+    ) -> Result<Self, DurabilityError> {
+        let disk: Arc<dyn Disk> = Arc::new(disk.mounted());
+        let store = Store::default();
+        let rig = Rig::open_into(disk, config(loggers), Clock::manual(), &store)?;
+        store.forget_deletes();
+        let checkpoints = Checkpoints::start(&rig.log, settings)?;
+        let found = store.present();
+        Ok(Self { rig, store, checkpoints, found })
+    }
+
+    /// A whole commit.
+    pub(crate) fn commit(&self, worker: &mut Worker, key: u64, value: Option<&[u8]>) -> Tid {
+        let body = body(key, value);
+        worker.appender.reserve(body.len()).expect("there is room");
+        worker.commit.bind(self.rig.epochs.now());
+        let tid = worker.stamp(&self.rig.epochs);
+        self.store.install(key, tid, value);
+        worker.appender.append(tid, |out| out.extend_from_slice(&body));
+        worker.appender.release();
+        worker.commit.unbind();
+        tid
+    }
+
+    pub(crate) fn step(&self, checkpointer: usize) -> CheckpointStep {
+        self.checkpoints.step(checkpointer, &self.store)
+    }
+
+    /// Steps epochs, loggers and checkpointers until a checkpoint that is asked for now has an outcome.
+    pub(crate) fn checkpoint(&self) -> Result<ensile_durability::CheckpointReport, DurabilityError> {
+        let handle = self.checkpoints.demand();
+        for _ in 0..10_000 {
+            if let Some(outcome) = handle.outcome() {
+                return outcome;
+            }
+            for checkpointer in 0..self.checkpoints.checkpointers() {
+                self.step(checkpointer);
+            }
+            self.rig.settle();
+        }
+        panic!("the checkpoint does not end: {:?}", self.checkpoints.stats());
+    }
+}

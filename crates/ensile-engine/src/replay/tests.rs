@@ -1,0 +1,270 @@
+//! Replay and load against a model: any order, any batches, several threads.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc as StdArc;
+
+use ensile_base::random::Random;
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{Entry, Recoverable, Refused};
+use ensile_index::{Direction, Lookup, Masstree, Range, ScanVisitor, Witness};
+use ensile_memory::{Memory, MemoryConfig};
+
+use super::Replay;
+use crate::record::{Handle, Scratch, Seen};
+use crate::transaction::log_entry;
+
+type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
+
+const TABLES: u32 = 3;
+
+fn replay() -> Replay {
+    Replay::new(&Memory::new(&MemoryConfig::default()))
+}
+
+/// What a finished replay holds.
+fn rows(replay: Replay) -> Rows {
+    struct Collect<'r> {
+        table: u32,
+        rows: &'r mut Rows,
+        scratch: Scratch,
+    }
+    impl ScanVisitor for Collect<'_> {
+        fn witness(&mut self, _witness: Witness) {}
+
+        fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+            let record = Handle::from_value(value).at(crate::record::blocks::sole_owner(self.rows));
+            assert!(matches!(record.read(&mut self.scratch), Seen::Present(_)), "a tombstone is left");
+            self.rows.insert((self.table, key.to_vec()), self.scratch.bytes().to_vec());
+            ControlFlow::Continue(())
+        }
+    }
+    // The records live in it.
+    let _memory = StdArc::clone(&replay.memory);
+    let trees = replay.finish();
+    let mut rows = Rows::new();
+    for (&table, tree) in &trees {
+        let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        let mut collect = Collect { table, rows: &mut rows, scratch: Scratch::default() };
+        tree.scan(all, Direction::Forward, &mut collect, crate::record::blocks::sole_owner(&trees));
+        check_points(tree, table, &rows);
+    }
+    rows
+}
+
+/// What a scan finds, a descent finds.
+fn check_points(tree: &Masstree, table: u32, rows: &Rows) {
+    for ((_, key), _) in rows.iter().filter(|((of, _), _)| *of == table) {
+        let lookup = tree.get(key, crate::record::blocks::sole_owner(tree));
+        assert!(matches!(lookup, Lookup::Found(_)), "{key:?}");
+    }
+}
+
+fn assert_same(found: &Rows, model: &Rows, seed: u64) {
+    let other = found.iter().zip(model).find(|(found, model)| found != model);
+    assert_eq!(other, None, "seed {seed}");
+    assert_eq!(found.len(), model.len(), "seed {seed}");
+}
+
+fn tid(number: u64) -> Tid {
+    // The first epoch belongs to what a checkpoint holds.
+    (0..number % 50).fold(Tid::first_of(Epoch::new(2 + number / 50)), |tid, _| {
+        tid.successor().expect("few TIDs to an epoch")
+    })
+}
+
+/// Transactions of a few writes each, and what is left of them in the end.
+fn history(random: &mut Random, keys: u64) -> (Vec<(Tid, Vec<u8>)>, Rows) {
+    let (mut bodies, mut model) = (Vec::new(), Rows::new());
+    for number in 0..3_000 {
+        let mut body = Vec::new();
+        for _ in 0..=random.below(3) {
+            let table = random.below(u64::from(TABLES)) as u32;
+            let mut key = random.below(keys).to_be_bytes().to_vec();
+            if random.percent(40) {
+                key.extend_from_slice(b"behind the slice");
+            }
+            // Within an entry too, the last write of a key must not be beaten by the first: they have one TID.
+            if log_entry::Writes(&body).flatten().any(|write| (write.table, write.key) == (table, &key)) {
+                continue;
+            }
+            let value = vec![number as u8; random.below(300) as usize];
+            let value = (!random.percent(25)).then_some(value);
+            log_entry::encode(&mut body, table, &key, value.as_deref());
+            match value {
+                Some(value) => model.insert((table, key), value),
+                None => model.remove(&(table, key)),
+            };
+        }
+        bodies.push((tid(number), body));
+    }
+    (bodies, model)
+}
+
+fn shuffle<T>(items: &mut [T], random: &mut Random) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.below(last as u64 + 1) as usize);
+    }
+}
+
+#[test]
+fn entries_in_any_order_and_batches_from_several_threads_leave_the_newest() {
+    for seed in 0..12 {
+        let mut random = Random::seeded(seed);
+        let (mut bodies, model) = history(&mut random, [20, 500, 20_000][seed as usize % 3]);
+        shuffle(&mut bodies, &mut random);
+        let entries: Vec<_> = bodies.iter().map(|(tid, body)| Entry { tid: *tid, body }).collect();
+        let batches: Vec<_> = entries.chunks(1 + random.below(200) as usize).collect();
+        let replay = replay();
+        let threads = 1 + seed as usize % 3;
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (replay, batches) = (&replay, &batches);
+                scope.spawn(move || {
+                    for batch in batches.iter().skip(thread).step_by(threads) {
+                        replay.replay(batch).expect("entries that were encoded");
+                    }
+                });
+            }
+        });
+        assert_same(&rows(replay), &model, seed);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_loaded_and_what_the_log_holds_wins() {
+    for seed in 0..12 {
+        let mut random = Random::seeded(seed);
+        let (bodies, mut model) = history(&mut random, 3_000);
+        // What an earlier history left, as a checkpoint of epoch 0 keeps it: sorted, in blocks.
+        let old: Rows = (0..5_000u64)
+            .map(|key| ((key as u32 % TABLES, key.to_be_bytes().to_vec()), vec![7; key as usize % 200]))
+            .collect();
+        let body = |key: &[u8], value: &[u8]| [&(key.len() as u16).to_le_bytes(), key, value].concat();
+        let old_tid = Tid::first_of(Epoch::new(1));
+        let replay = replay();
+        let threads = 1 + seed as usize % 3;
+        let block = 1 + random.below(300) as usize;
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                let (replay, old) = (&replay, &old);
+                scope.spawn(move || {
+                    for table in 0..TABLES {
+                        let of_table = old.iter().filter(|((of, _), _)| *of == table);
+                        let loaded: Vec<_> = of_table.map(|((_, key), value)| body(key, value)).collect();
+                        for block in loaded.chunks(block).skip(thread).step_by(threads) {
+                            let entries: Vec<_> =
+                                block.iter().map(|body| Entry { tid: old_tid, body }).collect();
+                            replay.load(table, &entries).expect("entries in order");
+                        }
+                    }
+                });
+            }
+        });
+        let entries: Vec<_> = bodies.iter().rev().map(|(tid, body)| Entry { tid: *tid, body }).collect();
+        let deleted: Vec<_> = entries
+            .iter()
+            .flat_map(|entry| log_entry::Writes(entry.body).flatten())
+            .map(|write| (write.table, write.key.to_vec()))
+            .collect();
+        for batch in entries.chunks(100) {
+            replay.replay(batch).expect("entries that were encoded");
+        }
+        for (key, value) in old {
+            if !deleted.contains(&key) {
+                model.insert(key, value);
+            }
+        }
+        assert_same(&rows(replay), &model, seed);
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_by_its_place() {
+    let replay = replay();
+    let mut good = Vec::new();
+    log_entry::encode(&mut good, 1, b"key", Some(b"value"));
+    let tid = tid(60);
+    let (good, cut) = (Entry { tid, body: &good }, Entry { tid, body: &good[..good.len() - 1] });
+    let place = |result: Result<(), Refused>| result.expect_err("a bad entry").entry;
+    assert_eq!(place(replay.replay(&[good, good, cut])), 2);
+    let (good, cut) = (Entry { tid, body: b"\x01\x00kv" }, Entry { tid, body: b"\x02\x00k" });
+    assert_eq!(place(replay.load(1, &[good, cut])), 1);
+    assert_eq!(place(replay.load(2, &[good, good])), 1, "a checkpoint has each key once");
+}
+
+/// Entries of 8 + 100 bytes, in blocks as a logger writes them.
+struct Blocks {
+    bodies: Vec<Vec<u8>>,
+    body_bytes: usize,
+    entries_per_block: usize,
+}
+
+impl Blocks {
+    fn new(keys: impl Iterator<Item = u64>, body: impl Fn(&[u8], &[u8], &mut Vec<u8>)) -> Self {
+        let (entries_per_block, mut body_bytes) = (4_000, 0);
+        let mut bodies = vec![Vec::new()];
+        for (at, key) in keys.enumerate() {
+            if at > 0 && at % entries_per_block == 0 {
+                bodies.push(Vec::new());
+            }
+            let block = bodies.last_mut().expect("one at least");
+            let before = block.len();
+            body(&key.to_be_bytes(), &[key as u8; 100], block);
+            body_bytes = block.len() - before;
+        }
+        Self { bodies, body_bytes, entries_per_block }
+    }
+
+    /// Hands each block over, numbering transactions from `first`; nanoseconds for each entry.
+    fn measure(&self, first: u64, hand_over: impl Fn(&[Entry<'_>])) -> f64 {
+        let clock = ensile_base::clock::Clock::machine();
+        let (start, mut count) = (clock.nanos(), 0);
+        for (number, block) in self.bodies.iter().enumerate() {
+            let epoch = Epoch::new(first + number as u64);
+            let entries: Vec<_> =
+                block.chunks(self.body_bytes).map(|body| Entry { tid: Tid::first_of(epoch), body }).collect();
+            hand_over(&entries);
+            count += entries.len();
+        }
+        assert!(count > (self.bodies.len() - 1) * self.entries_per_block);
+        (clock.nanos() - start) as f64 / count as f64
+    }
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_row_costs_far_less_than_its_waits_for_memory() {
+    const ROWS: u64 = 10_000_000;
+    let logged =
+        |key: &[u8], value: &[u8], block: &mut Vec<u8>| log_entry::encode(block, 1, key, Some(value));
+    let shuffled = |seed| {
+        let mut keys: Vec<u64> = (0..ROWS).collect();
+        shuffle(&mut keys, &mut Random::seeded(seed));
+        Blocks::new(keys.into_iter(), logged)
+    };
+    let blocks = shuffled(1);
+    // The machine's first touches of its memory are not ours: the second time counts.
+    for _ in 0..2 {
+        let target = replay();
+        let replay_all = |entries: &[Entry<'_>]| target.replay(entries).expect("entries that were encoded");
+        println!("replay, rows that are new: {:.0} ns", blocks.measure(1_000_000, replay_all));
+    }
+    let target = replay();
+    let replay_all = |entries: &[Entry<'_>]| target.replay(entries).expect("entries that were encoded");
+    blocks.measure(1_000_000, replay_all);
+    drop(blocks);
+    let blocks = shuffled(2);
+    println!("replay, rows that are newer: {:.0} ns", blocks.measure(2_000_000, replay_all));
+    println!("replay, rows that are older: {:.0} ns", blocks.measure(1, replay_all));
+    drop((target, blocks));
+    let checkpointed = |key: &[u8], value: &[u8], block: &mut Vec<u8>| {
+        block.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        block.extend_from_slice(key);
+        block.extend_from_slice(value);
+    };
+    let blocks = Blocks::new(0..ROWS, checkpointed);
+    let target = replay();
+    let load = |entries: &[Entry<'_>]| target.load(1, entries).expect("entries in order");
+    println!("load: {:.0} ns", blocks.measure(1, load));
+}
