@@ -34,4 +34,4 @@ pub use checkpoint::{
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
-pub use recovery::{Progress, Recovered, Recovery, RecoveryReport, TornTail, recover};
+pub use recovery::{Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, TornTail, recover};

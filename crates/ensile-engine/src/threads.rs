@@ -10,11 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_durability::{Progress, Recoverable, Recovery, Step};
+use ensile_durability::Step;
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
-use crate::error::Result;
 
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
@@ -119,20 +118,19 @@ impl Database {
     }
 }
 
-/// Pulls replay's work items with several threads.
-pub(crate) fn replay_in_parallel(
-    recovery: &Recovery,
-    target: &dyn Recoverable,
+/// Pulls work items with several threads until none is left, or one fails.
+pub(crate) fn in_parallel<E: Send>(
     threads: usize,
-    progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
-) -> Result<()> {
+    step: impl Fn() -> std::result::Result<bool, E> + Sync,
+    tell: &(dyn Fn() + Sync),
+) -> std::result::Result<(), E> {
     let failed = AtomicBool::new(false);
-    let work = |tell: bool| {
+    let work = |tells: bool| {
         // Relaxed: another thread's failure only saves work.
         while !failed.load(Ordering::Relaxed) {
-            let more = recovery.replay_step(target);
-            if let (Some(progress), true) = (progress, tell) {
-                progress(recovery.progress());
+            let more = step();
+            if tells {
+                tell();
             }
             match more {
                 Ok(true) => {}
@@ -155,6 +153,5 @@ pub(crate) fn replay_in_parallel(
         }));
         results
     });
-    results.into_iter().collect::<std::result::Result<(), _>>()?;
-    Ok(())
+    results.into_iter().collect()
 }
