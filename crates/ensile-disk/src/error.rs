@@ -21,6 +21,8 @@ pub enum Operation {
     Remove,
     /// Making a folder.
     CreateFolder,
+    /// Making a link to a folder.
+    LinkFolder,
     /// Syncing the names of a folder.
     SyncFolder,
     /// Taking a lock.
@@ -46,6 +48,7 @@ impl fmt::Display for Operation {
             Self::Rename => "rename",
             Self::Remove => "remove",
             Self::CreateFolder => "create the folder",
+            Self::LinkFolder => "make a link to the folder",
             Self::SyncFolder => "sync the folder",
             Self::Lock => "lock",
             Self::Read => "read",
@@ -85,15 +88,32 @@ impl DiskError {
         Self::Io { operation, path: path.to_owned(), source }
     }
 
+    fn is_of(&self, kind: io::ErrorKind) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == kind)
+    }
+
     /// Does this say that there is no such file?
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        self.is_of(io::ErrorKind::NotFound)
+    }
+
+    /// Does this say that something else has the name?
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.is_of(io::ErrorKind::AlreadyExists)
+    }
+
+    /// Does this say that there is no space, or no more than a quota allows? What was written before stays as it is, and the
+    /// operation may succeed later; but from a sync it is a failed sync like any other.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_of(io::ErrorKind::StorageFull) || self.is_of(io::ErrorKind::QuotaExceeded)
     }
 
     /// Does this say that the system forbids it?
     #[must_use]
     pub fn is_permission_denied(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+        self.is_of(io::ErrorKind::PermissionDenied)
     }
 }

@@ -18,9 +18,26 @@ mod error;
 mod real;
 
 use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, Operation};
 pub use real::RealDisk;
+
+/// What stands at a name where a folder may stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderKind {
+    /// Nothing.
+    Missing,
+    /// A folder.
+    Plain,
+    /// A link to a folder elsewhere, which may not be there now: its device may be missing.
+    Link {
+        /// Where it leads.
+        to: PathBuf,
+        /// Whether there is a folder.
+        is_there: bool,
+    },
+}
 
 /// A folder of files. Every method may be called from any thread.
 pub trait Disk: Send + Sync + Debug {
@@ -44,6 +61,14 @@ pub trait Disk: Send + Sync + Debug {
 
     /// Makes a folder and those above it; one that is there already is fine.
     fn create_folder(&self, name: &str) -> Result<(), DiskError>;
+
+    /// What stands at `name`, where a folder may stand?
+    fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError>;
+
+    /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last part is
+    /// missing, and must hold no files. One that leads there already is fine; anything else at that name is refused as
+    /// existing already.
+    fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError>;
 
     /// Makes the names in `folder` (`""` is the root) survive a crash.
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError>;

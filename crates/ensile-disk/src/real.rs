@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{DiskError, Operation};
-use crate::{Disk, DiskFile, DiskLock};
+use crate::{Disk, DiskFile, DiskLock, FolderKind};
 
 /// A folder of the machine's file system.
 #[derive(Debug)]
@@ -112,6 +112,48 @@ impl Disk for RealDisk {
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {
         let path = self.path(name);
         fs::create_dir_all(&path).map_err(|error| DiskError::io(Operation::CreateFolder, &path, error))
+    }
+
+    fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
+        let path = self.path(name);
+        let fail = |error| DiskError::io(Operation::List, &path, error);
+        let kind = match fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata.file_type(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FolderKind::Missing),
+            Err(error) => return Err(fail(error)),
+        };
+        if kind.is_symlink() {
+            let to = fs::read_link(&path).map_err(fail)?;
+            return Ok(FolderKind::Link { to, is_there: path.is_dir() });
+        }
+        if kind.is_dir() { Ok(FolderKind::Plain) } else { Err(fail(io::ErrorKind::NotADirectory.into())) }
+    }
+
+    fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
+        let path = self.path(name);
+        let fail = |error| DiskError::io(Operation::LinkFolder, to, error);
+        match fs::create_dir(to) {
+            Ok(()) => {
+                // Above it there is a folder, or it could not have been made.
+                let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
+                sync_names(parent.unwrap_or_else(|| Path::new(".")))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(fail(error)),
+        }
+        let target = to.canonicalize().map_err(fail)?;
+        if fs::symlink_metadata(&path).is_ok() {
+            let is_same =
+                fs::read_link(&path).is_ok() && path.canonicalize().is_ok_and(|found| found == target);
+            return if is_same { Ok(()) } else { Err(fail(io::ErrorKind::AlreadyExists.into())) };
+        }
+        for entry in fs::read_dir(&target).map_err(fail)? {
+            if !entry.and_then(|entry| entry.file_type()).map_err(fail)?.is_dir() {
+                let detail = "it holds files, and may be another database's: choose an empty one";
+                return Err(fail(io::Error::new(io::ErrorKind::DirectoryNotEmpty, detail)));
+            }
+        }
+        std::os::unix::fs::symlink(&target, &path).map_err(fail)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {

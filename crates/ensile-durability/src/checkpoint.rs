@@ -92,10 +92,10 @@ impl CheckpointConfig {
 
     fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            return Err(DurabilityError::Config("checkpoints need between 1 and 64 checkpointers"));
+            return Err(DurabilityError::config("checkpoints need between 1 and 64 checkpointers"));
         }
         if self.files == 0 || self.files > 1024 {
-            return Err(DurabilityError::Config("a checkpointer needs between 1 and 1024 files"));
+            return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
         }
         Ok(())
     }

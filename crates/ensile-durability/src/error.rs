@@ -4,6 +4,8 @@
 
 use ensile_base::Tid;
 use ensile_disk::DiskError;
+use std::borrow::Cow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A failure of logging or recovery.
@@ -17,6 +19,10 @@ pub enum DurabilityError {
     /// The log takes no more entries; this one was not committed. Open the database again.
     #[error("not committed: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
+    /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when there is
+    /// space: the log goes on by itself.
+    #[error("not committed: the disk is full ({0}); free some space and try again")]
+    DiskFull(Arc<str>),
     /// The entry is larger than a transaction may be: split the transaction.
     #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
     TooLarge {
@@ -54,7 +60,15 @@ pub enum DurabilityError {
     CheckpointFailed(Arc<str>),
     /// A configuration that cannot work: fix it.
     #[error("{0}")]
-    Config(&'static str),
+    Config(Cow<'static, str>),
+    /// The link to a log's folder leads nowhere: its device is missing. Mount it, or put a copy of the folder there.
+    #[error("{folder} is a link to {}, and no folder is there: mount its device, or put a copy there", to.display())]
+    FolderMissing {
+        /// The link's name in the database's folder.
+        folder: String,
+        /// Where it leads.
+        to: PathBuf,
+    },
     /// The disk refused before anything was promised: retry once the cause is gone.
     #[error(transparent)]
     Disk(Arc<DiskError>),
@@ -67,6 +81,10 @@ impl From<DiskError> for DurabilityError {
 }
 
 impl DurabilityError {
+    pub(crate) fn config(what: impl Into<Cow<'static, str>>) -> Self {
+        Self::Config(what.into())
+    }
+
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
     }

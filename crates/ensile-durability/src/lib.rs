@@ -21,6 +21,7 @@
 mod checkpoint;
 mod control;
 mod error;
+mod folders;
 mod log;
 mod manifest;
 mod names;
@@ -32,6 +33,8 @@ pub use checkpoint::{
     CheckpointStats, CheckpointStep, Checkpoints, Slice, Walk,
 };
 pub use error::DurabilityError;
-pub use log::{Appender, Health, Log, LogConfig, LogStats, Step};
+pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
-pub use recovery::{Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, TornTail, recover};
+pub use recovery::{
+    Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
+};

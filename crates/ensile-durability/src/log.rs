@@ -16,7 +16,6 @@ mod appender;
 mod bell;
 pub(crate) mod block;
 pub(crate) mod buffer;
-#[cfg(feature = "experiments")]
 pub(crate) mod compress;
 mod logger;
 mod look;
@@ -29,15 +28,18 @@ mod slot;
 mod stats;
 mod waiters;
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, sleep};
+use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
-use ensile_disk::DiskLock;
+use ensile_disk::{Disk, DiskError, DiskLock};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -46,9 +48,11 @@ pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
 use crate::manifest::ManifestKeeper;
+use crate::names::log_folder;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
+use segments::ClosedFile;
 use stats::Counters;
 use waiters::Waiters;
 
@@ -57,13 +61,17 @@ use waiters::Waiters;
 pub struct LogConfig {
     /// How many loggers write in parallel, each its own files; workers are dealt out among them.
     pub loggers: usize,
+    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are made
+    /// links at the first open with them, and remembered by the file system from then on.
+    pub folders: Vec<PathBuf>,
     /// A log begins a new file once its current one is this long.
     pub segment_bytes: u64,
+    /// A log begins a new file once its current one is this old, if anything was written to it.
+    pub segment_interval: Duration,
     /// Sealed bytes of one logger's workers that may wait to be written; a worker that needs a buffer beyond this
     /// waits in [`Appender::reserve`].
     pub unwritten_bytes_max: usize,
-    /// Whether loggers compress the entries of each block.
-    #[cfg(feature = "experiments")]
+    /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
 }
 
@@ -71,9 +79,10 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             loggers: 1,
+            folders: Vec::new(),
             segment_bytes: 64 << 20,
+            segment_interval: Duration::from_secs(4),
             unwritten_bytes_max: 64 << 20,
-            #[cfg(feature = "experiments")]
             compress: false,
         }
     }
@@ -82,13 +91,24 @@ impl Default for LogConfig {
 impl LogConfig {
     pub(crate) fn check(&self) -> Result<(), DurabilityError> {
         if self.loggers == 0 || self.loggers > 1024 {
-            return Err(DurabilityError::Config("a log needs between 1 and 1024 loggers"));
+            return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
+        }
+        if !self.folders.is_empty() && self.folders.len() != self.loggers {
+            return Err(DurabilityError::config("log folders: give one for each logger"));
+        }
+        if let Some(twice) =
+            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
+        {
+            let path = self.folders[twice].display();
+            return Err(DurabilityError::config(format!(
+                "log folder {path} is given twice: each log needs its own"
+            )));
         }
         if self.segment_bytes < 4096 {
-            return Err(DurabilityError::Config("segment_bytes must be at least 4096"));
+            return Err(DurabilityError::config("segment_bytes must be at least 4096"));
         }
         if self.unwritten_bytes_max < LOG_BUFFER_BYTES {
-            return Err(DurabilityError::Config("unwritten_bytes_max must hold at least one log buffer"));
+            return Err(DurabilityError::config("unwritten_bytes_max must hold at least one log buffer"));
         }
         Ok(())
     }
@@ -96,6 +116,15 @@ impl LogConfig {
 
 /// Why a closed log gives no further answers.
 const CLOSED: &str = "the log was closed";
+
+/// What a removal of log files did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
 
 /// What one logger step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +135,8 @@ pub enum Step {
     Wrote,
     /// Wrote a durable mark and synced it.
     Synced,
+    /// The disk is full: what is to be written is held, and a later step tries again.
+    Held,
     /// The log is poisoned or closed: this logger has nothing to do any more.
     Stopped,
 }
@@ -115,10 +146,29 @@ pub enum Step {
 pub enum Health {
     /// It does.
     Running,
+    /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
+    Full(String),
     /// It was closed.
     Closed,
     /// A write or sync failed: nothing will become durable any more. Open the database again.
     Poisoned(String),
+}
+
+impl Health {
+    /// Will it never write again?
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_))
+    }
+}
+
+/// Why no reserve succeeds.
+#[derive(Debug, Default)]
+struct Refusal {
+    /// For good: poisoned, closing or closed.
+    stopped: bool,
+    /// The loggers that hold what the disk has no space for, and what it said.
+    full: BTreeMap<usize, StdArc<str>>,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -132,8 +182,14 @@ pub struct Log {
     counters: Counters,
     unwritten_bytes_max: usize,
     next_logger: AtomicUsize,
-    /// No reserve succeeds any more: poisoned, closing or closed.
-    stopped: AtomicBool,
+    /// No reserve succeeds: as `refusal` says.
+    refuses: AtomicBool,
+    refusal: Mutex<Refusal>,
+    disk: StdArc<dyn Disk>,
+    /// Files of closed generations, which the next checkpoint makes void.
+    older: Mutex<Vec<ClosedFile>>,
+    /// One at a time removes files.
+    removing: Mutex<()>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
@@ -152,13 +208,13 @@ impl Log {
     ) -> Result<StdArc<Self>, DurabilityError> {
         let durable = recovered.next_first_epoch.previous();
         if epochs.now() <= durable {
-            return Err(DurabilityError::Config("epochs must begin at the recovered next_first_epoch (L4)"));
+            return Err(DurabilityError::config("epochs must begin at the recovered next_first_epoch (L4)"));
         }
         let loggers: Box<[Logger]> = recovered
             .segments
             .into_iter()
             .enumerate()
-            .map(|(index, segments)| Logger::new(index, segments))
+            .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
         Ok(StdArc::new(Self {
             epochs,
@@ -169,7 +225,11 @@ impl Log {
             counters: Counters::default(),
             unwritten_bytes_max: recovered.config.unwritten_bytes_max,
             next_logger: AtomicUsize::new(0),
-            stopped: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
+            refusal: Mutex::new(Refusal::default()),
+            disk: recovered.disk,
+            older: Mutex::new(recovered.older),
+            removing: Mutex::new(()),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
@@ -247,14 +307,101 @@ impl Log {
         match self.waiters.poison_reason() {
             Some(reason) if *reason == *CLOSED => Health::Closed,
             Some(reason) => Health::Poisoned(reason.to_string()),
-            None => Health::Running,
+            None => self.full_reason().map_or(Health::Running, |reason| Health::Full(reason.to_string())),
         }
     }
 
-    /// What the log has done since it started.
+    /// What the log has done since it started, and its files on disk now.
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        self.counters.read()
+        let (mut files, mut file_bytes) = {
+            let older = self.lock_older();
+            (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
+        };
+        for logger in &self.loggers {
+            let closed = logger.closed_files();
+            files += closed.len() as u64 + 1;
+            file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
+        }
+        LogStats { files, file_bytes, ..self.counters.read() }
+    }
+
+    /// Bytes that the log has written since it had written `bytes_before` (see [`LogStats::bytes`]).
+    #[must_use]
+    pub fn bytes_since(&self, bytes_before: u64) -> u64 {
+        self.counters.bytes.read().saturating_sub(bytes_before)
+    }
+
+    /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
+    /// empty does not.
+    pub fn request_roll(&self) {
+        self.loggers.iter().for_each(Logger::ask_roll);
+    }
+
+    fn lock_older(&self) -> MutexGuard<'_, Vec<ClosedFile>> {
+        // Only whole elements are removed under this lock.
+        self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs: for who has made
+    /// a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the generations
+    /// before this one.
+    ///
+    /// # Errors
+    /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
+    pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
+        // Guards no data that a panic could leave half changed.
+        let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut removed = Removed::default();
+        self.remove_older_files(covered, &mut removed)?;
+        for (index, logger) in self.loggers.iter().enumerate() {
+            let before = removed.files;
+            let result = self.remove_files_of(logger, covered, &mut removed);
+            if removed.files > before {
+                self.disk.sync_folder(&log_folder(index as u32))?;
+                // There is space now.
+                logger.ring();
+            }
+            result?;
+        }
+        Ok(removed)
+    }
+
+    /// Files of closed generations have no order to keep: their logs are off the manifest's list.
+    fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
+        let mut folders = BTreeSet::new();
+        loop {
+            let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
+            let Some(oldest) = oldest else { break };
+            self.disk.remove(&oldest.file.to_string())?;
+            self.lock_older().remove(0);
+            folders.insert(oldest.file.name.logger);
+            self.note_removed(&oldest, removed);
+        }
+        folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
+    }
+
+    fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
+        removed.files += 1;
+        removed.bytes += file.bytes;
+        self.counters.files_removed.add(1);
+        self.counters.bytes_removed.add(file.bytes);
+    }
+
+    fn remove_files_of(
+        &self,
+        logger: &Logger,
+        covered: Epoch,
+        removed: &mut Removed,
+    ) -> Result<(), DurabilityError> {
+        loop {
+            // The lock is let go of while the disk works: a logger that begins a new file takes it too.
+            let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
+            let Some(oldest) = oldest else { return Ok(()) };
+            self.disk.remove(&oldest.file.to_string())?;
+            logger.closed_files().pop_front();
+            self.note_removed(&oldest, removed);
+        }
     }
 
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
@@ -273,14 +420,19 @@ impl Log {
     }
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
-        // Release: partner is the Acquire in `is_stopped`.
-        self.stopped.store(true, Ordering::Release);
+        self.refuse(|refusal| refusal.stopped = true);
         let target = self.epochs.now();
         while self.durable_epoch() < target {
             match self.waiters.poison_reason() {
                 Some(reason) if *reason == *CLOSED => return Ok(()),
                 Some(reason) => return Err(DurabilityError::OutcomeUnknown(reason)),
                 None => self.step_towards_close(),
+            }
+            if let Some(reason) = self.full_reason() {
+                let durable = self.durable_epoch();
+                let reason =
+                    format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
+                return Err(self.poison(&reason));
             }
         }
         // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
@@ -310,23 +462,62 @@ impl Log {
         }
     }
 
+    /// Does no reserve succeed now?
     #[inline]
-    pub(crate) fn is_stopped(&self) -> bool {
-        // Acquire: who sees the stop finds its reason (partners: `poison`, `close`).
-        self.stopped.load(Ordering::Acquire)
+    pub(crate) fn refuses(&self) -> bool {
+        // Acquire: who sees it finds its reason (partner: `refuse`).
+        self.refuses.load(Ordering::Acquire)
     }
 
-    /// Why nothing can be reserved.
-    fn stopped_error(&self) -> DurabilityError {
-        DurabilityError::Stopped(self.waiters.poison_reason().unwrap_or_else(|| CLOSED.into()))
+    fn lock_refusal(&self) -> MutexGuard<'_, Refusal> {
+        // Nothing under this lock leaves it half changed.
+        self.refusal.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
+        let mut refusal = self.lock_refusal();
+        change(&mut refusal);
+        // Release: partner is the Acquire in `refuses`.
+        self.refuses.store(refusal.stopped || !refusal.full.is_empty(), Ordering::Release);
+    }
+
+    /// This logger holds what the disk has no space for.
+    fn hold(&self, logger: usize, error: &DiskError) {
+        let mut is_news = false;
+        self.refuse(|refusal| is_news = refusal.full.insert(logger, error.to_string().into()).is_none());
+        if is_news {
+            self.counters.holds.add(1);
+            // Workers that wait for a buffer are told.
+            self.loggers.iter().for_each(Logger::wake_workers);
+        }
+    }
+
+    /// What this logger held is written.
+    fn resume(&self, logger: usize) {
+        self.refuse(|refusal| {
+            refusal.full.remove(&logger);
+        });
+    }
+
+    fn full_reason(&self) -> Option<StdArc<str>> {
+        self.lock_refusal().full.values().next().cloned()
+    }
+
+    /// Why nothing can be reserved; `None` if it can by now.
+    fn refusal(&self) -> Option<DurabilityError> {
+        let refusal = self.lock_refusal();
+        if refusal.stopped {
+            let reason = self.waiters.poison_reason().unwrap_or_else(|| CLOSED.into());
+            return Some(DurabilityError::Stopped(reason));
+        }
+        refusal.full.values().next().cloned().map(DurabilityError::DiskFull)
     }
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
     /// same way, once everything is durable.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         let woken = self.waiters.poison(reason);
-        // Release: partner is the Acquire in `is_stopped`.
-        self.stopped.store(true, Ordering::Release);
+        self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         woken.into_iter().for_each(Waker::wake);
         DurabilityError::OutcomeUnknown(self.waiters.poison_reason().unwrap_or_else(|| reason.into()))

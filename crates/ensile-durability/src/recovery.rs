@@ -1,8 +1,10 @@
 //! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
-//! Three parts, so that the caller's threads do the work: [`Recovery::open`] reads the manifest and every log once and
-//! decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint or replays one piece; [`Recovery::finish`] makes
-//! the decision durable and begins the next generation.
+//! In parts, so that the caller's threads do the work: [`Scan::begin`] reads the manifest and lists the log files;
+//! [`Scan::step`], called by any number of threads, reads the blocks of one file; [`Scan::finish`] puts them together and
+//! decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
+//! checkpoint or replays one piece; [`Recovery::finish`] makes the
+//! decision durable and begins the next generation.
 //!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
@@ -12,9 +14,13 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: below `chain`, `scan`, `verdict`, `replay`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
+//! Neighbours: below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`, `manifest`; above, `Database::open`, then
+//! [`crate::Log::start`].
 
 mod chain;
+mod file;
+mod harden;
+mod listing;
 mod load;
 mod progress;
 mod reading;
@@ -22,24 +28,25 @@ mod replay;
 mod scan;
 mod verdict;
 
-use std::collections::BTreeMap;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
-use ensile_base::sync::{AtomicU64, AtomicUsize, Ordering};
+use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::checkpoint::void;
 use crate::log::LogConfig;
-use crate::log::block::{HEADER_BYTES, Salt};
-use crate::log::segments::Segments;
+use crate::log::block::Salt;
+use crate::log::segments::{ClosedFile, Segments};
 use crate::manifest::{Generation, Installed, Manifest, ManifestKeeper};
-use crate::names::{LOCK, MANIFEST, SegmentName};
-use crate::{DurabilityError, Recoverable};
+use crate::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, Recoverable, folders};
 use chain::Chain;
+use file::FileChain;
+use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
 use reading::{AHEAD, Pool};
@@ -97,9 +104,29 @@ pub struct Recovered {
     /// What was found and done.
     pub report: RecoveryReport,
     pub(crate) config: LogConfig,
+    pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
     pub(crate) keeper: ManifestKeeper,
+    /// What is kept of closed generations.
+    pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
+}
+
+/// The reading of the logs, file by file: the first part of a recovery.
+#[derive(Debug)]
+pub struct Scan {
+    disk: StdArc<dyn Disk>,
+    config: LogConfig,
+    lock: Box<dyn DiskLock>,
+    keeper: ManifestKeeper,
+    load: Load,
+    listed: Files,
+    unlisted: Vec<SegmentFile>,
+    /// Every listed file and the one behind it in its log.
+    files: Vec<(SegmentFile, Option<SegmentFile>)>,
+    taken: AtomicUsize,
+    /// In the order of `files`.
+    read: Mutex<Vec<Option<FileChain>>>,
 }
 
 /// A recovery under way.
@@ -113,12 +140,11 @@ pub struct Recovery {
     generations: Vec<Generation>,
     /// Numbers of generations with entries that count.
     with_entries: Vec<u64>,
-    /// Chains of the open generation.
+    /// Chains of all generations, and of the open one.
+    closed_chains: Vec<Chain>,
     open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
-    unlisted: Vec<String>,
-    /// The open generation's files behind the end of its chains: void, and removed, once the manifest says so.
-    beyond: Vec<String>,
+    unlisted: Vec<SegmentFile>,
     seen: Epoch,
     load: Load,
     /// Oldest first; `taken` counts from the end.
@@ -140,32 +166,69 @@ struct Done {
     covered: AtomicU64,
 }
 
-/// How many files each listed log has, by generation and logger.
-type Files = BTreeMap<(u64, u32), u64>;
-
-impl Recovery {
-    /// Takes the folder's lock, reads manifest and logs, and decides D.
+impl Scan {
+    /// Takes the folder's lock, makes the logs' folders, reads the manifest and finds the files.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
-    /// [`ensile_disk::DiskError::InUse`] when another process has the database open.
-    pub fn open(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    /// [`ensile_disk::DiskError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
+    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used.
+    pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
+        folders::make(&*disk, config.loggers, &config.folders)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
-        let (files, unlisted) = sort_files(&*disk, &generations)?;
+        let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
+        let listed = listing::take_listed(&mut found, &generations)?;
+        listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
+        let with_next = |files: &Vec<SegmentFile>| {
+            let next = files.iter().skip(1).copied().map(Some).chain([None]);
+            files.iter().copied().zip(next).collect::<Vec<_>>()
+        };
+        let files: Vec<_> = listed.values().flat_map(with_next).collect();
+        let read = Mutex::new(files.iter().map(|_| None).collect());
+        let unlisted = found.into_values().flatten().collect();
+        let taken = AtomicUsize::new(0);
         let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
-        let mut recovery = Self {
+        Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
+    }
+
+    /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`], or the disk's. The scan cannot be finished then.
+    pub fn step(&self) -> Result<bool, DurabilityError> {
+        // Relaxed: hands out numbers; what a number stands for was there before any thread was started.
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
+        let chain = FileChain::read(&*self.disk, file, next)?;
+        // Only whole elements are put in under this lock.
+        self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[taken] = Some(chain);
+        Ok(true)
+    }
+
+    /// Puts the logs together and decides D.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
+    pub fn finish(self) -> Result<Recovery, DurabilityError> {
+        let Self { disk, config, lock, keeper, load, listed, unlisted, read, .. } = self;
+        let generations = keeper.manifest().generations.clone();
+        let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
+            return Err(DurabilityError::config("every file must be read before a scan is finished"));
+        };
+        let mut recovery = Recovery {
             disk,
             keeper,
             config,
             lock,
             generations: Vec::new(),
             with_entries: Vec::new(),
+            closed_chains: Vec::new(),
             open_chains: Vec::new(),
             unlisted,
-            beyond: Vec::new(),
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
@@ -175,44 +238,63 @@ impl Recovery {
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         };
+        let mut read = read.into_iter();
+        let mut chains = Vec::new();
+        for files in listed.values() {
+            chains.push(Chain::stitch(
+                &*recovery.disk,
+                read.by_ref().take(files.len()).collect(),
+                recovery.load.low(),
+            )?);
+        }
+        let mut chains = chains.into_iter();
         for generation in generations {
-            recovery.read_generation(generation, &files)?;
+            let logs = generation.logs as usize;
+            recovery.take_generation(generation, chains.by_ref().take(logs).collect())?;
         }
         Ok(recovery)
     }
+}
 
-    fn read_generation(&mut self, generation: Generation, files: &Files) -> Result<(), DurabilityError> {
+impl Recovery {
+    /// The whole scan on the calling thread: see [`Scan`].
+    ///
+    /// # Errors
+    /// As for [`Scan`]'s parts.
+    pub fn open(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+        let scan = Scan::begin(disk, config)?;
+        while scan.step()? {}
+        scan.finish()
+    }
+
+    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>) -> Result<(), DurabilityError> {
         let number = generation.number;
-        let chains = (0..generation.logs)
-            .map(|logger| Chain::read(&*self.disk, number, logger, files[&(number, logger)]))
-            .collect::<Result<Vec<_>, _>>()?;
         let verdict = verdict::decide(&generation, &chains)?;
         if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
         {
             check_high(checkpoint, verdict.durable, &chains)?;
         }
-        let before = self.pieces.len();
+        let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
+        let mut pieces = Vec::new();
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
-            let bounds =
-                Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
-            let pieces = replay::cut(chain, bounds, &mut self.report);
-            self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-            self.pieces.extend(pieces);
+            pieces.extend(replay::cut(chain, bounds, &mut self.report));
         }
-        if self.pieces.len() > before {
+        if !pieces.is_empty() {
             self.with_entries.push(number);
         }
+        // Of all logs, the newest last.
+        pieces.sort_by_key(|piece| piece.newest);
+        self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
+        self.pieces.extend(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
         self.report.torn_tails.extend(verdict.torn);
         if generation.durable.is_none() {
-            for chain in &chains {
-                let beyond = chain.end.number + 1..files[&(number, chain.logger)];
-                self.beyond.extend(beyond.map(|number| chain.segment(number).to_string()));
-            }
             self.open_chains = chains;
+        } else {
+            self.closed_chains.extend(chains);
         }
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
         Ok(())
@@ -289,15 +371,15 @@ impl Recovery {
     pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
         // Acquire: partner is the Release in `replay_step`.
         if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
-            return Err(DurabilityError::Config(
+            return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        self.harden_open_chains()?;
+        self.open_chains.iter().try_for_each(|chain| harden::harden(&*self.disk, chain))?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
         let first = if self.generations.is_empty() { Epoch::FIRST } else { seen.next() };
         if first.next() >= Epoch::MAX {
-            return Err(DurabilityError::Config("the epochs are used up: copy the data into a new database"));
+            return Err(DurabilityError::config("the epochs are used up: copy the data into a new database"));
         }
         let number = self.report.generation;
         let logs = self.config.loggers as u32;
@@ -308,8 +390,8 @@ impl Recovery {
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
         }
-        for name in &self.unlisted {
-            self.disk.remove(name)?;
+        for file in &self.unlisted {
+            self.disk.remove(&file.to_string())?;
         }
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
@@ -317,76 +399,60 @@ impl Recovery {
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
             let salt = Salt::draw(&mut random);
-            let (bytes, durable) = (self.config.segment_bytes, first.previous());
-            let log = Segments::create(&self.disk, name, bytes, durable, salt)?;
-            #[cfg(feature = "experiments")]
-            let log = log.compressed(self.config.compress);
-            segments.push(log);
+            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
+            self.disk.sync_folder(&log_folder(logger))?;
         }
         self.disk.sync_folder("")?;
         self.keeper.replace(manifest)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
-        self.cut_tails(&dropped)?;
+        let older = self.clean_up(&dropped)?;
         let report = self.final_report();
-        let Self { keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, segments, keeper, lock })
+        let Self { disk, keeper, config, lock, .. } = self;
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, older, lock })
     }
 
-    /// Writes again, and syncs, what no later block shows to be on stable storage.
-    fn harden_open_chains(&self) -> Result<(), DurabilityError> {
-        for chain in &self.open_chains {
-            let (from_number, mut from) = chain.synced_to;
-            for number in from_number..=chain.end.number {
-                let file = self.disk.open(&chain.segment(number).to_string())?;
-                let to = if number == chain.end.number { chain.end.offset } else { file.len()? };
-                while from < to {
-                    let mut bytes = vec![0; (to - from).min(1 << 20) as usize];
-                    file.read_at(&mut bytes, from)?;
-                    file.write_at(&bytes, from)?;
-                    from += bytes.len() as u64;
-                }
-                file.sync_all()?;
-                from = 0;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes generations that left no entry off the list; returns the files to remove once the manifest is written.
-    fn drop_empty_generations(&mut self) -> Vec<(u64, u32)> {
+    /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest
+    /// is written.
+    fn drop_empty_generations(&mut self) -> Vec<u64> {
         let with_entries = &self.with_entries;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.generations).into_iter().partition(|g| with_entries.contains(&g.number));
         self.generations = kept;
-        dropped.iter().flat_map(|g| (0..g.logs).map(move |logger| (g.number, logger))).collect()
+        dropped.iter().map(|generation| generation.number).collect()
     }
 
-    /// Cuts the torn tails and the unused space of the generation that has just been closed, and removes the files of
-    /// dropped ones. The manifest has made them void; a crash here leaves them to the next recovery.
-    fn cut_tails(&self, dropped: &[(u64, u32)]) -> Result<(), DurabilityError> {
-        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
-        for name in self.beyond.iter().rev() {
-            self.disk.remove(name)?;
-            self.disk.sync_folder("")?;
-        }
-        for name in self.disk.list("")? {
-            let dropped = |segment: SegmentName| dropped.contains(&(segment.generation, segment.logger));
-            if SegmentName::parse(&name).is_some_and(dropped) {
-                self.disk.remove(&name)?;
+    /// Removes what the manifest has made void: files behind the ends of the logs that have just been closed, their torn tails
+    /// and unused space, the files of dropped generations. A crash here leaves it to the next recovery. Returns what stays.
+    fn clean_up(&self, dropped: &[u64]) -> Result<Vec<ClosedFile>, DurabilityError> {
+        let mut kept = Vec::new();
+        for chain in self.closed_chains.iter().chain(&self.open_chains) {
+            let folder = log_folder(chain.logger);
+            // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+            for file in chain.beyond.iter().rev() {
+                self.disk.remove(&file.to_string())?;
+                self.disk.sync_folder(&folder)?;
             }
-        }
-        for chain in &self.open_chains {
-            if dropped.contains(&(chain.generation, chain.logger)) {
-                continue;
+            chain.void.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
+            if dropped.contains(&chain.generation) {
+                chain.links.iter().try_for_each(|link| self.disk.remove(&link.file.to_string()))?;
+            } else {
+                self.cut_tail(chain)?;
+                kept.extend(chain.closed_files());
             }
-            let file = self.disk.open(&chain.end_file())?;
-            if file.len()? > chain.end.offset {
-                file.set_len(chain.end.offset)?;
-                file.sync_all()?;
-            }
+            self.disk.sync_folder(&folder)?;
         }
-        Ok(self.disk.sync_folder("")?)
+        Ok(kept)
+    }
+
+    /// Gives back what stands behind the end of a chain.
+    fn cut_tail(&self, chain: &Chain) -> Result<(), DurabilityError> {
+        let file = self.disk.open(&chain.end_file())?;
+        if file.len()? > chain.end.offset {
+            file.set_len(chain.end.offset)?;
+            file.sync_all()?;
+        }
+        Ok(())
     }
 
     fn final_report(&mut self) -> RecoveryReport {
@@ -418,53 +484,6 @@ fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Resul
         shortest.end.detail, checkpoint.number, checkpoint.high, shortest.mark
     );
     Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
-}
-
-/// Sorts the log files on disk: listed logs, which must be there whole, and names to remove.
-fn sort_files(disk: &dyn Disk, generations: &[Generation]) -> Result<(Files, Vec<String>), DurabilityError> {
-    let mut found: BTreeMap<(u64, u32), Vec<u64>> = BTreeMap::new();
-    for name in disk.list("")?.iter().filter_map(|name| SegmentName::parse(name)) {
-        found.entry((name.generation, name.logger)).or_default().push(name.number);
-    }
-    let mut files = Files::new();
-    for generation in generations {
-        for logger in 0..generation.logs {
-            let key = (generation.number, logger);
-            let mut numbers = found.remove(&key).unwrap_or_default();
-            numbers.sort_unstable();
-            let gap = numbers.iter().zip(0..).find(|(number, expected)| *number != expected);
-            if let Some(missing) = gap.map(|(_, expected)| expected).or(numbers.is_empty().then_some(0)) {
-                let name = SegmentName { generation: key.0, logger, number: missing };
-                return Err(DurabilityError::damaged(
-                    &name.to_string(),
-                    0,
-                    "a log that the manifest lists is missing",
-                ));
-            }
-            files.insert(key, numbers.len() as u64);
-        }
-    }
-    let open = generations.last().map_or(0, |last| last.number);
-    let mut leftover = Vec::new();
-    for ((generation, logger), numbers) in found {
-        // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold none,
-        // unless the manifest is not the one that they were written under.
-        if generation >= open {
-            let chain = Chain::read(disk, generation, logger, u64::from(numbers.contains(&0)))?;
-            // Behind a gap too: what is removed here cannot be asked again. Without its first block a log tells nothing
-            // of the rest; one that was being made holds nothing else.
-            let is_unreadable = chain.end.offset == 0 && chain.tail.bytes > HEADER_BYTES as u64;
-            if !chain.blocks.is_empty() || chain.tail.epochs.is_some() || is_unreadable {
-                let detail =
-                    format!("it is missing or too old: {} holds entries and is not listed", chain.end_file());
-                return Err(DurabilityError::damaged(MANIFEST, 0, detail));
-            }
-        }
-        leftover.extend(
-            numbers.iter().map(|number| SegmentName { generation, logger, number: *number }.to_string()),
-        );
-    }
-    Ok((files, leftover))
 }
 
 /// Recovers with the calling thread alone.

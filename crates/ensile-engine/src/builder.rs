@@ -11,7 +11,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{Log, LogConfig, Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport};
+use ensile_durability::{Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport, Scan};
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
 
@@ -96,9 +96,42 @@ impl Builder {
         self
     }
 
-    /// Logger threads, each with log files of its own. 1 by default.
+    /// Logger threads, each with log files of its own. 1 by default; [`Builder::log_folders`] sets it too.
     pub fn loggers(mut self, loggers: usize) -> Self {
         self.log.loggers = loggers;
+        self
+    }
+
+    /// Folders for the logs, one logger each, on different devices if there are several. They are remembered by links in the
+    /// database's folder, `log0` and so on, so later opens need not say so again; a folder is made if only its last part is
+    /// missing. By default the logs are in the database's folder.
+    ///
+    /// ```no_run
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::builder("data").log_folders(["/mnt/a/log", "/mnt/b/log"]).open()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        self.log.folders = folders.into_iter().map(Into::into).collect();
+        self.log.loggers = self.log.folders.len();
+        self
+    }
+
+    /// A log begins a new file once its current one is this long. 64 MiB by default. Checkpoints make whole files void.
+    pub fn log_file_bytes(mut self, bytes: u64) -> Self {
+        self.log.segment_bytes = bytes;
+        self
+    }
+
+    /// A log begins a new file once its current one is this old, if it was written to. 4 s by default.
+    pub fn log_file_interval(mut self, interval: Duration) -> Self {
+        self.log.segment_interval = interval;
+        self
+    }
+
+    /// Whether loggers compress what they write (LZ4). Off by default: it takes the processor's time to save the disk's.
+    pub fn log_compression(mut self, compress: bool) -> Self {
+        self.log.compress = compress;
         self
     }
 
@@ -188,7 +221,7 @@ impl Builder {
     /// Opens the database: locks the folder, recovers what the log holds, starts the threads.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work. [`Error::Durability`] if another process has the folder, a file
+    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder, a file
     /// is damaged (it names the file and what to do) or the disk refuses; nothing on disk is lost by a failed open.
     pub fn open(self) -> Result<Database> {
         if self.epoch_interval < Duration::from_millis(1) {
@@ -228,20 +261,38 @@ impl Builder {
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
-        let mut phases = Phases::new(&self.clock);
-        let recovery = Recovery::open(disk, config)?;
-        phases.end(Phase::Scan, 1);
         let threads = self.recovery_threads.max(1);
+        let mut phases = Phases::new(&self.clock);
+        let scan = Scan::begin(disk, config)?;
+        in_parallel(threads, || scan.step(), |_| {})?;
+        let recovery = scan.finish()?;
+        phases.end(Phase::Scan, threads);
         let tell = |begun| {
             if let Some(progress) = &self.progress {
                 progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
             }
         };
         let begun = phases.begun;
-        in_parallel(threads, || recovery.load_step(replay), &|| tell(begun))?;
+        in_parallel(
+            threads,
+            || recovery.load_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
         phases.end(Phase::Load, threads);
         let begun = phases.begun;
-        in_parallel(threads, || recovery.replay_step(replay), &|| tell(begun))?;
+        in_parallel(
+            threads,
+            || recovery.replay_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
         phases.end(Phase::Replay, threads);
         let mut recovered = recovery.finish()?;
         phases.end(Phase::Finish, 1);

@@ -62,13 +62,17 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// The disk is full. Nothing was written, and nothing that was acknowledged is in doubt; reads go on. Free some space and
+    /// run it again: the log goes on by itself, without a restart.
+    #[error("not committed: the disk is full ({0}); free some space and run it again")]
+    DiskFull(String),
     /// The log or the disk under it: see [`DurabilityError`] for what to do.
     #[error(transparent)]
-    Durability(#[from] DurabilityError),
+    Durability(DurabilityError),
 }
 
 impl Error {
-    /// Whether running the same transaction again can succeed.
+    /// Whether running the same transaction again at once can succeed. [`Error::DiskFull`] asks for space first.
     ///
     /// ```
     /// assert!(ensile_engine::Error::Conflict.is_retryable());
@@ -77,6 +81,16 @@ impl Error {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Expired)
+    }
+}
+
+impl From<DurabilityError> for Error {
+    fn from(error: DurabilityError) -> Self {
+        match error {
+            DurabilityError::DiskFull(reason) => Self::DiskFull(reason.to_string()),
+            DurabilityError::Config(what) => Self::Misuse(what.into_owned()),
+            error => Self::Durability(error),
+        }
     }
 }
 

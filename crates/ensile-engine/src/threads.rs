@@ -118,20 +118,19 @@ impl Database {
     }
 }
 
-/// Pulls work items with several threads until none is left, or one fails.
+/// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
+/// whether this is the first thread.
 pub(crate) fn in_parallel<E: Send>(
     threads: usize,
-    step: impl Fn() -> std::result::Result<bool, E> + Sync,
-    tell: &(dyn Fn() + Sync),
-) -> std::result::Result<(), E> {
+    step: impl Fn() -> Result<bool, E> + Sync,
+    after: impl Fn(bool) + Sync,
+) -> Result<(), E> {
     let failed = AtomicBool::new(false);
-    let work = |tells: bool| {
+    let work = |first: bool| {
         // Relaxed: another thread's failure only saves work.
         while !failed.load(Ordering::Relaxed) {
             let more = step();
-            if tells {
-                tell();
-            }
+            after(first);
             match more {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),

@@ -143,7 +143,7 @@ mod chosen {
         }
 
         pub(crate) fn apply_to_log(&self, config: &mut LogConfig) {
-            config.compress = self.variants.log_records == LogRecords::Compressed;
+            config.compress |= self.variants.log_records == LogRecords::Compressed;
         }
     }
 }

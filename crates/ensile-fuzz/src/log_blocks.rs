@@ -19,6 +19,8 @@ use ensile_sim::SimDisk;
 use crate::input::Input;
 
 const HEADER_BYTES: usize = 80;
+/// The kind of a file's first block.
+const OPENING: u8 = 2;
 /// Blocks of one input, so that it stays quick.
 const BLOCKS_MAX: usize = 200;
 
@@ -85,7 +87,7 @@ impl Writer {
             bytes: Vec::new(),
             salt: 0,
             sequence: 0,
-            chain: salt,
+            chain: 0,
             epoch: 1,
             mark: 0,
             blocks: Vec::new(),
@@ -93,7 +95,8 @@ impl Writer {
             clean_mark: 0,
             is_clean: true,
         };
-        writer.block(Fields { kind: 1, ..Fields::default() }, &[], None);
+        // The opening mark, whose checksum begins with zero, tells the salt in place of a number of entries.
+        writer.block(Fields { kind: OPENING, entries: salt, ..Fields::default() }, &[], None);
         writer.salt = salt;
         writer
     }
@@ -103,7 +106,7 @@ impl Writer {
         let mut padded = payload.to_vec();
         padded.resize(payload.len().next_multiple_of(8), 0);
         let mut header = [0; HEADER_BYTES];
-        header[..7].copy_from_slice(&[b'E', b'n', b's', b'L', 2, 0, fields.kind]);
+        header[..7].copy_from_slice(&[b'E', b'n', b's', b'L', 3, 0, fields.kind]);
         header[8..12].copy_from_slice(&self.logger.to_le_bytes());
         header[12..16].copy_from_slice(&fields.payload_bytes.to_le_bytes());
         let longs = [1, self.sequence, fields.epoch_min, fields.epoch_max, fields.mark, fields.published];
@@ -233,7 +236,9 @@ pub fn log_blocks(data: &[u8]) {
     }
     let disk = SimDisk::new();
     for writer in &writers {
-        put(&disk, &format!("log-{}-1-0", writer.logger), &writer.bytes);
+        let folder = format!("log{}", writer.logger);
+        disk.create_folder(&folder).expect("a new disk");
+        put(&disk, &format!("{folder}/log-1-0"), &writer.bytes);
     }
     let body = format!("ensile manifest 2\ngeneration 1 first 1 logs {logs}\n");
     put(&disk, "MANIFEST", format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).as_bytes());

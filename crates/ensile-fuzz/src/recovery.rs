@@ -89,7 +89,11 @@ fn build() -> Result<Folder> {
     live(&disk, &mut random, &mut history, true)?;
     let closed = history.iter().map(|write| write.0).max().unwrap_or(Epoch::ZERO);
     live(&disk, &mut random, &mut history, false)?;
-    let names = disk.list("").map_err(ensile_engine::DurabilityError::from)?;
+    let mut names = vec!["MANIFEST".to_owned()];
+    for folder in folders() {
+        let files = disk.list(&folder).map_err(ensile_engine::DurabilityError::from)?;
+        names.extend(files.into_iter().map(|name| format!("{folder}/{name}")));
+    }
     let file = |name: String| {
         let mut bytes = disk.bytes(&name);
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
@@ -100,8 +104,12 @@ fn build() -> Result<Folder> {
         }
         (name, bytes)
     };
-    let files = names.into_iter().filter(|name| name == "MANIFEST" || name.starts_with("log-")).map(file);
-    Ok(Folder { files: files.collect(), history, closed })
+    Ok(Folder { files: names.into_iter().map(file).collect(), history, closed })
+}
+
+/// The folders of the logs.
+fn folders() -> impl Iterator<Item = String> {
+    (0..LOGGERS).map(|logger| format!("log{logger}"))
 }
 
 fn folder() -> &'static Folder {
@@ -160,6 +168,7 @@ pub fn recovery(data: &[u8]) {
         damage(&mut files, &mut input);
     }
     let disk = SimDisk::new();
+    folders().for_each(|folder| disk.create_folder(&folder).expect("a new disk"));
     for (name, bytes) in &files {
         let file = disk.create(name).expect("a new disk");
         file.write_at(bytes, 0).expect("a new disk");

@@ -21,13 +21,14 @@
 mod calls;
 mod content;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeBounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, Operation};
+use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderKind, Operation};
 
 pub use calls::{Call, Calls, Fault};
 pub use content::Survival;
@@ -41,6 +42,8 @@ struct State {
     names: Names,
     stable_names: Names,
     unsynced_names: Vec<NameChange>,
+    /// Folders that were made as links, and whether what they lead to is there.
+    links: BTreeMap<String, (PathBuf, bool)>,
     locks: Vec<String>,
     /// Counts crashes: handles of an earlier boot are dead.
     boot: u64,
@@ -356,6 +359,14 @@ impl SimDisk {
         self.lock_state().names.files.keys().cloned().collect()
     }
 
+    /// The device behind a linked folder is taken away, or put back. Only asking for the folder's kind shows it.
+    ///
+    /// # Panics
+    /// If there is no such link.
+    pub fn unplug(&self, folder: &str, is_there: bool) {
+        self.lock_state().links.get_mut(folder).expect("a link").1 = is_there;
+    }
+
     fn handle(&self, inode: usize, name: &str, boot: u64) -> Box<dyn DiskFile> {
         Box::new(SimFile { disk: self.clone(), inode, name: name.to_owned(), boot })
     }
@@ -448,6 +459,27 @@ impl Disk for SimDisk {
             }
         }
         state.end(fate, Operation::CreateFolder, name)
+    }
+
+    fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
+        let state = self.live_state(Operation::List, name)?;
+        Ok(match state.links.get(name) {
+            Some((to, is_there)) => FolderKind::Link { to: to.clone(), is_there: *is_there },
+            None if state.names.has_folder(name) => FolderKind::Plain,
+            None => FolderKind::Missing,
+        })
+    }
+
+    fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
+        let kind = self.folder_kind(name)?;
+        match kind {
+            FolderKind::Link { to: before, .. } if before == to => return Ok(()),
+            FolderKind::Missing => self.create_folder(name)?,
+            _ => return Err(fail(Operation::LinkFolder, name, io::ErrorKind::AlreadyExists)),
+        }
+        let mut state = self.live_state(Operation::LinkFolder, name)?;
+        state.links.insert(name.to_owned(), (to.to_owned(), true));
+        Ok(())
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {

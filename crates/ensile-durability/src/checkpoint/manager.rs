@@ -252,7 +252,7 @@ impl Checkpoints {
             return self.go_on(checkpointer, &mut work, walk);
         }
         let mut state = lock(&self.state);
-        if state.phase != Phase::Ended && self.log.health() != Health::Running {
+        if state.phase != Phase::Ended && self.log.health().has_ended() {
             self.end(&mut state, "the log has stopped");
         }
         match state.phase {
@@ -280,7 +280,9 @@ impl Checkpoints {
             load_rate: self.config.load_rate,
             replay_rate: self.config.replay_rate,
         };
-        if self.trigger.decide(&situation).is_none() {
+        // A log that waits for space comes first: a checkpoint would take what there is.
+        let is_full = matches!(self.log.health(), Health::Full(_));
+        if is_full || self.trigger.decide(&situation).is_none() {
             return CheckpointStep::Idle;
         }
         let low = self.log.epochs.now();
@@ -298,6 +300,8 @@ impl Checkpoints {
         });
         state.next_number += 1;
         state.phase = Phase::Opening;
+        // What is covered then stands in closed files, which can go.
+        self.log.request_roll();
         self.ring();
         CheckpointStep::Worked
     }
@@ -354,7 +358,7 @@ impl Checkpoints {
     /// Walking: a block of this checkpointer's part.
     fn go_on(&self, checkpointer: usize, work: &mut Option<Work>, walk: &dyn Walk) -> CheckpointStep {
         let phase = lock(&self.state).phase;
-        if phase != Phase::Walking || self.log.health() != Health::Running {
+        if phase != Phase::Walking || self.log.health().has_ended() {
             *work = None;
             self.leave();
             return if phase == Phase::Ended { CheckpointStep::Stopped } else { CheckpointStep::Worked };
@@ -544,9 +548,9 @@ impl Checkpoints {
 
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part));
-        let logs = installed
-            .map_or(Ok(0), |installed| void::remove_generations_before(&*self.disk, installed.generation));
+        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        let logs = self.log.remove_files_below(below).map(|removed| removed.files);
         for removed in [parts, logs] {
             match removed {
                 Ok(count) => self.counters.files_removed.add(count),
@@ -603,7 +607,7 @@ impl Checkpoints {
             // Waits for a step that is under way.
             *lock(&station.work) = None;
         }
-        if self.log.health() == Health::Running {
+        if !self.log.health().has_ended() {
             let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
             self.remove_void(|part| Some(part.checkpoint) == kept, None);
         }

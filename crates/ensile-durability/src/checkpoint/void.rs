@@ -1,4 +1,4 @@
-//! Files that no manifest gives a meaning to: of attempts that did not end, of earlier checkpoints, of dropped generations.
+//! Files that no manifest gives a meaning to: of attempts that did not end, of earlier checkpoints.
 //!
 //! Invariant: nothing is removed before the manifest that makes it void is durable (K1, L4).
 //!
@@ -6,7 +6,7 @@
 
 use ensile_disk::{Disk, DiskError};
 
-use crate::names::{PartName, SegmentName};
+use crate::names::PartName;
 
 /// Most checkpointers of a database, so that a folder can be searched for what more of them left.
 pub(crate) const CHECKPOINTERS_MAX: u32 = 64;
@@ -34,19 +34,4 @@ pub(crate) fn remove_parts(disk: &dyn Disk, is_void: impl Fn(&PartName) -> bool)
         disk.sync_folder(&PartName::folder(folder[0].checkpointer))?;
     }
     Ok(parts.len() as u64)
-}
-
-/// Removes the log files of generations before `oldest`, which are off the manifest's list; how many there were.
-pub(crate) fn remove_generations_before(disk: &dyn Disk, oldest: u64) -> Result<u64, DiskError> {
-    let mut removed = 0;
-    for name in disk.list("")? {
-        if SegmentName::parse(&name).is_some_and(|segment| segment.generation < oldest) {
-            disk.remove(&name)?;
-            removed += 1;
-        }
-    }
-    if removed > 0 {
-        disk.sync_folder("")?;
-    }
-    Ok(removed)
 }

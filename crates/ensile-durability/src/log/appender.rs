@@ -47,14 +47,14 @@ impl Appender {
     /// and by [`Appender::release`] soon: until then the logger cannot take what this worker appended before.
     ///
     /// # Errors
-    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::TooLarge`]; nothing is
-    /// reserved then.
+    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`],
+    /// [`DurabilityError::TooLarge`]; nothing is reserved then.
     #[inline]
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
         note::load(&*self.log);
-        if self.log.is_stopped() {
-            return Err(self.log.stopped_error());
+        if self.log.refuses() {
+            self.check_refusal()?;
         }
         let buffer = self.slot.take();
         if buffer.has_room(body_bytes) {
@@ -63,6 +63,11 @@ impl Appender {
             return Ok(());
         }
         self.change_buffer(buffer, body_bytes)
+    }
+
+    #[cold]
+    fn check_refusal(&self) -> Result<(), DurabilityError> {
+        self.log.refusal().map_or(Ok(()), Err)
     }
 
     /// The buffer is full, a stub, or too small: hand it over and get another.
@@ -85,12 +90,10 @@ impl Appender {
         if body_bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });
         }
-        if logger.queue.wait_for_space(self.log.unwritten_bytes_max, || self.log.is_stopped()) {
+        if logger.queue.wait_for_space(self.log.unwritten_bytes_max, || self.log.refuses()) {
             self.log.counters.buffer_waits.add(1);
         }
-        if self.log.is_stopped() {
-            return Err(self.log.stopped_error());
-        }
+        self.check_refusal()?;
         let usual = logger.queue.spare().unwrap_or_else(Buffer::usual);
         let fresh = if usual.has_room(body_bytes) {
             usual

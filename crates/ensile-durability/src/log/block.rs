@@ -1,17 +1,18 @@
 //! The log's grammar: blocks and the entries inside (`docs/formats/log.md` has the byte boxes).
 //!
 //! ```text
-//! log   := block*                                   over all segments of one (generation, logger), in order
+//! log   := file+                                    of one (generation, logger), in order
+//! file  := opening-mark block*
 //! block := header payload zero-padding to a multiple of 8
-//! payload := entry*      (kind data)   |  nothing   (kind mark)
+//! payload := entry*      (kind data)   |  nothing   (kinds mark and opening)
 //! entry := tid u64, body length u32, body
 //! ```
 //! Invariants:
 //! - L5: a block carries its place (generation, logger, sequence) and the checksum of the block before it; the header
 //!   has its own checksum, which covers the payload's, so that epochs of a block whose payload is torn can be read.
-//! - L5: header checksums are seeded by the log's salt, which stands in its first block: what stands inside an entry is
-//!   chosen by whoever wrote the value, and must not pass for a block where the chain is broken.
-//! - L3: `mark` counts in blocks of kind mark only; in a data block it repeats the last synced one.
+//! - L5: header checksums are seeded by the log's salt, which stands in the first block of each file: what stands inside an
+//!   entry is chosen by whoever wrote the value, and must not pass for a block where the chain is broken.
+//! - L3: `mark` counts in marks only; in a data block it repeats the last synced one.
 //!
 //! Neighbours: loggers fill headers in place, in front of the entries that the appenders framed; recovery parses.
 
@@ -27,7 +28,7 @@ pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsL";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 const HEADER_CRC_AT: usize = 76;
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
@@ -37,23 +38,12 @@ const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multi
 pub(crate) struct Salt(u32);
 
 impl Salt {
-    /// Of a log's first block, which stands where no entry can, and tells the salt of all others.
-    pub(crate) const FIRST: Self = Self(0);
+    /// Of a file's first block, which stands where no entry can, and tells the salt of all others.
+    const OPENING: Self = Self(0);
 
     /// A salt that nobody can guess.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self(random.next_u64() as u32)
-    }
-
-    /// The one that a log's first block tells.
-    pub(crate) fn told_by(first: &Header) -> Self {
-        debug_assert_eq!(first.sequence, 0);
-        Self(first.previous_crc)
-    }
-
-    /// What stands in place of a previous block's checksum in the log's first block.
-    pub(crate) const fn number(self) -> u32 {
-        self.0
+        Self((random.next_u64() as u32).max(1))
     }
 
     fn checksum(self, header: &[u8]) -> u32 {
@@ -68,6 +58,8 @@ pub(crate) enum Kind {
     Data,
     /// A durable mark.
     Mark,
+    /// The first block of a file: a mark of what is synced, which also tells the log's salt.
+    Opening,
 }
 
 /// A block's header.
@@ -81,16 +73,17 @@ pub(crate) struct Header {
     /// Bytes of entries behind the header, padding left out.
     pub(crate) payload_bytes: u32,
     pub(crate) entries: u32,
-    /// Epochs of the first and the last entry; zero in a mark.
+    /// Epochs of the first and the last entry; zero in a mark, but for the largest of an opening mark: of the entries in all
+    /// files before it.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
-    /// The payload is the entries compressed (`super::compress`); never so unless an experiment asked for it.
+    /// The payload is the entries compressed (`super::compress`).
     pub(crate) compressed: bool,
     /// This log's durable mark d (L1, L3).
     pub(crate) mark: Epoch,
     /// The D that every log's synced marks allowed when this block was written (L5).
     pub(crate) published: Epoch,
-    /// The header checksum of the block before; in the first the log's salt.
+    /// The header checksum of the block before, in the file before if it is the first of one; zero in a log's first.
     pub(crate) previous_crc: u32,
     /// CRC-32C of payload and padding.
     pub(crate) payload_crc: u32,
@@ -129,6 +122,7 @@ impl Header {
         header[6] = match self.kind {
             Kind::Data => 0,
             Kind::Mark => 1,
+            Kind::Opening => 2,
         };
         header[7] = u8::from(self.compressed);
         header[8..12].copy_from_slice(&self.logger.to_le_bytes());
@@ -139,7 +133,10 @@ impl Header {
         header[40..48].copy_from_slice(&self.epoch_max.number().to_le_bytes());
         header[48..56].copy_from_slice(&self.mark.number().to_le_bytes());
         header[56..64].copy_from_slice(&self.published.number().to_le_bytes());
-        header[64..68].copy_from_slice(&self.entries.to_le_bytes());
+        // An opening mark has no entries, and tells the salt instead.
+        let (told, salt) =
+            if self.kind == Kind::Opening { (salt.0, Salt::OPENING) } else { (self.entries, salt) };
+        header[64..68].copy_from_slice(&told.to_le_bytes());
         header[68..72].copy_from_slice(&self.previous_crc.to_le_bytes());
         header[72..76].copy_from_slice(&self.payload_crc.to_le_bytes());
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
@@ -147,8 +144,23 @@ impl Header {
         crc
     }
 
-    /// Reads a header of the log with this salt, and its checksum.
+    /// Reads the first header of a file: itself, its checksum, and the log's salt.
+    pub(crate) fn decode_opening(bytes: &[u8]) -> Result<(Self, u32, Salt), NotAHeader> {
+        let (header, crc) = Self::decode_any(bytes, Salt::OPENING)?;
+        if header.kind != Kind::Opening {
+            return Err(NotAHeader::Unknown);
+        }
+        let salt = Salt(header.entries);
+        Ok((Self { entries: 0, ..header }, crc, salt))
+    }
+
+    /// Reads a header of the log with this salt that is not the first of its file, and its checksum.
     pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotAHeader> {
+        let (header, crc) = Self::decode_any(bytes, salt)?;
+        if header.kind == Kind::Opening { Err(NotAHeader::Unknown) } else { Ok((header, crc)) }
+    }
+
+    fn decode_any(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotAHeader> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
             let zeros = header.iter().all(|byte| *byte == 0);
@@ -160,8 +172,9 @@ impl Header {
         }
         let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
             (VERSION, 0, 0) => (Kind::Data, false),
-            (VERSION, 0, 1) if cfg!(feature = "experiments") => (Kind::Data, true),
+            (VERSION, 0, 1) => (Kind::Data, true),
             (VERSION, 1, 0) => (Kind::Mark, false),
+            (VERSION, 2, 0) => (Kind::Opening, false),
             _ => return Err(NotAHeader::Unknown),
         };
         let epoch = |at| {

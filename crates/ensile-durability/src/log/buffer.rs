@@ -114,13 +114,11 @@ impl Buffer {
     }
 
     /// The entries, before they are sealed.
-    #[cfg(feature = "experiments")]
     pub(crate) fn payload(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
     /// Puts `shorter` in the place of the entries.
-    #[cfg(feature = "experiments")]
     pub(crate) fn shorten_payload(&mut self, shorter: &[u8]) {
         debug_assert!(shorter.len() < self.bytes.len() - HEADER_BYTES);
         self.bytes.truncate(HEADER_BYTES);

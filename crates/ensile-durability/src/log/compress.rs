@@ -1,5 +1,5 @@
-//! LZ4 over the entries of a block (Silo §5.7, `+Compress`): in builds with the feature `experiments` only, for logs that
-//! ask for it. Such blocks carry a flag that other builds refuse as unknown.
+//! LZ4 over the entries of a block, for logs that ask for it (Silo §5.7 and SiloR §6 found that it does not pay). Such blocks
+//! carry a flag.
 //!
 //! ```text
 //! compressed payload := length of the entries u32, one LZ4 block

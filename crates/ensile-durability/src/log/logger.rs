@@ -4,17 +4,19 @@
 //! - L1: the claim of a mark comes from `look`, and the queue of full buffers is drained after it.
 //! - L2: part-filled buffers of workers between commits are taken here, ended workers' as well.
 //! - L3: marks are written where any log has an entry; one sync per mark.
-//! - A failed write or sync poisons the log for good.
+//! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded as it
+//!   is, and nothing else is taken from workers until it is written.
 //!
 //! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
+use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::planted::{Bug, is_planted};
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
@@ -22,7 +24,7 @@ use super::bell::Bell;
 use super::buffer::Buffer;
 use super::look::look;
 use super::queue::Queue;
-use super::segments::Segments;
+use super::segments::{ClosedFile, Segments};
 use super::slot::Slot;
 use super::{Log, Step};
 
@@ -45,17 +47,50 @@ pub(crate) struct Logger {
     bell: Bell,
     /// The last step wants to be repeated soon.
     hurry: AtomicBool,
+    /// A new file is wanted, whatever the current one's size and age.
+    roll_asked: AtomicBool,
     writer: Mutex<Writer>,
+    /// This log's closed files, oldest first.
+    closed: Mutex<VecDeque<ClosedFile>>,
+    /// Bytes of the current file, for statistics.
+    open_bytes: AtomicU64,
 }
 
 /// What only the thread that steps uses.
+#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug)]
 struct Writer {
     segments: Segments,
+    /// Buffers whose entries are encoded elsewhere or written, the bytes that all taken ones count in the queue, and the
+    /// number of workers that may want them back.
+    spent: Vec<Box<Buffer>>,
+    queued_bytes: usize,
+    workers: usize,
     /// Bytes since the last mark, and up to it since the one before.
     bytes_since_mark: u64,
     bytes_recent: u64,
+    /// A mark of this d is encoded and not synced yet.
+    mark_due: Option<Epoch>,
+    /// Some of what is encoded waits for space on the disk.
+    held: bool,
     closed: bool,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    All,
+    /// The disk is full.
+    Held,
+}
+
+/// What the first half of a step found.
+#[derive(Clone, Copy)]
+struct Ended {
+    claim: Epoch,
+    mark: bool,
+    wrote: bool,
+    heavy: bool,
 }
 
 /// What a look at all workers gave.
@@ -71,15 +106,47 @@ struct Gathered {
 
 impl Logger {
     pub(super) fn new(index: usize, segments: Segments) -> Self {
-        let writer = Writer { segments, bytes_since_mark: 0, bytes_recent: 0, closed: false };
+        let open_bytes = AtomicU64::new(segments.file_bytes());
+        let writer = Writer {
+            segments,
+            spent: Vec::new(),
+            queued_bytes: 0,
+            workers: 0,
+            bytes_since_mark: 0,
+            bytes_recent: 0,
+            mark_due: None,
+            held: false,
+            closed: false,
+        };
         Self {
             index,
             slots: Mutex::new(Vec::new()),
             queue: Queue::new(),
             bell: Bell::new(),
             hurry: AtomicBool::new(false),
+            roll_asked: AtomicBool::new(false),
             writer: Mutex::new(writer),
+            closed: Mutex::new(VecDeque::new()),
+            open_bytes,
         }
+    }
+
+    /// The closed files, oldest first. Only whole elements are added and removed under this lock.
+    pub(super) fn closed_files(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
+        self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Bytes of the current file, and set aside for it.
+    pub(super) fn open_bytes(&self) -> u64 {
+        // Relaxed: a figure.
+        self.open_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The next step begins a new file if this one holds anything.
+    pub(super) fn ask_roll(&self) {
+        // Relaxed: the bell orders it before the step that it starts.
+        self.roll_asked.store(true, Ordering::Relaxed);
+        self.ring();
     }
 
     fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
@@ -118,6 +185,11 @@ impl Logger {
     /// Wakes the logger's thread and its workers that wait for space.
     pub(super) fn wake_all(&self) {
         self.ring();
+        self.wake_workers();
+    }
+
+    /// Wakes workers that wait for space, to find that there is none.
+    pub(super) fn wake_workers(&self) {
         self.queue.wake_all();
     }
 
@@ -136,6 +208,11 @@ impl Logger {
         if writer.closed || log.waiters.is_poisoned() {
             return Step::Stopped;
         }
+        if writer.held {
+            // First of all what was held: it comes before anything else in the chain.
+            let (claim, mark) = (log.marks.claimed(self.index), writer.mark_due.is_some());
+            return self.end_step(log, writer, Ended { claim, mark, wrote: true, heavy: true });
+        }
         let heavy = writer.bytes_recent.max(writer.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX;
         if !heavy {
             close_epoch_early(log);
@@ -152,15 +229,29 @@ impl Logger {
             self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::ring);
         }
         let wrote = !gathered.buffers.is_empty();
-        if let Err(error) = self.write(log, &mut writer, gathered, mark) {
-            stop(log, writer, &error);
-            return Step::Stopped;
+        self.encode(log, &mut writer, gathered, mark);
+        self.end_step(log, writer, Ended { claim, mark, wrote, heavy })
+    }
+
+    /// The second half of a step: writes what is encoded, announces, begins a new file.
+    fn end_step(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, ended: Ended) -> Step {
+        let Ended { claim, mark, wrote, heavy } = ended;
+        match self.write(log, &mut writer) {
+            Ok(Written::All) => {}
+            Ok(Written::Held) => return Step::Held,
+            Err(error) => {
+                stop(log, writer, &error);
+                return Step::Stopped;
+            }
         }
-        let full = mark && writer.segments.is_full();
+        let now = log.clock.nanos();
+        let due = self.is_roll_due(&writer, now);
+        // Relaxed: a figure.
+        self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         drop(writer);
         log.waiters.announce(|| log.marks.durable());
         // Results of this mark did not wait for the new file.
-        if full && !self.roll(log) {
+        if due && !self.roll(log, now) {
             return Step::Stopped;
         }
         let wanted = log.waiters.wanted();
@@ -201,29 +292,47 @@ impl Logger {
         Gathered { claim: claim.max(before), buffers, queued_bytes, workers }
     }
 
-    /// Writes the buffers, and a mark of the claim where one is due; syncs with the mark.
-    fn write(&self, log: &Log, writer: &mut Writer, gathered: Gathered, mark: bool) -> Result<(), DiskError> {
-        let Gathered { claim, mut buffers, queued_bytes, workers } = gathered;
+    /// Encodes the buffers, and a mark of the claim where one is due.
+    fn encode(&self, log: &Log, writer: &mut Writer, gathered: Gathered, mark: bool) {
+        let Gathered { claim, buffers, queued_bytes, workers } = gathered;
         let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
-        let start = writer.segments.written_bytes();
-        for buffer in &mut buffers {
-            writer.segments.data(buffer, synced, published)?;
+        writer.queued_bytes += queued_bytes;
+        writer.workers = workers;
+        for buffer in buffers {
             log.counters.blocks.add(1);
             log.counters.entries.add(u64::from(buffer.entries()));
+            writer.spent.extend(writer.segments.data(buffer, synced, published));
         }
         if mark {
-            writer.segments.mark(claim, published)?;
+            writer.segments.mark(claim, published);
+            writer.mark_due = Some(claim);
         }
-        writer.segments.flush()?;
+    }
+
+    /// Writes what is encoded, and syncs it if a mark is among it.
+    fn write(&self, log: &Log, writer: &mut Writer) -> Result<Written, DiskError> {
+        let start = writer.segments.written_bytes();
+        let Writer { segments, spent, .. } = writer;
+        let flushed = segments.flush(|buffer| spent.push(buffer));
         let bytes = writer.segments.written_bytes() - start;
         log.counters.bytes.add(bytes);
         writer.bytes_since_mark += bytes;
-        if !buffers.is_empty() {
-            self.queue.give_back(buffers.into_iter(), queued_bytes, workers);
+        match flushed {
+            Err(error) if error.is_full() => {
+                writer.held = true;
+                log.hold(self.index, &error);
+                return Ok(Written::Held);
+            }
+            flushed => flushed?,
         }
-        if !mark {
-            return Ok(());
+        if std::mem::take(&mut writer.held) {
+            log.resume(self.index);
         }
+        if !writer.spent.is_empty() {
+            let queued_bytes = std::mem::take(&mut writer.queued_bytes);
+            self.queue.give_back(writer.spent.drain(..), queued_bytes, writer.workers);
+        }
+        let Some(claim) = writer.mark_due.take() else { return Ok(Written::All) };
         if is_planted(Bug::MarkBeforeSync) {
             log.marks.note_synced(self.index, claim);
             log.waiters.announce(|| log.marks.durable());
@@ -233,25 +342,46 @@ impl Logger {
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
         writer.bytes_recent = std::mem::take(&mut writer.bytes_since_mark);
-        Ok(())
+        Ok(Written::All)
+    }
+
+    /// Is it time for a new file? All of the current one is synced then.
+    fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
+        // Relaxed: as in `ask_roll`.
+        let asked = self.roll_asked.load(Ordering::Relaxed);
+        if asked && !writer.segments.has_blocks() {
+            // Relaxed: as above.
+            self.roll_asked.store(false, Ordering::Relaxed);
+            return false;
+        }
+        writer.bytes_since_mark == 0 && !writer.held && (asked || writer.segments.is_due(now_nanos))
     }
 
     /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
     /// mark does it. False if the log has stopped.
-    fn roll(&self, log: &Log) -> bool {
+    fn roll(&self, log: &Log, now_nanos: u64) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.closed || log.waiters.is_poisoned() {
             return false;
         }
-        if writer.bytes_since_mark > 0 || !writer.segments.is_full() {
+        if !self.is_roll_due(&writer, now_nanos) {
             return true;
         }
-        let rolled = writer.segments.roll(log.marks.synced(self.index), log.marks.synced_by_all());
-        if let Err(error) = rolled {
-            stop(log, writer, &error);
-            return false;
+        let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
+        match writer.segments.roll(synced, published, now_nanos) {
+            Ok(Some(closed)) => {
+                self.closed_files().push_back(closed);
+                // Relaxed: as in `ask_roll`.
+                self.roll_asked.store(false, Ordering::Relaxed);
+                log.counters.rolls.add(1);
+            }
+            // The current file goes on.
+            Ok(None) => log.counters.rolls_held.add(1),
+            Err(error) => {
+                stop(log, writer, &error);
+                return false;
+            }
         }
-        log.counters.rolls.add(1);
         true
     }
 
@@ -268,8 +398,8 @@ impl Logger {
 
     fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<(), DiskError> {
         let claim = log.marks.claimed(self.index);
-        writer.segments.mark(claim, log.marks.synced_by_all())?;
-        writer.segments.flush()?;
+        writer.segments.mark(claim, log.marks.synced_by_all());
+        writer.segments.flush(|_| {})?;
         writer.segments.sync()?;
         log.marks.note_synced(self.index, claim);
         if last {

@@ -1,4 +1,7 @@
-//! The files of one log: blocks one behind the other, space set aside in growing steps, a new file by bytes.
+//! The files of one log: blocks one behind the other, space set aside in growing steps, a new file by bytes or time.
+//!
+//! Blocks are encoded first and written in order; what the disk has no space for stays here, encoded as it is, and is
+//! written by a later [`Segments::flush`] at the same offset.
 //!
 //! Invariants:
 //! - L5: blocks of one log are chained by sequence and checksum across its files.
@@ -7,15 +10,19 @@
 //!
 //! Neighbours: made by recovery's finish (the first file of a generation), written by the logger.
 
+use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use super::LogConfig;
 use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
-use crate::names::SegmentName;
+use super::compress::Compressor;
+use crate::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space set aside at first, and at most at once; small databases stay small.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
@@ -24,13 +31,48 @@ const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 /// Blocks up to this size are copied together into one write; larger ones are written from where they stand.
 const GATHER_BYTES: usize = 32 << 10;
 
+/// What is to be written, in order.
+#[derive(Debug)]
+enum Pending {
+    /// Small blocks, one behind the other.
+    Gathered(Vec<u8>),
+    /// One large block.
+    Block(Box<Buffer>),
+}
+
+impl Pending {
+    fn bytes(&mut self) -> &[u8] {
+        match self {
+            Self::Gathered(bytes) => bytes,
+            Self::Block(buffer) => buffer.block(),
+        }
+    }
+}
+
+/// A file that gets no more blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClosedFile {
+    pub(crate) file: SegmentFile,
+    /// The largest epoch of entries in it and in all files of its log before it.
+    pub(crate) largest: Epoch,
+    pub(crate) bytes: u64,
+}
+
+/// When a file is closed.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    bytes: u64,
+    nanos: u64,
+}
+
 /// The writing end of one log.
 #[derive(Debug)]
 pub(crate) struct Segments {
     disk: StdArc<dyn Disk>,
     file: Box<dyn DiskFile>,
     name: SegmentName,
-    segment_bytes: u64,
+    limits: Limits,
+    opened_nanos: u64,
     /// Where the next write goes, how far space is set aside, and how much comes next.
     offset: u64,
     allocated: u64,
@@ -39,55 +81,64 @@ pub(crate) struct Segments {
     sequence: u64,
     chain_crc: u32,
     salt: Salt,
-    /// Blocks that wait to be written together.
-    gathered: Vec<u8>,
+    /// The largest epoch of entries so far.
+    largest: Epoch,
+    pending: VecDeque<Pending>,
+    /// An empty one, kept for its memory.
+    spare: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
-    #[cfg(feature = "experiments")]
-    compressor: Option<super::compress::Compressor>,
+    compressor: Option<Compressor>,
 }
 
 impl Segments {
     /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. Its name is synced by
-    /// the caller, once for all logs, before the manifest lists it.
+    /// the caller before the manifest lists it.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
         name: SegmentName,
-        segment_bytes: u64,
+        config: &LogConfig,
         durable: Epoch,
         salt: Salt,
     ) -> Result<Self, DiskError> {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let mut segments = Self {
             file: disk.create(&name.to_string())?,
             disk: StdArc::clone(disk),
             name,
-            segment_bytes,
+            limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
+            opened_nanos: 0,
             offset: 0,
             allocated: 0,
             step_bytes: PREALLOCATE_FIRST_BYTES,
             sequence: 0,
-            chain_crc: salt.number(),
-            salt: Salt::FIRST,
-            gathered: Vec::new(),
+            chain_crc: 0,
+            salt,
+            largest: Epoch::ZERO,
+            pending: VecDeque::new(),
+            spare: Vec::new(),
             written_bytes: 0,
-            #[cfg(feature = "experiments")]
-            compressor: None,
+            compressor: config.compress.then(Default::default),
         };
-        segments.mark(durable, durable)?;
-        segments.salt = salt;
-        segments.flush()?;
+        let opening = segments.opening(durable, durable);
+        segments.push_header(&opening);
+        segments.flush(|_| {})?;
         segments.file.sync_all()?;
         Ok(segments)
     }
 
-    fn header(&mut self, kind: Kind, mark: Epoch, published: Epoch) -> Header {
-        let sequence = self.sequence;
-        self.sequence += 1;
+    /// The first file's age counts from here.
+    pub(crate) fn started(mut self, now_nanos: u64) -> Self {
+        self.opened_nanos = now_nanos;
+        self
+    }
+
+    fn header(&self, kind: Kind, mark: Epoch, published: Epoch) -> Header {
         Header {
             kind,
             logger: self.name.logger,
             generation: self.name.generation,
-            sequence,
+            sequence: self.sequence,
             payload_bytes: 0,
             entries: 0,
             epoch_min: Epoch::ZERO,
@@ -100,14 +151,19 @@ impl Segments {
         }
     }
 
-    /// Writes a buffer as a block, its header in place. `mark` is the last synced d.
+    fn opening(&self, mark: Epoch, published: Epoch) -> Header {
+        Header { epoch_max: self.largest, ..self.header(Kind::Opening, mark, published) }
+    }
+
+    /// Adds a buffer's block, its header in place. `mark` is the last synced d. The buffer comes back at once if its block
+    /// was copied, or from the `flush` that writes it.
     pub(crate) fn data(
         &mut self,
-        buffer: &mut Buffer,
+        mut buffer: Box<Buffer>,
         mark: Epoch,
         published: Epoch,
-    ) -> Result<(), DiskError> {
-        let compressed = self.compress(buffer);
+    ) -> Option<Box<Buffer>> {
+        let compressed = self.compressor.as_mut().is_some_and(|compressor| compressor.compress(&mut buffer));
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
@@ -115,59 +171,72 @@ impl Segments {
         let header =
             Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
         self.chain_crc = header.encode(buffer.block(), self.salt);
+        self.sequence += 1;
+        self.largest = self.largest.max(epoch_max);
         if buffer.bytes() <= GATHER_BYTES {
-            self.gathered.extend_from_slice(buffer.block());
-            return if self.gathered.len() > GATHER_BYTES { self.flush() } else { Ok(()) };
+            self.gathered().extend_from_slice(buffer.block());
+            return Some(buffer);
         }
-        self.flush()?;
-        self.write(buffer.block())
+        self.pending.push_back(Pending::Block(buffer));
+        None
     }
 
-    /// From here on entries are compressed, where an experiment wants it.
-    #[cfg(feature = "experiments")]
-    pub(crate) fn compressed(mut self, compress: bool) -> Self {
-        self.compressor = compress.then(Default::default);
-        self
-    }
-
-    #[cfg(feature = "experiments")]
-    fn compress(&mut self, buffer: &mut Buffer) -> bool {
-        self.compressor.as_mut().is_some_and(|compressor| compressor.compress(buffer))
-    }
-
-    #[cfg(not(feature = "experiments"))]
-    const fn compress(&mut self, _buffer: &mut Buffer) -> bool {
-        false
-    }
-
-    /// Adds a mark of d behind the blocks that wait to be written.
-    pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) -> Result<(), DiskError> {
+    /// Adds a mark of d.
+    pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) {
         let header = self.header(Kind::Mark, d, published);
+        self.push_header(&header);
+    }
+
+    fn push_header(&mut self, header: &Header) {
         let mut block = [0; HEADER_BYTES];
         self.chain_crc = header.encode(&mut block, self.salt);
-        self.gathered.extend_from_slice(&block);
-        Ok(())
+        self.sequence += 1;
+        self.gathered().extend_from_slice(&block);
     }
 
-    /// Writes what was gathered.
-    pub(crate) fn flush(&mut self) -> Result<(), DiskError> {
-        if self.gathered.is_empty() {
-            return Ok(());
+    /// The last pending bytes, to add a small block to.
+    fn gathered(&mut self) -> &mut Vec<u8> {
+        if !matches!(self.pending.back(), Some(Pending::Gathered(_))) {
+            self.pending.push_back(Pending::Gathered(std::mem::take(&mut self.spare)));
         }
-        let mut gathered = std::mem::take(&mut self.gathered);
-        let written = self.write(&gathered);
-        gathered.clear();
-        self.gathered = gathered;
-        written
+        match self.pending.back_mut() {
+            Some(Pending::Gathered(bytes)) => bytes,
+            _ => unreachable!("just pushed"),
+        }
+    }
+
+    /// Writes what waits to be written, in order; `written` gets the buffers. After an error that says that the disk is full
+    /// the rest still waits, and may be tried again.
+    pub(crate) fn flush(&mut self, mut written: impl FnMut(Box<Buffer>)) -> Result<(), DiskError> {
+        while let Some(mut next) = self.pending.pop_front() {
+            if let Err(error) = self.write(next.bytes()) {
+                self.pending.push_front(next);
+                return Err(error);
+            }
+            match next {
+                Pending::Block(buffer) => written(buffer),
+                Pending::Gathered(mut bytes) => {
+                    bytes.clear();
+                    self.spare = bytes;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         let end = self.offset + bytes.len() as u64;
         while self.allocated < end {
             // Not beyond the segment's end, unless a block is: it will be the last one here.
-            let wanted = (self.allocated + self.step_bytes).min(self.segment_bytes.max(end));
-            self.file.preallocate(wanted)?;
-            self.allocated = wanted;
+            let wanted = (self.allocated + self.step_bytes).min(self.limits.bytes.max(end));
+            self.allocated = match self.file.preallocate(wanted) {
+                Err(error) if error.is_full() && wanted > end => {
+                    // Perhaps there is space for this much; how far the first attempt came is the file's length.
+                    self.file.preallocate(end)?;
+                    self.file.len()?
+                }
+                set_aside => set_aside.map(|()| wanted)?,
+            };
             self.step_bytes = (self.step_bytes * 2).min(PREALLOCATE_STEP_BYTES_MAX);
         }
         self.file.write_at(bytes, self.offset)?;
@@ -181,32 +250,90 @@ impl Segments {
         self.written_bytes
     }
 
+    /// Bytes of the current file, and set aside for it.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.allocated.max(self.offset)
+    }
+
     /// Syncs all that was written.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
-        debug_assert!(self.gathered.is_empty(), "flushed before it is synced");
+        debug_assert!(self.pending.is_empty(), "flushed before it is synced");
         self.file.sync_data()
     }
 
-    /// Is the current file large enough?
-    pub(crate) fn is_full(&self) -> bool {
-        self.offset >= self.segment_bytes
+    /// Is it time for a new file? Never while this one has nothing but its opening mark.
+    pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
+        let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
+        self.has_blocks() && (self.offset >= self.limits.bytes || is_old)
     }
 
-    /// Begins a new file with a synced mark of d (L3). The current one is synced.
-    pub(crate) fn roll(&mut self, d: Epoch, published: Epoch) -> Result<(), DiskError> {
-        self.trim()?;
-        self.name.number += 1;
-        self.file = self.disk.create(&self.name.to_string())?;
-        (self.offset, self.allocated) = (0, 0);
-        self.mark(d, published)?;
-        self.flush()?;
-        if !is_planted(Bug::NewFileMarkUnsynced) {
-            self.file.sync_all()?;
-        }
+    /// Does the current file hold more than its opening mark?
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.offset > HEADER_BYTES as u64
+    }
+
+    /// Begins a new file with a synced mark of d (L3). The current one is synced. `None` if the disk is full: the current one
+    /// goes on.
+    pub(crate) fn roll(
+        &mut self,
+        d: Epoch,
+        published: Epoch,
+        now_nanos: u64,
+    ) -> Result<Option<ClosedFile>, DiskError> {
+        debug_assert!(self.pending.is_empty(), "nothing is left for the file that is closed");
+        let opening = self.opening(d, published);
+        let mut block = [0; HEADER_BYTES];
+        let crc = opening.encode(&mut block, self.salt);
+        let next = SegmentName { number: self.name.number + 1, ..self.name };
+        let Some((file, allocated)) = self.begin(next, &block)? else { return Ok(None) };
+        let closed = self.close_file()?;
         if !is_planted(Bug::NewFileNameUnsynced) {
-            self.disk.sync_folder("")?;
+            self.disk.sync_folder(&log_folder(next.logger))?;
         }
-        Ok(())
+        self.file = file;
+        (self.name, self.opened_nanos) = (next, now_nanos);
+        (self.offset, self.allocated) = (HEADER_BYTES as u64, allocated);
+        // As much as the last file took: a log that writes little keeps its files small.
+        self.step_bytes = closed.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
+        (self.sequence, self.chain_crc) = (opening.sequence + 1, crc);
+        self.written_bytes += HEADER_BYTES as u64;
+        Ok(Some(closed))
+    }
+
+    /// Makes a file with this first block, synced, and with space set aside. `None` if there is no space.
+    fn begin(&self, name: SegmentName, block: &[u8]) -> Result<Option<(Box<dyn DiskFile>, u64)>, DiskError> {
+        let file = match self.disk.create(&name.to_string()) {
+            Err(error) if error.is_full() => return Ok(None),
+            created => created?,
+        };
+        let bytes = PREALLOCATE_FIRST_BYTES.min(self.limits.bytes);
+        let written = file.preallocate(bytes).and_then(|()| file.write_at(block, 0));
+        match written {
+            Err(error) if error.is_full() => {
+                // It would tell a place of the chain that the current file is about to take.
+                file.set_len(0)?;
+                self.disk.remove(&name.to_string())?;
+                return Ok(None);
+            }
+            written => written?,
+        }
+        if !is_planted(Bug::NewFileMarkUnsynced) {
+            file.sync_all()?;
+        }
+        Ok(Some((file, bytes)))
+    }
+
+    /// Gives back the unused space of the current file and renames it. The new name is for people, so a disk that has no space
+    /// for it keeps the old one.
+    fn close_file(&mut self) -> Result<ClosedFile, DiskError> {
+        self.trim()?;
+        let open = SegmentFile::from(self.name);
+        let mut closed = SegmentFile { name: self.name, to: Some(self.largest) };
+        match self.disk.rename(&open.to_string(), &closed.to_string()) {
+            Err(error) if error.is_full() => closed = open,
+            renamed => renamed?,
+        }
+        Ok(ClosedFile { file: closed, largest: self.largest, bytes: self.offset })
     }
 
     /// Gives back the space behind the last block.

@@ -23,6 +23,18 @@ pub struct LogStats {
     pub early_closes: u64,
     /// Files begun after the first of each log.
     pub rolls: u64,
+    /// Attempts to begin one that found no space: the current file went on.
+    pub rolls_held: u64,
+    /// Times a logger found no space for what it had to write, and held it.
+    pub holds: u64,
+    /// Files removed because a checkpoint holds what they held.
+    pub files_removed: u64,
+    /// Bytes of those files.
+    pub bytes_removed: u64,
+    /// Log files on disk now, of earlier generations too.
+    pub files: u64,
+    /// Bytes of those files, space that is set aside included.
+    pub file_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +47,10 @@ pub(crate) struct Counters {
     pub(crate) buffer_waits: Counter,
     pub(crate) early_closes: Counter,
     pub(crate) rolls: Counter,
+    pub(crate) rolls_held: Counter,
+    pub(crate) holds: Counter,
+    pub(crate) files_removed: Counter,
+    pub(crate) bytes_removed: Counter,
 }
 
 /// A number for people: it orders nothing.
@@ -54,6 +70,7 @@ impl Counter {
 }
 
 impl Counters {
+    /// The counters; what is on disk is added by who knows the files.
     pub(crate) fn read(&self) -> LogStats {
         LogStats {
             bytes: self.bytes.read(),
@@ -64,6 +81,12 @@ impl Counters {
             buffer_waits: self.buffer_waits.read(),
             early_closes: self.early_closes.read(),
             rolls: self.rolls.read(),
+            rolls_held: self.rolls_held.read(),
+            holds: self.holds.read(),
+            files_removed: self.files_removed.read(),
+            bytes_removed: self.bytes_removed.read(),
+            files: 0,
+            file_bytes: 0,
         }
     }
 }

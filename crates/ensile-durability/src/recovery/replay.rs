@@ -4,7 +4,7 @@
 //! - The newest pieces come first: then most older versions find a larger TID in place and cost nothing.
 //! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
-//! - What the chain showed is checked again when it is read here (L5).
+//! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; `reading` has the buffers; the engine's threads call
 //! in.
@@ -17,34 +17,33 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use super::RecoveryReport;
-use super::chain::{BlockAt, Chain};
+use super::chain::Chain;
+use super::file::Run;
 use super::reading::{self, Buffers, recycled};
-use crate::log::block::{Entries, HEADER_BYTES, Header, Salt};
-#[cfg(feature = "experiments")]
+use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::log::compress;
-use crate::names::SegmentName;
+use crate::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
-
-/// Neighbouring blocks are put together up to this size.
-const PIECE_BYTES: u64 = 4 << 20;
 
 /// The epochs of a generation, and which of them are replayed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// No entry has a smaller one.
     pub(super) first: Epoch,
-    /// Entries of smaller ones are covered by a checkpoint.
+    /// Entries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
     /// Entries of larger ones are void.
     pub(super) durable: Epoch,
 }
 
-/// A run of data blocks in one file.
+/// Neighbouring blocks of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    segment: SegmentName,
+    file: SegmentFile,
     offset: u64,
     pub(super) bytes: u64,
+    /// The largest epoch of its entries.
+    pub(super) newest: Epoch,
     salt: Salt,
     bounds: Bounds,
 }
@@ -58,29 +57,19 @@ pub(super) struct Counts {
     pub(super) covered: u64,
 }
 
-/// Cuts a chain into pieces, oldest first; blocks without an entry that counts are left out and their entries added to
-/// the report.
+/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for &BlockAt { number, offset, bytes, entries, epoch_min, epoch_max } in &chain.blocks {
-        if epoch_min > bounds.durable {
-            report.ignored_entries += u64::from(entries);
-            continue;
-        }
-        if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
-            report.covered_entries += u64::from(entries);
-            continue;
-        }
-        let (segment, salt) = (chain.segment(number), chain.salt);
-        match pieces.last_mut() {
-            Some(last)
-                if last.segment == segment
-                    && last.offset + last.bytes == offset
-                    && last.bytes + bytes <= PIECE_BYTES =>
-            {
-                last.bytes += bytes;
+    let mut pieces = Vec::new();
+    for link in &chain.links {
+        for &Run { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
+            if epoch_min > bounds.durable {
+                report.ignored_entries += entries;
+            } else if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+                report.covered_entries += entries;
+            } else {
+                let (file, salt) = (link.file, link.salt);
+                pieces.push(Piece { file, offset, bytes, newest: epoch_max, salt, bounds });
             }
-            _ => pieces.push(Piece { segment, offset, bytes, salt, bounds }),
         }
     }
     pieces
@@ -88,7 +77,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
 
 /// Asks for a piece before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, piece: &Piece) {
-    reading::ask_for(disk, &piece.segment.to_string(), piece.offset, piece.bytes);
+    reading::ask_for(disk, &piece.file.to_string(), piece.offset, piece.bytes);
 }
 
 /// Reads a piece and replays its entries.
@@ -98,16 +87,32 @@ pub(super) fn replay(
     buffers: &mut Buffers,
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
-    let file = piece.segment.to_string();
+    let file = piece.file.to_string();
+    let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let mut counts = Counts::default();
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
         let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
-        let (header, payload) =
-            block_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
-        at += header.block_bytes();
+        let header =
+            header_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
+        let block = at..at + header.block_bytes();
+        at = block.end;
+        if header.kind != Kind::Data {
+            continue;
+        }
+        if header.epoch_max < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            counts.covered += u64::from(header.entries);
+            continue;
+        }
+        if header.epoch_min > durable {
+            counts.ignored += u64::from(header.entries);
+            continue;
+        }
+        let payload =
+            payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+        counts.blocks += 1;
         let payload =
             entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
         let mut entries = recycled(batch);
@@ -118,7 +123,6 @@ pub(super) fn replay(
             tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
             detail: refused.detail,
         })?;
-        counts.blocks += 1;
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
@@ -154,7 +158,6 @@ fn parse<'p>(
 }
 
 /// The entries of a payload as they were before they were compressed, if they were.
-#[cfg(feature = "experiments")]
 fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
     if header.compressed {
         compress::decompress(payload).map(Cow::Owned)
@@ -163,15 +166,14 @@ fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
     }
 }
 
-#[cfg(not(feature = "experiments"))]
-const fn entries_of<'p>(_header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
-    Some(Cow::Borrowed(payload))
+/// The header at the beginning of `bytes`, which hold its block.
+fn header_at(bytes: &[u8], salt: Salt) -> Option<Header> {
+    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
+    (header.block_bytes() <= bytes.len()).then_some(header)
 }
 
-/// The block at the beginning of `bytes`, if it is whole.
-fn block_at(bytes: &[u8], salt: Salt) -> Option<(Header, &[u8])> {
-    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
-    let padded = bytes.get(HEADER_BYTES..header.block_bytes())?;
-    let payload = &padded[..header.payload_bytes as usize];
-    (crc32c(padded) == header.payload_crc).then_some((header, payload))
+/// The payload of a block, if it is what the header promises.
+fn payload_of<'b>(header: &Header, block: &'b [u8]) -> Option<&'b [u8]> {
+    let padded = &block[HEADER_BYTES..];
+    (crc32c(padded) == header.payload_crc).then(|| &padded[..header.payload_bytes as usize])
 }

@@ -1,14 +1,18 @@
 //! Reading blocks from a file, and looking for them where the chain is broken.
 //!
-//! Neighbours: `chain` walks with this; the grammar is in `log::block`.
+//! Neighbours: `file` walks with this, `harden` reads with it again; the grammar is in `log::block`.
 
 use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
 
-use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, Salt};
+use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotAHeader, Salt};
 
-/// Read at once while walking.
+/// Read at once while searching, and while walking over blocks that are small.
 const WINDOW_BYTES: usize = 1 << 20;
+/// Read at once where only the headers of large blocks are wanted.
+const HEADER_WINDOW_BYTES: usize = 4 << 10;
+/// From this size on, a block's payload is not worth reading along.
+const LARGE_BLOCK_BYTES: usize = 64 << 10;
 
 /// What stands at an offset.
 #[derive(Debug)]
@@ -29,11 +33,18 @@ pub(super) struct Scanner {
     length: u64,
     window: Vec<u8>,
     window_at: u64,
+    /// How much is read at once.
+    ahead: usize,
 }
 
 impl Scanner {
     pub(super) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0 })
+        Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES })
+    }
+
+    /// For a look at the first block only.
+    pub(super) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
+        Ok(Self { ahead: HEADER_BYTES, ..Self::new(file)? })
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -47,7 +58,7 @@ impl Scanner {
             return Ok(None);
         }
         if offset < self.window_at || end > self.window_at + self.window.len() as u64 {
-            let wanted = (WINDOW_BYTES.max(bytes) as u64).min(self.length - offset) as usize;
+            let wanted = (self.ahead.max(bytes) as u64).min(self.length - offset) as usize;
             self.window.resize(wanted, 0);
             self.window_at = offset;
             let read = self.file.read_at(&mut self.window, offset)?;
@@ -60,18 +71,56 @@ impl Scanner {
         Ok(Some(&self.window[start..start + bytes]))
     }
 
-    /// What stands at `offset` in a log with this salt?
-    pub(super) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+    /// The block that opens the file, its header's checksum and the log's salt; or why there is none.
+    pub(super) fn opening(&mut self) -> Result<Result<(Header, u32, Salt), &'static str>, DiskError> {
+        let Some(bytes) = self.bytes(0, HEADER_BYTES)? else {
+            return Ok(Err(if self.length == 0 {
+                "the file is empty"
+            } else {
+                "the file ends inside its first block"
+            }));
+        };
+        Ok(Header::decode_opening(bytes).map_err(NotAHeader::detail))
+    }
+
+    /// The header at `offset` in a log with this salt, whose payload is not looked at but fits the file.
+    pub(super) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };
         let (header, crc) = match Header::decode(bytes, salt) {
             Ok(found) => found,
             Err(not) => return Ok(At::NoBlock(not.detail())),
         };
-        let Some(block) = self.bytes(offset, header.block_bytes())? else {
-            return Ok(At::TornPayload(header));
+        let block_bytes = header.block_bytes();
+        self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        let fits = offset + block_bytes as u64 <= self.length;
+        Ok(if fits { At::Block(header, crc) } else { At::TornPayload(header) })
+    }
+
+    /// Is the payload of this block, whose header stands at `offset`, what the header promises?
+    pub(super) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
+        let block = self.bytes(offset, header.block_bytes())?;
+        Ok(block.is_some_and(|block| crc32c(&block[HEADER_BYTES..]) == header.payload_crc))
+    }
+
+    /// The whole block at `offset`, as it stands there, if its checksums are right.
+    pub(super) fn block(&mut self, offset: u64, salt: Salt) -> Result<Option<&[u8]>, DiskError> {
+        let bytes = if offset == 0 {
+            self.opening()?.is_ok().then_some(HEADER_BYTES)
+        } else {
+            match self.at(offset, salt)? {
+                At::Block(header, _) => Some(header.block_bytes()),
+                _ => None,
+            }
         };
-        let whole = crc32c(&block[HEADER_BYTES..]) == header.payload_crc;
-        Ok(if whole { At::Block(header, crc) } else { At::TornPayload(header) })
+        bytes.map_or(Ok(None), |bytes| self.bytes(offset, bytes))
+    }
+
+    /// What stands at `offset` in a log with this salt, payload included?
+    pub(super) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+        Ok(match self.header(offset, salt)? {
+            At::Block(header, _) if !self.is_whole(offset, &header)? => At::TornPayload(header),
+            found => found,
+        })
     }
 
     /// The next offset at or behind `offset` where a block may begin, and the end of the last bytes before it that
@@ -98,5 +147,17 @@ impl Scanner {
             offset += chunk as u64;
         }
         Ok((None, used_to))
+    }
+
+    /// The end of the last bytes behind `from` that are not zero.
+    pub(super) fn used_to(&mut self, from: u64) -> Result<u64, DiskError> {
+        let (mut offset, mut used_to) = (from, from);
+        loop {
+            let (candidate, used) = self.next_candidate(offset)?;
+            used_to = used_to.max(used);
+            let Some(at) = candidate else { return Ok(used_to) };
+            used_to = used_to.max(at + MAGIC.len() as u64);
+            offset = at + ALIGN_BYTES as u64;
+        }
     }
 }

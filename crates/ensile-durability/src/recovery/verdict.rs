@@ -31,7 +31,7 @@ pub(super) struct Verdict {
 pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdict, DurabilityError> {
     debug_assert_eq!(chains.len(), generation.logs as usize);
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
-    if let Some(empty) = chains.iter().find(|chain| (chain.end.number, chain.end.offset) == (0, 0)) {
+    if let Some(empty) = chains.iter().find(|chain| chain.links.is_empty()) {
         let detail = format!("{}; a listed log begins with a mark", empty.end.detail);
         return Err(DurabilityError::damaged(&empty.end_file(), 0, detail));
     }

@@ -42,30 +42,30 @@ const STEP_BYTES: u64 = DATA_BLOCK_BYTES + 80;
 #[test]
 fn a_flipped_bit_in_a_payload_below_d_names_file_and_offset() {
     let disk = disk_with_entries(false);
-    disk.flip("log-1-1-0", 80 + STEP_BYTES + 100, 4);
+    disk.flip("log1/log-1-0", 80 + STEP_BYTES + 100, 4);
     let (file, offset, detail) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log-1-1-0", 80 + STEP_BYTES));
+    assert_eq!((&*file, offset), ("log1/log-1-0", 80 + STEP_BYTES));
     assert!(detail.contains("checksum"), "{detail}");
 }
 
 #[test]
 fn a_flipped_bit_in_a_header_below_d_names_file_and_offset() {
     let disk = disk_with_entries(false);
-    disk.flip("log-0-1-0", 80 + 20, 1);
+    disk.flip("log0/log-1-0", 80 + 20, 1);
     let (file, offset, _) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log-0-1-0", 80));
+    assert_eq!((&*file, offset), ("log0/log-1-0", 80));
 }
 
 #[test]
 fn every_flipped_byte_of_a_closed_log_is_found() {
-    let whole = disk_with_entries(true).bytes("log-0-1-0").len() as u64;
+    let whole = disk_with_entries(true).bytes("log0/log-1-0").len() as u64;
     for at in (0..whole).step_by(41) {
         let disk = disk_with_entries(true);
-        disk.flip("log-0-1-0", at, 0x80);
+        disk.flip("log0/log-1-0", at, 0x80);
         // The last mark of each log only repeats, so that one alone may go unseen.
         if at < whole - 80 {
             let (file, offset, _) = damage_found(&disk);
-            assert_eq!(file, "log-0-1-0");
+            assert_eq!(file, "log0/log-1-0");
             assert!(offset <= at && at < offset + DATA_BLOCK_BYTES, "at {at}: {offset}");
         }
     }
@@ -76,16 +76,16 @@ fn damage_in_an_older_generation_is_found() {
     let disk = disk_with_entries(false);
     drop(Rig::simulated(&disk, 1));
     disk.crash(2);
-    disk.flip("log-0-1-0", 80 + 2 * STEP_BYTES + 90, 1);
-    assert_eq!(damage_found(&disk).0, "log-0-1-0");
+    disk.flip("log0/log-1-0", 80 + 2 * STEP_BYTES + 90, 1);
+    assert_eq!(damage_found(&disk).0, "log0/log-1-0");
 }
 
 #[test]
 fn a_listed_log_that_is_missing_is_damage() {
     let disk = disk_with_entries(false);
-    disk.lose("log-1-1-0");
+    disk.lose("log1/log-1-0");
     let (file, _, detail) = damage_found(&disk);
-    assert_eq!(file, "log-1-1-0");
+    assert_eq!(file, "log1/log-1-0");
     assert!(detail.contains("missing"), "{detail}");
 }
 
@@ -96,9 +96,9 @@ fn an_emptied_log_is_damage_though_no_other_log_shows_what_it_held() {
     rig.worker().commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.settle();
     disk.crash(1);
-    disk.open("log-0-1-0").expect("opens").set_len(0).expect("cuts");
+    disk.open("log0/log-1-0").expect("opens").set_len(0).expect("cuts");
     let (file, offset, detail) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log-0-1-0", 0));
+    assert_eq!((&*file, offset), ("log0/log-1-0", 0));
     assert!(detail.contains("begins with a mark"), "{detail}");
 }
 
@@ -127,14 +127,15 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
     }
     assert!(rig.log.stats().rolls >= 3);
     disk.crash(3);
-    disk.lose("log-0-1-2");
-    assert_eq!(damage_found(&disk).0, "log-0-1-2");
+    let closed = disk.list("log0").expect("lists").into_iter().find(|name| name.starts_with("log-1-2-to-"));
+    disk.lose(&format!("log0/{}", closed.expect("a closed file")));
+    assert_eq!(damage_found(&disk).0, "log0/log-1-2");
 }
 
 /// A block as the log writes them, under a checksum that everybody can work out: it says that a far epoch is durable.
 fn forged_block() -> [u8; 80] {
     let mut block = [0; 80];
-    block[..8].copy_from_slice(b"EnsL\x02\0\x01\0");
+    block[..8].copy_from_slice(b"EnsL\x03\0\x01\0");
     block[16..24].copy_from_slice(&1u64.to_le_bytes());
     block[24..32].copy_from_slice(&1000u64.to_le_bytes());
     for at in [32, 40, 48, 56] {
@@ -152,7 +153,8 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
     let mut worker = rig.worker();
     worker.commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.settle();
-    let value_at = disk.bytes("log-0-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1;
+    let value_at =
+        disk.bytes("log0/log-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64 + 1;
     // At each offset that a block can have, whatever stands before the value.
     let hostile = (0..8).fold(Vec::new(), |mut value, shift| {
         value.resize(shift * 89, 0);
@@ -164,7 +166,7 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
     drop((worker, rig));
     disk.crash(1);
     // Its block is torn: the last one, so that nothing shows that its epoch was durable.
-    disk.flip("log-0-1-0", value_at.next_multiple_of(8) + 20, 1);
+    disk.flip("log0/log-1-0", value_at.next_multiple_of(8) + 20, 1);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows.keys().collect::<Vec<_>>(), [&1]);
     assert!(rig.first.number() < 1000, "the next generation begins where this one ended");
@@ -175,7 +177,7 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
 fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
     let disk = disk_with_entries(false);
     disk.lose("MANIFEST");
-    for log in ["log-0-1-0", "log-1-1-0"] {
+    for log in ["log0/log-1-0", "log1/log-1-0"] {
         disk.flip(log, 20, 1);
     }
     assert_eq!(damage_found(&disk).0, "MANIFEST");

@@ -24,7 +24,7 @@ fn poisoned_by(fail: impl Fn(&SimDisk)) {
     else {
         panic!("the outcome is unknown");
     };
-    assert!(reason.contains("log-0-1-0"), "names the file: {reason}");
+    assert!(reason.contains("log0/log-1-0"), "names the file: {reason}");
     assert!(matches!(rig.log.wait_durable(unknown.epoch()), Err(DurabilityError::OutcomeUnknown(_))));
     rig.log.wait_durable(kept.epoch()).expect("was durable before");
     assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));

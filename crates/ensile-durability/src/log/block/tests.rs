@@ -33,14 +33,35 @@ fn documented() -> (Header, Vec<u8>) {
     (header, buffer.block().to_vec())
 }
 
-#[test]
-fn the_documented_bytes_are_the_ones_that_are_written() {
+/// The opening mark of the format document.
+fn documented_opening() -> (Header, Vec<u8>) {
+    let header = Header {
+        kind: Kind::Opening,
+        sequence: 7,
+        payload_bytes: 0,
+        entries: 0,
+        epoch_min: Epoch::ZERO,
+        epoch_max: Epoch::new(9),
+        mark: Epoch::new(9),
+        published: Epoch::new(8),
+        payload_crc: 0,
+        ..documented().0
+    };
+    let mut block = vec![0; HEADER_BYTES];
+    header.encode(&mut block, SALT);
+    (header, block)
+}
+
+/// Compares an example of the document with what is written.
+fn assert_documented(index: usize, written: &[u8]) {
     let text = include_str!("../../../../../docs/formats/log.md");
-    let block =
-        text.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in hex");
+    let block = text
+        .split("```hex\n")
+        .nth(index)
+        .and_then(|rest| rest.split("```").next())
+        .expect("an example in hex");
     let digits = block.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
     let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hex digits")).collect();
-    let (header, written) = documented();
     let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(
         bytes,
@@ -48,7 +69,32 @@ fn the_documented_bytes_are_the_ones_that_are_written() {
         "the example should be:\n{}",
         hex.chunks(8).map(|row| row.join(" ")).collect::<Vec<_>>().join("\n")
     );
-    assert_eq!(Header::decode(&bytes, SALT).expect("decodes").0, header);
+}
+
+#[test]
+fn the_documented_bytes_are_the_ones_that_are_written() {
+    let (header, written) = documented();
+    assert_documented(1, &written);
+    assert_eq!(Header::decode(&written, SALT).expect("decodes").0, header);
+    let (header, written) = documented_opening();
+    assert_documented(2, &written);
+    let (found, _, salt) = Header::decode_opening(&written).expect("decodes");
+    assert_eq!((found, salt), (header, SALT));
+}
+
+#[test]
+fn an_opening_mark_is_read_at_the_beginning_of_a_file_only_and_other_blocks_are_not() {
+    let (_, opening) = documented_opening();
+    assert_eq!(Header::decode(&opening, SALT), Err(NotAHeader::BadCrc));
+    // Under the log's own checksum too.
+    let mut forged = opening;
+    let crc = SALT.checksum(&forged[..76]);
+    forged[76..80].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode(&forged, SALT), Err(NotAHeader::Unknown));
+    let mut data = documented().1;
+    let crc = Salt::OPENING.checksum(&data[..76]);
+    data[76..80].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(Header::decode_opening(&data), Err(NotAHeader::Unknown));
 }
 
 #[test]

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::Chain;
+use crate::DurabilityError;
+use crate::log::LogConfig;
 use crate::log::block::{HEADER_BYTES, Header, Kind, Salt};
 use crate::log::buffer::Buffer;
 use crate::log::segments::Segments;
-use crate::names::SegmentName;
+use crate::names::{SegmentFile, SegmentName};
+use crate::recovery::file::FileChain;
+use crate::recovery::listing;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -23,30 +27,48 @@ fn salt() -> Salt {
 /// A log of `steps` steps from epoch 11 on, one entry filled with `fill` and a mark in each; `files` files.
 fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
     let disk = SimDisk::new();
+    disk.create_folder("log1").expect("makes a folder");
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-    let mut segments =
-        Segments::create(&shared, NAME, segment_bytes, Epoch::new(10), salt()).expect("creates");
+    let config = LogConfig { segment_bytes, ..LogConfig::default() };
+    let mut segments = Segments::create(&shared, NAME, &config, Epoch::new(10), salt()).expect("creates");
     for epoch in (11..11 + steps).map(Epoch::new) {
         let mut buffer = Buffer::usual();
         buffer.push(Tid::first_of(epoch), |body| body.extend_from_slice(&[fill; 20]));
-        segments.data(&mut buffer, epoch.previous(), Epoch::new(9)).expect("writes");
-        segments.mark(epoch, Epoch::new(9)).expect("writes");
-        segments.flush().expect("writes");
+        assert!(segments.data(buffer, epoch.previous(), Epoch::new(9)).is_some());
+        segments.mark(epoch, Epoch::new(9));
+        segments.flush(|_| {}).expect("writes");
         segments.sync().expect("syncs");
-        if segments.is_full() {
-            segments.roll(epoch, Epoch::new(9)).expect("rolls");
+        if segments.is_due(0) {
+            segments.roll(epoch, Epoch::new(9), 0).expect("rolls").expect("has space");
         }
     }
     disk
 }
 
-fn read(disk: &SimDisk, files: u64) -> Chain {
-    Chain::read(disk, NAME.generation, NAME.logger, files).expect("reads")
+/// The log's files in the order of their numbers.
+fn files(disk: &SimDisk) -> Vec<SegmentFile> {
+    listing::find(disk, &[], 2).expect("lists").remove(&(NAME.generation, NAME.logger)).expect("files")
+}
+
+fn read_covered(disk: &SimDisk, covered: Epoch) -> Result<Chain, DurabilityError> {
+    let files = files(disk);
+    let next = files.iter().skip(1).copied().map(Some).chain([None]);
+    let read = files.iter().zip(next).map(|(file, next)| FileChain::read(disk, *file, next));
+    Chain::stitch(disk, read.collect::<Result<_, _>>()?, covered)
+}
+
+fn read(disk: &SimDisk) -> Chain {
+    read_covered(disk, Epoch::ZERO).expect("reads")
+}
+
+/// Entries of its chain.
+fn entries(chain: &Chain) -> u64 {
+    chain.links.iter().flat_map(|link| &link.runs).map(|run| run.entries).sum()
 }
 
 /// Puts bytes where others stood.
 fn splice(disk: &SimDisk, at: usize, bytes: &[u8]) {
-    disk.open(&NAME.to_string()).expect("opens").write_at(bytes, at as u64).expect("writes");
+    disk.open(&files(disk)[0].to_string()).expect("opens").write_at(bytes, at as u64).expect("writes");
 }
 
 const fn step_at(step: usize) -> usize {
@@ -56,11 +78,95 @@ const fn step_at(step: usize) -> usize {
 #[test]
 fn a_whole_log_is_a_chain_over_all_its_files() {
     let disk = write_log(40, 1, 4096);
-    let files = disk.list("").expect("lists").len() as u64;
-    assert!(files > 1);
-    let chain = read(&disk, files);
-    assert_eq!((chain.mark, chain.seen, chain.blocks.len()), (Epoch::new(50), Epoch::new(50), 40));
-    assert_eq!((chain.end.number, chain.tail.bytes), (files - 1, 0));
+    let files = files(&disk);
+    assert!(files.len() > 1);
+    let chain = read(&disk);
+    assert_eq!((chain.mark, chain.seen, entries(&chain)), (Epoch::new(50), Epoch::new(50), 40));
+    assert_eq!((chain.end.file, chain.tail.bytes), (files[files.len() - 1], 0));
+}
+
+#[test]
+fn closed_files_are_named_by_their_largest_epoch_and_read_by_either_name() {
+    let disk = write_log(40, 1, 4096);
+    let before = read(&disk);
+    let (last, closed) = before.links.split_last().expect("links");
+    assert_eq!(last.file.to, None);
+    for link in closed {
+        assert_eq!(link.file.to, Some(link.largest));
+        disk.rename(&link.file.to_string(), &link.file.name.to_string()).expect("renames");
+    }
+    let after = read(&disk);
+    assert_eq!((after.mark, entries(&after)), (before.mark, 40));
+    assert!(after.links.iter().zip(&before.links).all(|(a, b)| a.runs == b.runs && a.largest == b.largest));
+}
+
+#[test]
+fn two_files_of_one_number_are_damage() {
+    let disk = write_log(40, 1, 4096);
+    disk.create(&format!("{NAME}")).expect("creates");
+    assert!(matches!(listing::find(&disk, &[], 2), Err(DurabilityError::Damaged { .. })));
+}
+
+#[test]
+fn a_log_may_begin_with_a_later_file_if_a_checkpoint_covers_what_is_gone() {
+    let disk = write_log(60, 1, 4096);
+    let whole = read(&disk);
+    let [first, second, third, ..] = &whole.links[..] else { panic!("more files: {whole:?}") };
+    disk.lose(&first.file.to_string());
+    for (covered, is_enough) in [(Epoch::ZERO, false), (first.largest, false), (first.largest.next(), true)] {
+        match read_covered(&disk, covered) {
+            Ok(chain) => {
+                assert!(is_enough);
+                assert_eq!((chain.mark, chain.links[0].file), (whole.mark, second.file));
+            }
+            Err(DurabilityError::Damaged { file, .. }) => {
+                assert!(!is_enough);
+                assert_eq!(file, first.file.name.to_string(), "the file that is missing");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    // A removal was under way: what stands before the gap is void if all up to the gap is covered.
+    let disk = write_log(60, 1, 4096);
+    disk.lose(&second.file.to_string());
+    assert!(read_covered(&disk, first.largest.next()).is_err());
+    let chain = read_covered(&disk, second.largest.next()).expect("covered");
+    assert_eq!((chain.void, chain.links[0].file), (vec![first.file], third.file));
+}
+
+#[test]
+fn a_file_is_read_by_itself() {
+    let disk = write_log(60, 1, 4096);
+    let whole = read(&disk);
+    let link = &whole.links[1];
+    let alone = FileChain::read(&disk, link.file, None).expect("reads");
+    assert_eq!((alone.end, alone.largest, &alone.runs), (link.end, link.largest, &link.runs));
+    assert!(alone.synced_to < alone.end, "nothing in it shows that its last mark is synced");
+    assert_eq!(link.synced_to, link.end, "the next file does");
+}
+
+#[test]
+fn payloads_are_looked_at_only_where_nothing_shows_that_they_were_synced() {
+    for (step, is_synced) in [(0, true), (1, true), (2, false)] {
+        let disk = write_log(3, 1, 1 << 20);
+        splice(&disk, step_at(step) + HEADER_BYTES + 3, &[0xff]);
+        let chain = read(&disk);
+        let expected = if is_synced { 3 } else { 2 };
+        assert_eq!(entries(&chain), expected, "step {step}: replay finds the others");
+        assert_eq!(chain.mark.number(), 10 + expected);
+    }
+    // In a closed file none is.
+    let disk = write_log(60, 1, 4096);
+    let last = read(&disk).links[0].runs[0].entries as usize - 1;
+    splice(&disk, step_at(last) + HEADER_BYTES + 3, &[0xff]);
+    assert_eq!(entries(&read(&disk)), 60);
+}
+
+#[test]
+fn neighbouring_blocks_are_one_run_marks_included() {
+    let chain = read(&write_log(1000, 1, 1 << 20));
+    assert_eq!(chain.links[0].runs.len(), 1);
+    assert_eq!(entries(&chain), 1000);
 }
 
 #[test]
@@ -68,9 +174,9 @@ fn intact_blocks_out_of_their_order_do_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let second = disk.bytes(&NAME.to_string())[step_at(1)..step_at(2)].to_vec();
     splice(&disk, step_at(2), &second);
-    let chain = read(&disk, 1);
+    let chain = read(&disk);
     assert_eq!((chain.mark, chain.end.offset), (Epoch::new(12), step_at(2) as u64));
-    assert_eq!(chain.blocks.len(), 2);
+    assert_eq!(entries(&chain), 2);
     assert_eq!(chain.seen, Epoch::new(14), "what stands behind the gap is seen (L4)");
 }
 
@@ -79,26 +185,39 @@ fn a_block_of_the_right_number_from_another_history_does_not_belong() {
     let disk = write_log(4, 1, 1 << 20);
     let other = write_log(4, 2, 1 << 20).bytes(&NAME.to_string());
     splice(&disk, step_at(2), &other[step_at(2)..step_at(3)]);
-    let chain = read(&disk, 1);
+    let chain = read(&disk);
     assert_eq!((chain.mark, chain.end.offset), (Epoch::new(12), step_at(2) as u64));
 }
 
 #[test]
 fn a_later_file_does_not_continue_a_broken_one() {
     let disk = write_log(40, 1, 4096);
+    let first = files(&disk)[0];
     splice(&disk, step_at(3) + 4, &[0xff]);
-    let chain = read(&disk, 2);
-    assert_eq!((chain.end.number, chain.end.offset), (0, step_at(3) as u64));
-    assert_eq!((chain.mark, chain.blocks.len()), (Epoch::new(13), 3));
+    let chain = read(&disk);
+    assert_eq!((chain.end.file, chain.end.offset), (first, step_at(3) as u64));
+    assert_eq!((chain.mark, entries(&chain)), (Epoch::new(13), 3));
     assert!(chain.seen > Epoch::new(40));
+    assert_eq!(chain.beyond, files(&disk)[1..]);
+}
+
+#[test]
+fn a_later_file_whose_first_block_is_gone_is_searched_with_the_logs_salt() {
+    let disk = write_log(60, 1, 4096);
+    let second = files(&disk)[1];
+    let whole = read(&disk);
+    disk.open(&second.to_string()).expect("opens").write_at(&[0xff], 4).expect("writes");
+    let chain = read(&disk);
+    assert_eq!((chain.end.file, chain.mark), (whole.links[0].file, whole.links[0].largest));
+    assert_eq!((chain.seen, chain.tail.epochs), (whole.seen, Some((chain.mark.next(), whole.mark))));
 }
 
 #[test]
 fn zeros_behind_the_last_block_are_no_tail_and_other_bytes_are() {
     let disk = write_log(2, 1, 1 << 20);
-    assert_eq!(read(&disk, 1).tail.bytes, 0);
+    assert_eq!(read(&disk).tail.bytes, 0);
     splice(&disk, step_at(2) + 1000, b"x");
-    let chain = read(&disk, 1);
+    let chain = read(&disk);
     assert_eq!((chain.end.offset, chain.tail.bytes), (step_at(2) as u64, 1001));
     assert_eq!(chain.mark, Epoch::new(12));
 }
@@ -107,7 +226,7 @@ fn zeros_behind_the_last_block_are_no_tail_and_other_bytes_are() {
 fn what_later_blocks_show_to_be_synced_is_known() {
     let disk = write_log(3, 1, 1 << 20);
     // The third data block shows the second mark; the third mark is shown by nothing.
-    assert_eq!(read(&disk, 1).synced_to, (0, step_at(2) as u64));
+    assert_eq!(read(&disk).links[0].synced_to, step_at(2) as u64);
 }
 
 /// What the author of a value can make: everything right but the salt.
@@ -134,19 +253,17 @@ fn forged(kind: Kind, salt: Salt) -> [u8; HEADER_BYTES] {
 
 #[test]
 fn l5_a_block_forged_inside_a_value_is_not_believed() {
-    for kind in [Kind::Data, Kind::Mark] {
-        for (salt, is_known) in [(Salt::FIRST, false), (salt(), true)] {
+    let guess = Salt::draw(&mut Random::seeded(8));
+    for kind in [Kind::Data, Kind::Mark, Kind::Opening] {
+        for (salt, is_known) in [(guess, false), (salt(), kind != Kind::Opening)] {
             let disk = write_log(3, 1, 1 << 20);
             splice(&disk, step_at(2) + 4, &[0xff]);
             splice(&disk, step_at(3) + 800, &forged(kind, salt));
-            let chain = read(&disk, 1);
-            assert_eq!((chain.mark, chain.blocks.len()), (Epoch::new(12), 2));
-            let found = (chain.published, chain.seen == Epoch::new(999), chain.tail.published);
-            if is_known {
-                assert_eq!(found, (Epoch::new(999), true, Epoch::new(999)), "the log's own would be");
-            } else {
-                assert_eq!(found, (Epoch::new(10), false, Epoch::new(9)));
-            }
+            let chain = read(&disk);
+            assert_eq!((chain.mark, entries(&chain)), (Epoch::new(12), 2));
+            let found = (chain.published, chain.seen == Epoch::new(999));
+            let expected = if is_known { (Epoch::new(999), true) } else { (Epoch::new(10), false) };
+            assert_eq!(found, expected, "{kind:?}: only the log's own would be");
         }
     }
 }

@@ -4,25 +4,31 @@ use super::{Verdict, decide};
 use crate::DurabilityError;
 use crate::log::block::Salt;
 use crate::manifest::Generation;
-use crate::recovery::chain::{Chain, End, Tail};
+use crate::names::{SegmentFile, SegmentName};
+use crate::recovery::chain::{Chain, End, Link};
+use crate::recovery::file::Tail;
 use ensile_base::Epoch;
+use ensile_base::random::Random;
 
 fn generation(durable: Option<u64>) -> Generation {
     Generation { number: 4, first: Epoch::new(3), logs: 2, durable: durable.map(Epoch::new) }
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
+    let file = SegmentFile::from(SegmentName { generation: 4, logger, number: 2 });
+    let salt = Salt::draw(&mut Random::seeded(1));
+    let link = Link { file, end: 640, synced_to: 0, largest: Epoch::ZERO, runs: Vec::new(), salt };
     Chain {
         generation: 4,
         logger,
-        salt: Salt::FIRST,
+        links: vec![link],
         mark: Epoch::new(mark),
         published: Epoch::new(published),
         seen: Epoch::new(mark),
-        blocks: Vec::new(),
-        end: End { number: 2, offset: 640, detail: "the block's checksum is wrong" },
+        end: End { file, offset: 640, detail: "the block's checksum is wrong" },
         tail: Tail { bytes: tail_bytes, ..Tail::default() },
-        synced_to: (0, 0),
+        beyond: Vec::new(),
+        void: Vec::new(),
     }
 }
 
@@ -56,18 +62,19 @@ fn bytes_behind_an_open_chain_are_a_torn_tail() {
 
 #[test]
 fn an_open_log_shorter_than_a_published_d_is_damaged() {
-    assert_damaged(decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)]), "log-1-4-2");
+    assert_damaged(decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)]), "log1/log-4-2");
 }
 
 #[test]
 fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
     for closed in [None, Some(2)] {
-        let end = End { number: 0, offset: 0, detail: "the file is empty" };
-        let chains = [chain(0, 2, 2, 0), Chain { end, ..chain(1, 0, 0, 0) }];
+        let file = SegmentFile::from(SegmentName { generation: 4, logger: 1, number: 0 });
+        let end = End { file, offset: 0, detail: "the file is empty" };
+        let chains = [chain(0, 2, 2, 0), Chain { end, links: Vec::new(), ..chain(1, 0, 0, 0) }];
         let Err(DurabilityError::Damaged { file, offset, .. }) = decide(&generation(closed), &chains) else {
             panic!("damaged")
         };
-        assert_eq!((&*file, offset), ("log-1-4-0", 0));
+        assert_eq!((&*file, offset), ("log1/log-4-0", 0));
     }
 }
 
@@ -78,5 +85,5 @@ fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
 
 #[test]
 fn a_closed_log_that_ends_below_its_d_is_damaged() {
-    assert_damaged(decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)]), "log-0-4-2");
+    assert_damaged(decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)]), "log0/log-4-2");
 }

@@ -1,0 +1,358 @@
+//! One file of one log, read by itself: how far its blocks follow each other, and what stands behind (L5).
+//!
+//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header of
+//! the log shows that it was synced; the others are checked when they are replayed.
+//!
+//! Invariants:
+//! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening mark of its file.
+//! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
+//! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
+//!
+//! Neighbours: any thread reads any file; `chain` puts the files of a log together.
+
+use std::collections::VecDeque;
+
+use ensile_base::Epoch;
+use ensile_base::planted::{Bug, is_planted};
+use ensile_disk::{Disk, DiskError};
+
+use super::scan::{At, Scanner};
+use crate::DurabilityError;
+use crate::log::block::{Header, Kind, Salt};
+use crate::names::{SegmentFile, SegmentName};
+
+/// Neighbouring blocks are put together up to this size.
+const PIECE_BYTES: u64 = 4 << 20;
+
+/// Neighbouring blocks of one file, marks included, that are replayed at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) entries: u64,
+    /// Of its entries.
+    pub(super) epoch_min: Epoch,
+    pub(super) epoch_max: Epoch,
+}
+
+/// What stands behind the end: nothing, or the rest of writes that were not synced, or of damage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Up to the last byte that is not zero, over all files behind the end.
+    pub(super) bytes: u64,
+    /// Epochs in data blocks there, torn ones included.
+    pub(super) epochs: Option<(Epoch, Epoch)>,
+}
+
+impl Tail {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        if let Some((low, high)) = other.epochs {
+            self.add_epochs(low, high);
+        }
+    }
+
+    pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
+        let (before_low, before_high) = self.epochs.unwrap_or((low, high));
+        self.epochs = Some((low.min(before_low), high.max(before_high)));
+    }
+}
+
+/// What the block that opens a file tells.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    pub(super) salt: Salt,
+    pub(super) sequence: u64,
+    pub(super) previous_crc: u32,
+    /// The largest epoch of entries in the files before.
+    pub(super) before: Epoch,
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub(super) struct FileChain {
+    pub(super) file: SegmentFile,
+    /// `None`: nothing here can be told to belong to the log.
+    pub(super) opening: Option<Opening>,
+    /// The sequence that would follow, and the checksum it would carry.
+    pub(super) next_sequence: u64,
+    pub(super) crc: u32,
+    /// The d of its last mark.
+    pub(super) mark: Epoch,
+    /// The largest epoch of entries in it and in the files before.
+    pub(super) largest: Epoch,
+    /// The largest D that any intact block carries.
+    pub(super) published: Epoch,
+    /// The largest epoch in any block.
+    pub(super) seen: Epoch,
+    pub(super) runs: Vec<Run>,
+    /// Where its chain ends, and why.
+    pub(super) end: u64,
+    pub(super) detail: &'static str,
+    pub(super) tail: Tail,
+    /// Up to where later blocks show that a sync had returned; what comes behind may be in the system's cache only.
+    pub(super) synced_to: u64,
+}
+
+impl FileChain {
+    fn empty(file: SegmentFile, detail: &'static str) -> Self {
+        Self {
+            file,
+            opening: None,
+            next_sequence: 0,
+            crc: 0,
+            mark: Epoch::ZERO,
+            largest: Epoch::ZERO,
+            published: Epoch::ZERO,
+            seen: Epoch::ZERO,
+            runs: Vec::new(),
+            end: 0,
+            detail,
+            tail: Tail::default(),
+            synced_to: 0,
+        }
+    }
+
+    /// Epochs of the entries in its chain.
+    pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
+        let low = self.runs.iter().map(|run| run.epoch_min).min()?;
+        Some((low, self.runs.iter().map(|run| run.epoch_max).max()?))
+    }
+
+    /// Reads a file; `next` is the one behind it, if there is one.
+    pub(super) fn read(
+        disk: &dyn Disk,
+        file: SegmentFile,
+        next: Option<SegmentFile>,
+    ) -> Result<Self, DurabilityError> {
+        let path = file.to_string();
+        let mut scanner = Scanner::new(disk.open(&path)?)?;
+        let (header, crc, salt) = match scanner.opening()? {
+            Ok(found) if is_of(&found.0, file.name) => found,
+            Ok(_) => return Self::unopened(scanner, file, "a block of another log stands here"),
+            Err(detail) => return Self::unopened(scanner, file, detail),
+        };
+        let mut chain = Self::empty(file, "");
+        chain.opening = Some(Opening {
+            salt,
+            sequence: header.sequence,
+            previous_crc: header.previous_crc,
+            before: header.epoch_max,
+        });
+        // What the next file's first block shows: all before it was synced.
+        let proven = next.map_or(Ok(0), |next| sequence_behind(disk, next, salt))?;
+        let mut walk = Walk {
+            chain,
+            salt,
+            open: VecDeque::new(),
+            sequence: header.sequence,
+            crc: header.previous_crc,
+            mark: header.mark,
+            contradiction: None,
+        };
+        walk.follow(&mut scanner, (header, crc))?;
+        let mut chain = walk.end(&mut scanner, proven)?;
+        let end = chain.end;
+        chain.look_behind(&mut scanner, end, salt)?;
+        Ok(chain)
+    }
+
+    /// A file whose first block is not there: only its length in bytes counts, until somebody knows its salt.
+    fn unopened(
+        mut scanner: Scanner,
+        file: SegmentFile,
+        detail: &'static str,
+    ) -> Result<Self, DurabilityError> {
+        let mut chain = Self::empty(file, detail);
+        chain.tail.bytes = scanner.used_to(0)?;
+        Ok(chain)
+    }
+
+    /// Looks again at a file whose first block is not there, in a log with this salt.
+    pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
+        let mut scanner = Scanner::new(disk.open(&self.file.to_string())?)?;
+        self.tail = Tail::default();
+        Ok(self.look_behind(&mut scanner, 0, salt)?)
+    }
+
+    /// Looks for anything of this log from `from` to the end of the file.
+    fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DiskError> {
+        let (mut offset, mut used_to) = (from, from);
+        loop {
+            let (candidate, used) = scanner.next_candidate(offset)?;
+            used_to = used_to.max(used);
+            let Some(at) = candidate else { break };
+            used_to = used_to.max(at + 1);
+            offset = at + 8;
+            let (header, intact) = match scanner.at(at, salt)? {
+                At::Block(header, _) => (header, true),
+                At::TornPayload(header) => (header, false),
+                At::NoBlock(_) | At::End => continue,
+            };
+            if !is_of(&header, self.file.name) {
+                continue;
+            }
+            if intact {
+                offset = at + header.block_bytes() as u64;
+                used_to = used_to.max(offset);
+                self.published = self.published.max(header.published);
+            }
+            if header.kind == Kind::Mark && is_planted(Bug::MarkAcrossGap) {
+                self.mark = self.mark.max(header.mark);
+            }
+            self.seen = self.seen.max(header.epoch_seen());
+            if header.kind == Kind::Data {
+                self.tail.add_epochs(header.epoch_min, header.epoch_max);
+            }
+        }
+        debug_assert!(used_to <= scanner.length());
+        self.tail.bytes += used_to - from;
+        Ok(())
+    }
+
+    /// A block is known to belong to the chain.
+    fn take(&mut self, block: Block) {
+        let Block { offset, header, crc } = block;
+        self.seen = self.seen.max(header.epoch_seen());
+        self.published = self.published.max(header.published);
+        self.largest = self.largest.max(header.epoch_max);
+        (self.next_sequence, self.crc) = (header.sequence + 1, crc);
+        self.end = offset + header.block_bytes() as u64;
+        if header.kind != Kind::Data {
+            self.mark = header.mark;
+            return;
+        }
+        let entries = u64::from(header.entries);
+        match self.runs.last_mut() {
+            // What stands between is marks.
+            Some(run) if self.end - run.offset <= PIECE_BYTES => {
+                run.bytes = self.end - run.offset;
+                run.entries += entries;
+                run.epoch_min = run.epoch_min.min(header.epoch_min);
+                run.epoch_max = run.epoch_max.max(header.epoch_max);
+            }
+            _ => self.runs.push(Run {
+                offset,
+                bytes: self.end - offset,
+                entries,
+                epoch_min: header.epoch_min,
+                epoch_max: header.epoch_max,
+            }),
+        }
+    }
+}
+
+fn is_of(header: &Header, name: SegmentName) -> bool {
+    header.generation == name.generation && header.logger == name.logger
+}
+
+/// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
+fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
+    let opening = Scanner::of_first_block(disk.open(&next.to_string())?)?.opening()?;
+    let ours = opening.ok().filter(|(header, _, told)| is_of(header, next.name) && *told == salt);
+    Ok(ours.map_or(0, |(header, ..)| header.sequence))
+}
+
+/// A block whose header follows.
+struct Block {
+    offset: u64,
+    header: Header,
+    crc: u32,
+}
+
+/// A walk over the headers of a file.
+struct Walk {
+    /// Blocks that are known to be whole, or are for replay to check.
+    chain: FileChain,
+    salt: Salt,
+    /// Blocks that no later one has shown to be synced, so far.
+    open: VecDeque<Block>,
+    /// Behind the last block.
+    sequence: u64,
+    crc: u32,
+    mark: Epoch,
+    /// Where a block follows by its header and says what no logger would write.
+    contradiction: Option<u64>,
+}
+
+impl Walk {
+    /// From the opening mark to where no block follows.
+    fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
+        let mut offset = opening.0.block_bytes() as u64;
+        self.push(Block { offset: 0, header: opening.0, crc: opening.1 });
+        self.chain.detail = loop {
+            let (header, crc) = match scanner.header(offset, self.salt)? {
+                At::Block(header, crc) if self.follows(&header) => (header, crc),
+                At::Block(header, _) if is_of(&header, self.chain.file.name) => {
+                    break "a block is missing before the one that stands here";
+                }
+                At::Block(..) => break "a block of another log stands here",
+                At::TornPayload(_) => break "the block's checksum is wrong",
+                At::NoBlock(detail) => break detail,
+                At::End => break "the file ends",
+            };
+            let end = offset + header.block_bytes() as u64;
+            self.push(Block { offset, header, crc });
+            if self.contradiction.is_some() {
+                break "the block contradicts those before it";
+            }
+            offset = end;
+        };
+        Ok(())
+    }
+
+    /// Does this block follow the last one?
+    fn follows(&self, header: &Header) -> bool {
+        let is_next = header.sequence == self.sequence && header.previous_crc == self.crc;
+        is_next && is_of(header, self.chain.file.name)
+    }
+
+    /// Adds a block that follows, and takes those that it shows to be synced.
+    fn push(&mut self, block: Block) {
+        let Block { offset, ref header, crc } = block;
+        // A writer's own rules, checked again when read: a chain that breaks them was not written by a logger.
+        let sane = match header.kind {
+            Kind::Data => {
+                header.entries > 0 && header.epoch_min <= header.epoch_max && header.mark <= self.mark
+            }
+            Kind::Mark | Kind::Opening => header.payload_bytes == 0 && header.mark >= self.mark,
+        };
+        if !sane || header.published > header.mark.max(self.mark) {
+            self.contradiction = Some(offset);
+            return;
+        }
+        let shown = if header.kind == Kind::Data { header.mark } else { header.published };
+        (self.sequence, self.crc) = (header.sequence + 1, crc);
+        self.mark = self.mark.max(header.mark);
+        let is_shown = |block: &Block| block.header.kind != Kind::Data && block.header.mark <= shown;
+        if let Some(last) = self.open.iter().rposition(is_shown) {
+            for block in self.open.drain(..=last) {
+                self.chain.take(block);
+            }
+            self.chain.synced_to = self.chain.end;
+        }
+        self.open.push_back(block);
+    }
+
+    /// Looks at the payloads of blocks that nothing shows to be synced; those of smaller sequences than `proven` are.
+    fn end(mut self, scanner: &mut Scanner, proven: u64) -> Result<FileChain, DurabilityError> {
+        while let Some(block) = self.open.pop_front() {
+            let is_proven = block.header.sequence < proven;
+            if !is_proven && !scanner.is_whole(block.offset, &block.header)? {
+                self.chain.detail = "the block's checksum is wrong";
+                return Ok(self.chain);
+            }
+            self.chain.take(block);
+            if is_proven {
+                self.chain.synced_to = self.chain.end;
+            }
+        }
+        match self.contradiction {
+            Some(offset) => {
+                let file = self.chain.file.to_string();
+                Err(DurabilityError::damaged(&file, offset, "the block contradicts those before it"))
+            }
+            None => Ok(self.chain),
+        }
+    }
+}

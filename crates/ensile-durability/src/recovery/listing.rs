@@ -1,0 +1,87 @@
+//! Which log files are on disk, and whose they are.
+//!
+//! Neighbours: recovery reads the listed ones and removes the others; names are parsed in `names`.
+
+use std::collections::BTreeMap;
+
+use ensile_disk::{Disk, FolderKind};
+
+use super::file::FileChain;
+use crate::log::block::HEADER_BYTES;
+use crate::manifest::Generation;
+use crate::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, folders};
+
+/// Files in the order of their numbers, by generation and logger.
+pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
+
+/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are.
+pub(super) fn find(
+    disk: &dyn Disk,
+    generations: &[Generation],
+    loggers: u32,
+) -> Result<Files, DurabilityError> {
+    let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
+    let mut found = Files::new();
+    for logger in 0.. {
+        let folder = log_folder(logger);
+        if folders::check(disk, &folder)? == FolderKind::Missing {
+            // A listed log whose folder is missing is told by its files, which are missing too.
+            if logger >= known {
+                break;
+            }
+            continue;
+        }
+        for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
+            found.entry((file.name.generation, logger)).or_default().push(file);
+        }
+    }
+    for files in found.values_mut() {
+        files.sort_unstable();
+        if let Some(twice) = files.windows(2).find(|pair| pair[0].name == pair[1].name) {
+            let detail = format!("{} has the same number: one of them does not belong here", twice[1]);
+            return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
+        }
+    }
+    Ok(found)
+}
+
+/// Takes the files of listed logs out of `found`: each has one at least.
+pub(super) fn take_listed(found: &mut Files, generations: &[Generation]) -> Result<Files, DurabilityError> {
+    let mut listed = Files::new();
+    for generation in generations {
+        for logger in 0..generation.logs {
+            let key = (generation.number, logger);
+            let Some(files) = found.remove(&key) else {
+                let missing = SegmentName { generation: key.0, logger, number: 0 };
+                return Err(missing_file(missing));
+            };
+            listed.insert(key, files);
+        }
+    }
+    Ok(listed)
+}
+
+/// A file that must be there is not.
+pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
+    DurabilityError::damaged(&name.to_string(), 0, "a log that the manifest lists is missing")
+}
+
+/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the number
+/// of the last generation that is listed.
+pub(super) fn check_unlisted(disk: &dyn Disk, unlisted: &Files, open: u64) -> Result<(), DurabilityError> {
+    // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold none.
+    for file in
+        unlisted.iter().filter(|((generation, _), _)| *generation >= open).flat_map(|(_, files)| files)
+    {
+        let chain = FileChain::read(disk, *file, None)?;
+        // Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the
+        // rest; one that was being made holds nothing else.
+        let is_unreadable = chain.opening.is_none() && chain.tail.bytes > HEADER_BYTES as u64;
+        if !chain.runs.is_empty() || chain.tail.epochs.is_some() || is_unreadable {
+            let detail = format!("it is missing or too old: {file} holds entries and is not listed");
+            return Err(DurabilityError::damaged(MANIFEST, 0, detail));
+        }
+    }
+    Ok(())
+}
