@@ -22,11 +22,14 @@ mod file;
 mod harden;
 mod listing;
 mod load;
+mod progress;
+mod reading;
 mod replay;
 mod scan;
 mod verdict;
 
 use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
@@ -45,6 +48,8 @@ use chain::Chain;
 use file::FileChain;
 use listing::Files;
 use load::{Load, LoadStep};
+pub use progress::{Phase, PhaseReport, Progress};
+use reading::{AHEAD, Pool};
 use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
@@ -87,15 +92,8 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
-}
-
-/// How far replay is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes loaded of the checkpoint and replayed of the log.
-    pub bytes_done: u64,
-    /// Bytes to load and to replay.
-    pub bytes_total: u64,
+    /// What each phase took, as whoever drove the steps has measured it.
+    pub phases: Vec<PhaseReport>,
 }
 
 /// A finished recovery: what [`crate::Log::start`] goes on from.
@@ -153,6 +151,7 @@ pub struct Recovery {
     pieces: Vec<Piece>,
     bytes_total: u64,
     taken: AtomicUsize,
+    buffers: Pool,
     done: Done,
     report: RecoveryReport,
 }
@@ -231,10 +230,11 @@ impl Scan {
             open_chains: Vec::new(),
             unlisted,
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            bytes_total: load.bytes_total(),
+            bytes_total: 0,
             load,
             pieces: Vec::new(),
             taken: AtomicUsize::new(0),
+            buffers: Pool::default(),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         };
@@ -300,6 +300,14 @@ impl Recovery {
         Ok(())
     }
 
+    /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
+    ///
+    /// # Errors
+    /// As [`Recovery::replay_step`].
+    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
+    }
+
     /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
     /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
     ///
@@ -313,9 +321,13 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(index) = self.pieces.len().checked_sub(taken.saturating_add(1)) else { return Ok(false) };
-        let piece = &self.pieces[index];
-        let counts = replay::replay(&*self.disk, piece, target)?;
+        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        // Each piece is asked for once: the first few by whoever takes the first.
+        let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
+        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let mut buffers = self.buffers.take();
+        let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
+        self.buffers.give(buffers);
         let add = |counter: &AtomicU64, count| {
             // Relaxed: counts for people, read after the threads were joined or for progress only.
             counter.fetch_add(count, Ordering::Relaxed);
@@ -330,12 +342,26 @@ impl Recovery {
         Ok(true)
     }
 
-    /// How far replay is.
+    /// The `turn`-th newest piece.
+    fn piece(&self, turn: usize) -> Option<&Piece> {
+        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
+    }
+
+    /// How far it is. The caller tells how long this phase has run.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self, elapsed: Duration) -> Progress {
+        if !self.load.has_ended() {
+            let bytes_done = self.load.done().0;
+            return Progress {
+                phase: Phase::Load,
+                bytes_done,
+                bytes_total: self.load.bytes_total(),
+                elapsed,
+            };
+        }
         // Relaxed: for people.
-        let replayed = self.done.bytes.load(Ordering::Relaxed);
-        Progress { bytes_done: self.load.done().0 + replayed, bytes_total: self.bytes_total }
+        let bytes_done = self.done.bytes.load(Ordering::Relaxed);
+        Progress { phase: Phase::Replay, bytes_done, bytes_total: self.bytes_total, elapsed }
     }
 
     /// Makes the decision durable and begins the next generation (L4).

@@ -11,7 +11,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{Log, LogConfig, Progress, Recovered, Scan};
+use ensile_durability::{Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport, Scan};
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
 
@@ -21,10 +21,10 @@ use crate::database::{Core, CoreParts, Database, Inner};
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
 use crate::replay::Replay;
-use crate::threads::Threads;
+use crate::threads::{Threads, in_parallel};
 use crate::variants::Switches;
 
-/// Called from time to time while recovery replays the log.
+/// Called from time to time while recovery loads a checkpoint and replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 
 /// Settings of a database about to be opened.
@@ -180,13 +180,13 @@ impl Builder {
         self
     }
 
-    /// Threads that replay the log at open. As many as there are cores by default.
+    /// Threads that load a checkpoint and replay the log at open. As many as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.recovery_threads = threads;
         self
     }
 
-    /// Called from time to time while the log is replayed.
+    /// Called from time to time while a checkpoint is loaded and the log is replayed.
     pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(StdArc::new(progress));
         self
@@ -261,15 +261,80 @@ impl Builder {
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
+        let threads = self.recovery_threads.max(1);
+        let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;
-        crate::threads::in_parallel(self.recovery_threads, || scan.step(), |_| {})?;
+        in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
-        crate::threads::replay_in_parallel(
-            &recovery,
-            replay,
-            self.recovery_threads,
-            self.progress.as_deref(),
+        phases.end(Phase::Scan, threads);
+        let tell = |begun| {
+            if let Some(progress) = &self.progress {
+                progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
+            }
+        };
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.load_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
         )?;
-        Ok(recovery.finish()?)
+        phases.end(Phase::Load, threads);
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.replay_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
+        phases.end(Phase::Replay, threads);
+        let mut recovered = recovery.finish()?;
+        phases.end(Phase::Finish, 1);
+        recovered.report.phases = phases.reports(&recovered.report);
+        Ok(recovered)
     }
+}
+
+/// Measures the phases of a recovery.
+struct Phases<'c> {
+    clock: &'c Clock,
+    /// When the one that runs began.
+    begun: Duration,
+    ended: Vec<(Phase, Duration, usize)>,
+}
+
+impl<'c> Phases<'c> {
+    fn new(clock: &'c Clock) -> Self {
+        Self { clock, begun: now(clock), ended: Vec::new() }
+    }
+
+    /// A phase has ended, and the next one begins.
+    fn end(&mut self, phase: Phase, threads: usize) {
+        let now = now(self.clock);
+        self.ended.push((phase, now.saturating_sub(self.begun), threads));
+        self.begun = now;
+    }
+
+    /// The phases with what the recovery says of its work.
+    fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
+        let with_work = |(phase, elapsed, threads)| {
+            let (bytes, entries) = match phase {
+                Phase::Load => (report.checkpoint_bytes, report.checkpoint_entries),
+                Phase::Replay => (report.bytes, report.entries),
+                _ => (0, 0),
+            };
+            PhaseReport { phase, elapsed, threads, bytes, entries }
+        };
+        self.ended.into_iter().map(with_work).collect()
+    }
+}
+
+fn now(clock: &Clock) -> Duration {
+    Duration::from_nanos(clock.nanos())
 }

@@ -49,7 +49,9 @@ pub use batch::Touch;
 pub use builder::Builder;
 pub use database::Database;
 pub use ensile_base::{Epoch, Tid};
-pub use ensile_durability::{DurabilityError, Health, LogStats, Progress, RecoveryReport, TornTail};
+pub use ensile_durability::{
+    DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport, TornTail,
+};
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};
 #[cfg(feature = "experiments")]

@@ -10,11 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_durability::{DurabilityError, Progress, Recoverable, Recovery, Step};
+use ensile_durability::Step;
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
-use crate::error::Result;
 
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
@@ -119,31 +118,13 @@ impl Database {
     }
 }
 
-/// Pulls replay's work items with several threads.
-pub(crate) fn replay_in_parallel(
-    recovery: &Recovery,
-    target: &dyn Recoverable,
-    threads: usize,
-    progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
-) -> Result<()> {
-    in_parallel(
-        threads,
-        || recovery.replay_step(target),
-        |first| {
-            if let (Some(progress), true) = (progress, first) {
-                progress(recovery.progress());
-            }
-        },
-    )
-}
-
 /// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
 /// whether this is the first thread.
-pub(crate) fn in_parallel(
+pub(crate) fn in_parallel<E: Send>(
     threads: usize,
-    step: impl Fn() -> std::result::Result<bool, DurabilityError> + Sync,
+    step: impl Fn() -> Result<bool, E> + Sync,
     after: impl Fn(bool) + Sync,
-) -> Result<()> {
+) -> Result<(), E> {
     let failed = AtomicBool::new(false);
     let work = |first: bool| {
         // Relaxed: another thread's failure only saves work.
@@ -171,6 +152,5 @@ pub(crate) fn in_parallel(
         }));
         results
     });
-    results.into_iter().collect::<std::result::Result<(), _>>()?;
-    Ok(())
+    results.into_iter().collect()
 }
