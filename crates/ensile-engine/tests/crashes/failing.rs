@@ -11,7 +11,7 @@ use ensile_base::random::Random;
 use ensile_disk::Operation;
 use ensile_engine::{DurabilityError, Error};
 use ensile_sim::ledger::Ledger;
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::{Call, Fault, SimDisk};
 
 use crate::driver::Driver;
 use crate::life::Life;
@@ -51,60 +51,78 @@ impl Case {
 
 /// A refusal that says that the disk refused, or that the log has stopped: what to do is clear from it.
 fn is_clean(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Durability(
-            DurabilityError::Disk(_) | DurabilityError::Stopped(_) | DurabilityError::OutcomeUnknown(_)
-        )
-    )
+    use DurabilityError::{Disk, OutcomeUnknown, Stopped};
+    matches!(error, Error::DiskFull(_) | Error::Durability(Disk(_) | Stopped(_) | OutcomeUnknown(_)))
+}
+
+/// What the log must do about a call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Must {
+    /// It cannot know what the disk holds.
+    Stop,
+    /// There is no space: nothing failed of what was written.
+    Hold,
+    /// Nothing rests on the call: either, and if it goes on nothing is lost.
+    Either,
+}
+
+impl Case {
+    fn must(&self, failed: &Call) -> Must {
+        match failed.operation {
+            // The hint is one more witness of D, and D does not wait for it.
+            _ if !failed.name.contains("log-") && failed.operation != Operation::SyncFolder => Must::Either,
+            Operation::Sync | Operation::SyncFolder => Must::Stop,
+            Operation::Write | Operation::Preallocate | Operation::Create if self.is_no_space() => Must::Hold,
+            Operation::Write | Operation::Create => Must::Stop,
+            _ => Must::Either,
+        }
+    }
 }
 
 /// What stands after the call has failed while the database was open.
 fn check_after(
     case: &Case,
-    failed: Operation,
+    failed: &Call,
     driver: &mut Driver<'_, '_>,
     life: &Life,
     disk: &SimDisk,
 ) -> Result<(), String> {
-    let durable = life.db.durable_epoch();
+    let (durable, must) = (life.db.durable_epoch(), case.must(failed));
+    // Held or stopped, it may be refused.
     let _ = driver.write();
     for _ in 0..ROUNDS {
         driver.settle();
         driver.step();
     }
     life.read_back().map_err(|error| format!("reads do not go on: {error}"))?;
-    let resumes = case.is_no_space() && failed != Operation::Sync && failed != Operation::SyncFolder;
-    let stopped =
-        driver.write().is_err_and(|error| matches!(error, Error::Durability(DurabilityError::Stopped(_))));
-    if stopped {
-        disk.heal();
-        for _ in 0..ROUNDS {
-            driver.settle();
-        }
-        if life.db.durable_epoch() != durable {
-            return Err(format!("D was {durable} when {failed} failed, and went on"));
-        }
-        if driver.waiting() > 0 {
-            return Err("the log has stopped, and a result is waited for".to_owned());
-        }
-        let unknown = |error: &Error| matches!(error, Error::Durability(DurabilityError::OutcomeUnknown(_)));
-        let wrong = driver.errors.iter().find(|error| !is_clean(error) && !unknown(error));
-        return wrong.map_or(Ok(()), |error| Err(format!("an unclear error: {error}")));
+    let stops = |error: Error| matches!(error, Error::Durability(DurabilityError::Stopped(_)));
+    let has_stopped = driver.write().is_err_and(stops);
+    if has_stopped == (must == Must::Hold) && must != Must::Either {
+        return Err(format!("the log must {must:?}, and has it stopped? {has_stopped}: {failed}"));
     }
-    if !resumes {
-        return Err(format!("{failed} failed, and the log goes on"));
-    }
-    if case.for_good && life.db.durable_epoch() != durable {
-        return Err(format!("D was {durable} when space ended, and went on"));
+    if case.for_good && must == Must::Hold && life.db.durable_epoch() != durable {
+        return Err(format!("D was {durable} when space ended, and went on: {failed}"));
     }
     disk.heal();
-    driver.write().map_err(|error| format!("there is space, and nothing can be written: {error}"))?;
-    for _ in 0..ROUNDS {
-        driver.settle();
+    (0..ROUNDS).for_each(|_| driver.settle());
+    if has_stopped && life.db.durable_epoch() != durable {
+        return Err(format!("D was {durable} when the log stopped, and went on: {failed}"));
     }
-    let waiting = driver.waiting();
-    if waiting == 0 { Ok(()) } else { Err(format!("there is space, and {waiting} results are waited for")) }
+    if !has_stopped {
+        driver
+            .write()
+            .map_err(|error| format!("the disk works again, and writing does not: {error}: {failed}"))?;
+        (0..ROUNDS).for_each(|_| driver.settle());
+    }
+    if driver.waiting() > 0 {
+        return Err(format!("{} results are waited for: {failed}", driver.waiting()));
+    }
+    let unknown = |error: &&Error| matches!(error, Error::Durability(DurabilityError::OutcomeUnknown(_)));
+    if !has_stopped && driver.errors.iter().any(|error| unknown(&error)) {
+        return Err(format!("the log goes on, and an outcome is unknown: {failed}"));
+    }
+    let unclear = driver.errors.iter().find(|error| !is_clean(error));
+    unclear.map_or(Ok(()), |error| Err(format!("an unclear error: {error}: {failed}")))
 }
 
 /// One life, in which the call may fail. Returns what it did with the failure.
@@ -116,8 +134,8 @@ fn live(case: &Case, life: &Life, disk: &SimDisk, ledger: &mut Ledger, seed: u64
             driver.step();
             if case.has_come(disk) {
                 let failed = disk.trace().into_iter().find(|call| call.number == case.call);
-                let failed = failed.ok_or("the trace lacks the call")?.operation;
-                return check_after(case, failed, &mut driver, life, disk);
+                let failed = failed.ok_or("the trace lacks the call")?;
+                return check_after(case, &failed, &mut driver, life, disk);
             }
             if let Some(error) = driver.errors.pop() {
                 return Err(format!("before the call: {error}"));

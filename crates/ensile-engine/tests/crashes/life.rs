@@ -14,6 +14,9 @@ use ensile_sim::ledger::{Rows, Writes};
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 24;
 
+/// A log begins a new file so soon.
+const LOG_FILE_BYTES: u64 = 8 << 10;
+
 type Row = Vec<u8>;
 
 /// One life of the database.
@@ -35,6 +38,8 @@ impl Life {
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
             .loggers(loggers)
+            // Small, so that logs get new files.
+            .log_file_bytes(LOG_FILE_BYTES)
             .recovery_threads(1)
             .without_threads()
             .open()?;
