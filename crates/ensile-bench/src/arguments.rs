@@ -11,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_par
 
 use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
+use crate::recovery;
 use crate::silo::Name;
 use crate::silor;
 use crate::system::{Options, SystemKind};
@@ -41,6 +42,12 @@ pub enum Bench {
     /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
     #[command(after_help = SILOR_EXAMPLES)]
     Silor(SilorArguments),
+    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG files.
+    #[command(after_help = RECOVERY_EXAMPLES)]
+    Recovery(RecoveryArguments),
+    /// The process that `recovery` kills.
+    #[command(hide = true)]
+    RecoveryVictim(RecoveryVictimArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -70,6 +77,11 @@ const SILOR_EXAMPLES: &str = "Examples:
   ensile bench silor                                  every experiment, into ./silor-results
   ensile bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
   ensile bench silor fig6 --rounds 2 --out docs/results/silor";
+
+const RECOVERY_EXAMPLES: &str = "Examples:
+  ensile bench recovery                               YCSB and TPC-C, into ./recovery-results
+  ensile bench recovery ycsb --records 10000000 --writes 20000000
+  ensile bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -452,6 +464,50 @@ pub struct SilorArguments {
     /// Keep each worker on one core
     #[arg(long)]
     pub(crate) pin: bool,
+}
+
+/// `ensile bench recovery`.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryArguments {
+    /// What is in the database
+    #[arg(value_enum, default_value_t = recovery::Load::All)]
+    pub(crate) load: recovery::Load,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    #[command(flatten)]
+    pub(crate) business: BusinessArguments,
+    /// Keys of YCSB
+    #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) records: u64,
+    /// Writes of YCSB, each in a transaction of its own [default: two to each key]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) writes: Option<u64>,
+    /// Folder for the figures
+    #[arg(long, default_value = "recovery-results")]
+    pub(crate) out: PathBuf,
+}
+
+impl RecoveryArguments {
+    /// Writes of YCSB.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes.unwrap_or(2 * self.records)
+    }
+}
+
+/// `ensile bench recovery-victim`: not for people.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryVictimArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// Keys
+    #[arg(long)]
+    pub(crate) records: u64,
+    /// Writes
+    #[arg(long)]
+    pub(crate) writes: u64,
+    /// The database's folder
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -216,6 +216,17 @@ impl DiskFile for RealFile {
         Ok(done)
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Advice, fadvise};
+            // Advice that is not taken changes nothing.
+            let _ = fadvise(&self.file, offset, std::num::NonZero::new(bytes), Advice::WillNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
+    }
+
     fn len(&self) -> Result<u64, DiskError> {
         Ok(self.file.metadata().map_err(self.fail(Operation::Length))?.len())
     }

@@ -47,6 +47,7 @@ pub(crate) use bell::Bell;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
+use crate::hint::HintWriter;
 use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
 use crate::{DurabilityError, Recovered};
@@ -154,6 +155,14 @@ pub enum Health {
     Poisoned(String),
 }
 
+impl Health {
+    /// Will it never write again?
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_))
+    }
+}
+
 /// Why no reserve succeeds.
 #[derive(Debug, Default)]
 struct Refusal {
@@ -182,11 +191,11 @@ pub struct Log {
     older: Mutex<Vec<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
+    hint: Mutex<HintWriter>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
-    recovered_bytes: u64,
     /// Keeps other processes out until this log is closed.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -223,9 +232,9 @@ impl Log {
             disk: recovered.disk,
             older: Mutex::new(recovered.older),
             removing: Mutex::new(()),
+            hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
-            recovered_bytes: recovered.report.bytes + recovered.report.checkpoint_bytes,
             lock: Mutex::new(Some(recovered.lock)),
         }))
     }
@@ -236,12 +245,6 @@ impl Log {
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
         Appender::new(StdArc::clone(self), logger, slot)
-    }
-
-    /// Bytes that recovery loaded and replayed.
-    #[must_use]
-    pub fn recovered_bytes(&self) -> u64 {
-        self.recovered_bytes
     }
 
     /// How many loggers there are: one thread each.
@@ -264,6 +267,19 @@ impl Log {
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
         self.loggers.iter().for_each(Logger::ring);
+    }
+
+    /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
+    pub fn hint_step(&self) {
+        // A closed log has written its last one.
+        if !self.refuses() {
+            self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
+        }
+    }
+
+    fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
+        // A hint that a panic cut says nothing.
+        self.hint.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The durable epoch D: everything of epochs up to this survives a crash.
@@ -443,7 +459,10 @@ impl Log {
         }
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
-            _ => {
+            Some(_) => Ok(()),
+            None => {
+                let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 self.poison(CLOSED);
                 Ok(())
             }

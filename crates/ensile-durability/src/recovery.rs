@@ -22,11 +22,14 @@ mod file;
 mod harden;
 mod listing;
 mod load;
+mod progress;
+mod reading;
 mod replay;
 mod scan;
 mod verdict;
 
 use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
@@ -35,6 +38,7 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::checkpoint::void;
+use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
@@ -45,6 +49,8 @@ use chain::Chain;
 use file::FileChain;
 use listing::Files;
 use load::{Load, LoadStep};
+pub use progress::{Phase, PhaseReport, Progress};
+use reading::{AHEAD, Pool};
 use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
@@ -87,15 +93,8 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
-}
-
-/// How far replay is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes loaded of the checkpoint and replayed of the log.
-    pub bytes_done: u64,
-    /// Bytes to load and to replay.
-    pub bytes_total: u64,
+    /// What each phase took, as whoever drove the steps has measured it.
+    pub phases: Vec<PhaseReport>,
 }
 
 /// A finished recovery: what [`crate::Log::start`] goes on from.
@@ -109,6 +108,7 @@ pub struct Recovered {
     pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
     pub(crate) keeper: ManifestKeeper,
+    pub(crate) hint: HintWriter,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
@@ -153,6 +153,7 @@ pub struct Recovery {
     pieces: Vec<Piece>,
     bytes_total: u64,
     taken: AtomicUsize,
+    buffers: Pool,
     done: Done,
     report: RecoveryReport,
 }
@@ -231,13 +232,15 @@ impl Scan {
             open_chains: Vec::new(),
             unlisted,
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            bytes_total: load.bytes_total(),
+            bytes_total: 0,
             load,
             pieces: Vec::new(),
             taken: AtomicUsize::new(0),
+            buffers: Pool::default(),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         };
+        let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for files in listed.values() {
@@ -250,7 +253,8 @@ impl Scan {
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
-            recovery.take_generation(generation, chains.by_ref().take(logs).collect())?;
+            let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
+            recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
         }
         Ok(recovery)
     }
@@ -267,9 +271,14 @@ impl Recovery {
         scan.finish()
     }
 
-    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>) -> Result<(), DurabilityError> {
+    fn take_generation(
+        &mut self,
+        generation: Generation,
+        chains: Vec<Chain>,
+        hint: Option<&Hint>,
+    ) -> Result<(), DurabilityError> {
         let number = generation.number;
-        let verdict = verdict::decide(&generation, &chains)?;
+        let verdict = verdict::decide(&generation, &chains, hint)?;
         if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
         {
             check_high(checkpoint, verdict.durable, &chains)?;
@@ -300,6 +309,14 @@ impl Recovery {
         Ok(())
     }
 
+    /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
+    ///
+    /// # Errors
+    /// As [`Recovery::replay_step`].
+    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
+    }
+
     /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
     /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
     ///
@@ -313,9 +330,13 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(index) = self.pieces.len().checked_sub(taken.saturating_add(1)) else { return Ok(false) };
-        let piece = &self.pieces[index];
-        let counts = replay::replay(&*self.disk, piece, target)?;
+        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        // Each piece is asked for once: the first few by whoever takes the first.
+        let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
+        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let mut buffers = self.buffers.take();
+        let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
+        self.buffers.give(buffers);
         let add = |counter: &AtomicU64, count| {
             // Relaxed: counts for people, read after the threads were joined or for progress only.
             counter.fetch_add(count, Ordering::Relaxed);
@@ -330,12 +351,26 @@ impl Recovery {
         Ok(true)
     }
 
-    /// How far replay is.
+    /// The `turn`-th newest piece.
+    fn piece(&self, turn: usize) -> Option<&Piece> {
+        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
+    }
+
+    /// How far it is. The caller tells how long this phase has run.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self, elapsed: Duration) -> Progress {
+        if !self.load.has_ended() {
+            let bytes_done = self.load.done().0;
+            return Progress {
+                phase: Phase::Load,
+                bytes_done,
+                bytes_total: self.load.bytes_total(),
+                elapsed,
+            };
+        }
         // Relaxed: for people.
-        let replayed = self.done.bytes.load(Ordering::Relaxed);
-        Progress { bytes_done: self.load.done().0 + replayed, bytes_total: self.bytes_total }
+        let bytes_done = self.done.bytes.load(Ordering::Relaxed);
+        Progress { phase: Phase::Replay, bytes_done, bytes_total: self.bytes_total, elapsed }
     }
 
     /// Makes the decision durable and begins the next generation (L4).
@@ -376,14 +411,15 @@ impl Recovery {
             segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
-        self.disk.sync_folder("")?;
         self.keeper.replace(manifest)?;
+        let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         let older = self.clean_up(&dropped)?;
+        self.disk.sync_folder("")?;
         let report = self.final_report();
         let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, older, lock })
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

@@ -11,7 +11,10 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{CheckpointConfig, Checkpoints, Log, LogConfig, Progress, Recovered, Scan};
+use ensile_durability::{
+    CheckpointConfig, Checkpoints, Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport,
+    Scan,
+};
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
 
@@ -21,13 +24,13 @@ use crate::database::{Core, CoreParts, Database, Inner};
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
 use crate::replay::Replay;
-use crate::threads::Threads;
+use crate::threads::{Threads, in_parallel};
 use crate::variants::Switches;
 
-/// Called from time to time while recovery replays the log.
+/// Called from time to time while recovery loads a checkpoint and replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 
-/// A recovery of fewer bytes says nothing about its rate.
+/// A phase of a recovery that had fewer bytes says nothing about its rate.
 const MEASURED_BYTES_MIN: u64 = 64 << 20;
 
 fn cores() -> usize {
@@ -248,13 +251,13 @@ impl Builder {
         self
     }
 
-    /// Threads that replay the log at open. As many as there are cores by default.
+    /// Threads that load a checkpoint and replay the log at open. As many as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.recovery_threads = threads;
         self
     }
 
-    /// Called from time to time while the log is replayed.
+    /// Called from time to time while a checkpoint is loaded and the log is replayed.
     pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(StdArc::new(progress));
         self
@@ -309,9 +312,7 @@ impl Builder {
             (None, None) => None,
         };
         let replay = Replay::new(&memory);
-        let began = self.clock.nanos();
         let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
-        let took = Duration::from_nanos(self.clock.nanos() - began);
         let first = recovered.as_ref().map_or(Epoch::FIRST, |recovered| recovered.next_first_epoch);
         let report = recovered.as_ref().map(|recovered| recovered.report.clone());
         let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
@@ -319,7 +320,8 @@ impl Builder {
             Some(recovered) => Some(Log::start(recovered, Arc::clone(&epochs), self.clock.clone())?),
             None => None,
         };
-        let checkpoints = log.as_ref().map(|log| self.start_checkpoints(log, took)).transpose()?;
+        let config = self.measured_checkpoints(report.as_ref());
+        let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
         let catalog = Catalog::new(replay.finish());
         let parts =
             CoreParts { epochs, log, checkpoints, memory, catalog, clock: self.clock.clone(), report, cores };
@@ -330,29 +332,99 @@ impl Builder {
         Ok(database)
     }
 
-    /// Checkpoints of a database whose recovery took so long: its rates are what the next one's are taken to be.
-    fn start_checkpoints(&self, log: &StdArc<Log>, took: Duration) -> Result<StdArc<Checkpoints>> {
+    /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
+    fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
         let mut config = self.checkpoints.clone();
-        let recovered = log.recovered_bytes();
-        if recovered >= MEASURED_BYTES_MIN {
-            let rate = (recovered as f64 / took.as_secs_f64().max(1e-9)) as u64;
-            (config.load_rate, config.replay_rate) = (rate, rate);
+        for phase in report.iter().flat_map(|report| &report.phases) {
+            let rate = match phase.phase {
+                Phase::Load => &mut config.load_rate,
+                Phase::Replay => &mut config.replay_rate,
+                _ => continue,
+            };
+            if phase.bytes >= MEASURED_BYTES_MIN && !phase.elapsed.is_zero() {
+                *rate = (phase.bytes as f64 / phase.elapsed.as_secs_f64()) as u64;
+            }
         }
-        Ok(Checkpoints::start(log, config)?)
+        config
     }
 
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
+        let threads = self.recovery_threads.max(1);
+        let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;
-        crate::threads::in_parallel(self.recovery_threads, || scan.step(), |_| {})?;
+        in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
-        crate::threads::replay_in_parallel(
-            &recovery,
-            replay,
-            self.recovery_threads,
-            self.progress.as_deref(),
+        phases.end(Phase::Scan, threads);
+        let tell = |begun| {
+            if let Some(progress) = &self.progress {
+                progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
+            }
+        };
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.load_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
         )?;
-        Ok(recovery.finish()?)
+        phases.end(Phase::Load, threads);
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.replay_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
+        phases.end(Phase::Replay, threads);
+        let mut recovered = recovery.finish()?;
+        phases.end(Phase::Finish, 1);
+        recovered.report.phases = phases.reports(&recovered.report);
+        Ok(recovered)
     }
+}
+
+/// Measures the phases of a recovery.
+struct Phases<'c> {
+    clock: &'c Clock,
+    /// When the one that runs began.
+    begun: Duration,
+    ended: Vec<(Phase, Duration, usize)>,
+}
+
+impl<'c> Phases<'c> {
+    fn new(clock: &'c Clock) -> Self {
+        Self { clock, begun: now(clock), ended: Vec::new() }
+    }
+
+    /// A phase has ended, and the next one begins.
+    fn end(&mut self, phase: Phase, threads: usize) {
+        let now = now(self.clock);
+        self.ended.push((phase, now.saturating_sub(self.begun), threads));
+        self.begun = now;
+    }
+
+    /// The phases with what the recovery says of its work.
+    fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
+        let with_work = |(phase, elapsed, threads)| {
+            let (bytes, entries) = match phase {
+                Phase::Load => (report.checkpoint_bytes, report.checkpoint_entries),
+                Phase::Replay => (report.bytes, report.entries),
+                _ => (0, 0),
+            };
+            PhaseReport { phase, elapsed, threads, bytes, entries }
+        };
+        self.ended.into_iter().map(with_work).collect()
+    }
+}
+
+fn now(clock: &Clock) -> Duration {
+    Duration::from_nanos(clock.nanos())
 }

@@ -53,7 +53,8 @@ pub use database::Database;
 pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::{
     CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
-    CheckpointStep, DurabilityError, Health, LogStats, Progress, RecoveryReport, TornTail,
+    CheckpointStep, DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport,
+    TornTail,
 };
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};

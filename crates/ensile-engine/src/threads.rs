@@ -10,11 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering, yield_now};
-use ensile_durability::{CheckpointStep, DurabilityError, Progress, Recoverable, Recovery, Step};
+use ensile_durability::{CheckpointStep, Step};
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
-use crate::error::Result;
 
 /// How often a checkpointer looks whether the epoch that it waits for has come.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
@@ -113,6 +112,9 @@ fn step(core: &Core) {
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
         log.wake_loggers();
     }
+    if let Some(log) = &core.log {
+        log.hint_step();
+    }
     let limits = core.epochs.scan();
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());
@@ -149,31 +151,13 @@ impl Database {
     }
 }
 
-/// Pulls replay's work items with several threads.
-pub(crate) fn replay_in_parallel(
-    recovery: &Recovery,
-    target: &dyn Recoverable,
-    threads: usize,
-    progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
-) -> Result<()> {
-    in_parallel(
-        threads,
-        || recovery.replay_step(target),
-        |first| {
-            if let (Some(progress), true) = (progress, first) {
-                progress(recovery.progress());
-            }
-        },
-    )
-}
-
 /// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
 /// whether this is the first thread.
-pub(crate) fn in_parallel(
+pub(crate) fn in_parallel<E: Send>(
     threads: usize,
-    step: impl Fn() -> std::result::Result<bool, DurabilityError> + Sync,
+    step: impl Fn() -> Result<bool, E> + Sync,
     after: impl Fn(bool) + Sync,
-) -> Result<()> {
+) -> Result<(), E> {
     let failed = AtomicBool::new(false);
     let work = |first: bool| {
         // Relaxed: another thread's failure only saves work.
@@ -201,6 +185,5 @@ pub(crate) fn in_parallel(
         }));
         results
     });
-    results.into_iter().collect::<std::result::Result<(), _>>()?;
-    Ok(())
+    results.into_iter().collect()
 }

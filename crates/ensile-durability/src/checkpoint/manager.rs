@@ -224,10 +224,6 @@ impl Checkpoints {
         self.stations.iter().for_each(|station| station.bell.ring());
     }
 
-    fn has_log_stopped(&self) -> bool {
-        matches!(self.log.health(), Health::Closed | Health::Poisoned(_))
-    }
-
     /// Waits until this checkpointer has a reason to step, or `timeout`.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
         self.stations[checkpointer].bell.wait(timeout);
@@ -253,7 +249,7 @@ impl Checkpoints {
             return self.go_on(checkpointer, &mut work, walk);
         }
         let mut state = lock(&self.state);
-        if state.phase != Phase::Ended && self.has_log_stopped() {
+        if state.phase != Phase::Ended && self.log.health().has_ended() {
             self.end(&mut state, "the log has stopped");
         }
         match state.phase {
@@ -300,6 +296,8 @@ impl Checkpoints {
         });
         state.next_number += 1;
         state.phase = Phase::Opening;
+        // What is covered then stands in closed files, which can go.
+        self.log.request_roll();
         self.ring();
         CheckpointStep::Worked
     }
@@ -356,7 +354,7 @@ impl Checkpoints {
     /// Walking: a block of this checkpointer's part.
     fn go_on(&self, checkpointer: usize, work: &mut Option<Work>, walk: &dyn Walk) -> CheckpointStep {
         let phase = lock(&self.state).phase;
-        if phase != Phase::Walking || self.has_log_stopped() {
+        if phase != Phase::Walking || self.log.health().has_ended() {
             *work = None;
             self.leave();
             return if phase == Phase::Ended { CheckpointStep::Stopped } else { CheckpointStep::Worked };
@@ -605,7 +603,7 @@ impl Checkpoints {
             // Waits for a step that is under way.
             *lock(&station.work) = None;
         }
-        if !self.has_log_stopped() {
+        if !self.log.health().has_ended() {
             let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
             self.remove_void(|part| Some(part.checkpoint) == kept, None);
         }
