@@ -482,6 +482,12 @@ pub struct RecoveryArguments {
     /// Writes of YCSB, each in a transaction of its own [default: two to each key]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) writes: Option<u64>,
+    /// Threads that recover [default: 1, and as many as there are cores]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) recovery_threads: Vec<usize>,
+    /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Folder for the figures
     #[arg(long, default_value = "recovery-results")]
     pub(crate) out: PathBuf,
@@ -491,6 +497,20 @@ impl RecoveryArguments {
     /// Writes of YCSB.
     pub(crate) fn writes(&self) -> u64 {
         self.writes.unwrap_or(2 * self.records)
+    }
+
+    /// Counts of threads that recover: as asked for, or one, and as many as there are cores.
+    pub(crate) fn thread_counts(&self) -> Vec<usize> {
+        if !self.recovery_threads.is_empty() {
+            return self.recovery_threads.clone();
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores > 1 { vec![1, cores] } else { vec![1] }
+    }
+
+    /// Whether the folder of this name is to be used as an earlier run left it.
+    pub(crate) fn keeps(&self, folder: &std::path::Path) -> bool {
+        self.keep && folder.join("MANIFEST").exists()
     }
 }
 

@@ -86,12 +86,14 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
             Load::Tpcc => tpcc(arguments, &mut progress)?,
             _ => ycsb(arguments, &mut progress)?,
         };
-        for threads in thread_counts() {
+        for threads in arguments.thread_counts() {
             let measured = measure(arguments, &scene, threads, &mut progress, &mut is_right)?;
             rows.extend(rows_of(&scene, threads, &measured));
         }
-        // Room for the next one; what is left over if this fails is emptied by the next run.
-        let _ = std::fs::remove_dir_all(&scene.folder);
+        if !arguments.keep {
+            // Room for the next one; what is left over if this fails is emptied by the next run.
+            let _ = std::fs::remove_dir_all(&scene.folder);
+        }
     }
     progress.clear();
     let figure = Figure {
@@ -111,38 +113,38 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     Ok(is_right)
 }
 
-/// One thread, and as many as there are cores.
-fn thread_counts() -> Vec<usize> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if cores > 1 { vec![1, cores] } else { vec![1] }
-}
-
 /// Lets a process write rows and kills it.
 fn ycsb<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result<Scene<'a>> {
-    let folder = fresh_folder(&arguments.run.data, "recovery-ycsb")?;
-    let run = &arguments.run;
-    let writes = Writes { records: arguments.records, count: arguments.writes(), seed: run.seed };
-    progress.say(&format!("a process writes {} rows and will be killed", grouped(writes.count as f64)));
-    let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
-    let mut child = Command::new(program)
-        .args(["bench", "recovery-victim", "--folder"])
-        .arg(&folder)
-        .args(["--records", &writes.records.to_string(), "--writes", &writes.count.to_string()])
-        .args(["--threads", &run.threads.to_string(), "--loggers", &run.loggers.to_string()])
-        .args(["--epoch-ms", &run.epoch_ms.to_string(), "--seed", &run.seed.to_string()])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(Failure::io("starting the victim"))?;
-    let heard = hear_and_kill(&mut child)?;
-    if heard != victim::READY {
-        return Err(Failure::Usage("the victim ended before everything was durable".to_owned()));
+    let folder = arguments.run.data.join("recovery-ycsb");
+    let writes = Writes { records: arguments.records, count: arguments.writes(), seed: arguments.run.seed };
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, "recovery-ycsb")?;
+        progress.say(&format!("a process writes {} rows and will be killed", grouped(writes.count as f64)));
+        let mut child = spawn(arguments, &folder, &writes)?;
+        if hear_and_kill(&mut child)? != victim::READY {
+            return Err(Failure::Usage("the victim ended before everything was durable".to_owned()));
+        }
     }
     let open = Box::new(move |db: &Database| {
         content::table(db)?;
         Ok(Box::new(move |db: &Database| writes.check(db)) as Check<'a>)
     });
     Ok(Scene { name: "ycsb", folder, entry_bytes: Some(ENTRY_BYTES), open })
+}
+
+fn spawn(arguments: &RecoveryArguments, folder: &Path, writes: &Writes) -> Result<Child> {
+    let run = &arguments.run;
+    let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+    Command::new(program)
+        .args(["bench", "recovery-victim", "--folder"])
+        .arg(folder)
+        .args(["--records", &writes.records.to_string(), "--writes", &writes.count.to_string()])
+        .args(["--threads", &run.threads.to_string(), "--loggers", &run.loggers.to_string()])
+        .args(["--epoch-ms", &run.epoch_ms.to_string(), "--seed", &run.seed.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(Failure::io("starting the victim"))
 }
 
 /// Waits for what a victim says once everything is durable, and kills it.
@@ -158,7 +160,7 @@ fn hear_and_kill(child: &mut Child) -> Result<Vec<u8>> {
 
 /// Lets a process run TPC-C for a while and kills it.
 fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result<Scene<'a>> {
-    let folder = fresh_folder(&arguments.run.data, "recovery-tpcc")?;
+    let folder = arguments.run.data.join("recovery-tpcc");
     let business = TpccArguments {
         run: arguments.run.clone(),
         business: arguments.business.clone(),
@@ -167,7 +169,10 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
         repeat: 1,
         lives: 1,
     };
-    crash::live_and_die(&business, &folder, 0, arguments.run.seconds, progress)?;
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, "recovery-tpcc")?;
+        crash::live_and_die(&business, &folder, 0, arguments.run.seconds, progress)?;
+    }
     let scale = arguments.business.scale();
     let open = Box::new(move |db: &Database| {
         let tables = Tables::open(db, scale)?;
