@@ -22,6 +22,7 @@ mod checkpoint;
 mod control;
 mod error;
 mod folders;
+mod hint;
 mod log;
 mod manifest;
 mod names;

@@ -38,6 +38,7 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::checkpoint::void;
+use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
@@ -107,6 +108,7 @@ pub struct Recovered {
     pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
     pub(crate) keeper: ManifestKeeper,
+    pub(crate) hint: HintWriter,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
@@ -238,6 +240,7 @@ impl Scan {
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         };
+        let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for files in listed.values() {
@@ -250,7 +253,8 @@ impl Scan {
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
-            recovery.take_generation(generation, chains.by_ref().take(logs).collect())?;
+            let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
+            recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
         }
         Ok(recovery)
     }
@@ -267,9 +271,14 @@ impl Recovery {
         scan.finish()
     }
 
-    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>) -> Result<(), DurabilityError> {
+    fn take_generation(
+        &mut self,
+        generation: Generation,
+        chains: Vec<Chain>,
+        hint: Option<&Hint>,
+    ) -> Result<(), DurabilityError> {
         let number = generation.number;
-        let verdict = verdict::decide(&generation, &chains)?;
+        let verdict = verdict::decide(&generation, &chains, hint)?;
         if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
         {
             check_high(checkpoint, verdict.durable, &chains)?;
@@ -402,14 +411,15 @@ impl Recovery {
             segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
-        self.disk.sync_folder("")?;
         self.keeper.replace(manifest)?;
+        let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         let older = self.clean_up(&dropped)?;
+        self.disk.sync_folder("")?;
         let report = self.final_report();
         let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, older, lock })
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

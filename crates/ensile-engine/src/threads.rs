@@ -88,6 +88,9 @@ fn step(core: &Core) {
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
         log.wake_loggers();
     }
+    if let Some(log) = &core.log {
+        log.hint_step();
+    }
     let limits = core.epochs.scan();
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());

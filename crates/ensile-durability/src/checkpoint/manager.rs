@@ -274,15 +274,14 @@ impl Checkpoints {
         let situation = Situation {
             is_demanded: state.demand.is_some(),
             has_failed: state.has_failed,
+            is_log_full: matches!(self.log.health(), Health::Full(_)),
             since_end: Duration::from_nanos(now.saturating_sub(state.ended_nanos)),
             log_bytes: written - state.log_bytes_base + state.log_bytes_before,
             checkpoint_bytes: state.installed.as_ref().map_or(0, |installed| installed.bytes),
             load_rate: self.config.load_rate,
             replay_rate: self.config.replay_rate,
         };
-        // A log that waits for space comes first: a checkpoint would take what there is.
-        let is_full = matches!(self.log.health(), Health::Full(_));
-        if is_full || self.trigger.decide(&situation).is_none() {
+        if self.trigger.decide(&situation).is_none() {
             return CheckpointStep::Idle;
         }
         let low = self.log.epochs.now();

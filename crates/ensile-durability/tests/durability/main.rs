@@ -3,6 +3,8 @@
 
 mod checkpoints;
 mod damage;
+mod files;
+mod full;
 mod logging;
 mod poison;
 mod recovering;
