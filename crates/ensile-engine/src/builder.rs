@@ -60,7 +60,7 @@ pub struct Builder {
     prefault_bytes: usize,
     pin_workers: bool,
     snapshot_interval: Duration,
-    recovery_threads: usize,
+    pub(crate) recovery_threads: usize,
     progress: Option<ProgressFn>,
     own_threads: bool,
     pub(crate) durability: Durability,
@@ -251,9 +251,10 @@ impl Builder {
         self
     }
 
-    /// Threads that load a checkpoint and replay the log at open. As many as there are cores by default.
+    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As many
+    /// as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
-        self.recovery_threads = threads;
+        self.recovery_threads = threads.max(1);
         self
     }
 
@@ -351,7 +352,7 @@ impl Builder {
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
-        let threads = self.recovery_threads.max(1);
+        let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;

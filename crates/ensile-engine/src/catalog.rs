@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::limits::{INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
 
@@ -21,9 +21,12 @@ use crate::record::{Handle, Scratch, Seen};
 use crate::replay::Trees;
 use crate::session;
 use crate::table::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
+use crate::threads::in_parallel;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
 
+/// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
+const PARTS_PER_THREAD: usize = 8;
 /// Every key.
 const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
@@ -324,7 +327,8 @@ fn build_indexes(core: &Core, catalog: &mut Catalog, count: usize) -> Result<Vec
     Ok(entries)
 }
 
-/// Enters every present row of the table into its indexes. Nobody else has the table yet.
+/// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
+/// table yet.
 fn fill_indexes(
     core: &Core,
     tree: &Masstree,
@@ -334,24 +338,51 @@ fn fill_indexes(
     if spec.indexes.is_empty() {
         return Ok(entries);
     }
+    let parts = core.recovery_threads * PARTS_PER_THREAD;
+    let cuts = {
+        let pin = core.epochs.register_pin();
+        let call = pin.begin(core.epochs.now());
+        if core.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
+    };
+    let taken = AtomicUsize::new(0);
+    let fill = || {
+        // Relaxed: hands out numbers.
+        let part = taken.fetch_add(1, Ordering::Relaxed);
+        if part > cuts.len() {
+            return Ok(false);
+        }
+        let from = part.checked_sub(1).map_or(Bound::Unbounded, |before| Bound::Included(&*cuts[before]));
+        let to = cuts.get(part).map_or(Bound::Unbounded, |cut| Bound::Excluded(&**cut));
+        fill_part(core, tree, spec, &entries, Range { lower: from, upper: to }).map(|()| true)
+    };
+    in_parallel(core.recovery_threads.min(cuts.len() + 1), fill, |_| {})?;
+    Ok(entries)
+}
+
+/// Enters the rows of a range of keys.
+fn fill_part(
+    core: &Core,
+    tree: &Masstree,
+    spec: &TableSpec,
+    entries: &[(u32, Arc<Masstree>)],
+    range: Range<'_>,
+) -> Result<()> {
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());
-    let filled = session::with_worker(core, |worker| {
+    session::with_worker(core, |worker| {
         let mut fill = Fill {
             core,
             worker,
             spec,
-            entries: &entries,
+            entries,
             pinned: call.pinned(),
             scratch: Scratch::default(),
             entry_key: Vec::new(),
             result: Ok(()),
         };
-        tree.scan(ALL, Direction::Forward, &mut fill, call.pinned());
+        tree.scan(range, Direction::Forward, &mut fill, call.pinned());
         fill.result
-    });
-    drop(call);
-    filled.map(|()| entries)
+    })
 }
 
 struct Fill<'f> {

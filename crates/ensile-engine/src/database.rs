@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) snapshots: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
+    /// Threads that rebuild indexes.
+    pub(crate) recovery_threads: usize,
     /// Where worker threads are kept, if they are to be.
     pub(crate) cores: Option<Cores>,
     pub(crate) switches: Switches,
@@ -92,6 +94,7 @@ impl Core {
             snapshots: builder.snapshots,
             garbage_bytes_max: builder.garbage_bytes_max,
             epoch_interval: builder.epoch_interval,
+            recovery_threads: builder.recovery_threads,
             cores: parts.cores,
             switches: builder.switches.clone(),
             signal: Signal::default(),
