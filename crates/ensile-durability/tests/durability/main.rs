@@ -4,6 +4,7 @@
 mod checkpoints;
 mod damage;
 mod logging;
+mod matrix;
 mod poison;
 mod recovering;
 mod rig;
