@@ -6,6 +6,7 @@ mod damage;
 mod files;
 mod full;
 mod logging;
+mod matrix;
 mod poison;
 mod recovering;
 mod rig;
