@@ -8,6 +8,7 @@ mod full;
 mod logging;
 mod poison;
 mod recovering;
+mod repairing;
 mod rig;
 mod simulation;
 mod speed;
