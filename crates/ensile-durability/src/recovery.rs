@@ -180,7 +180,7 @@ impl Scan {
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
-        folders::make(&*disk, config.loggers, &config.folders)?;
+        folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
         let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;

@@ -37,6 +37,11 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// The recovered trees.
+    pub(crate) fn trees(&self) -> &Trees {
+        &self.trees
+    }
+
     pub(crate) fn new(trees: Trees) -> Self {
         let next_id = trees.keys().copied().max().unwrap_or(CATALOG_ID) + 1;
         Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
@@ -164,6 +169,7 @@ pub(crate) fn bootstrap(database: &Database) -> Result<()> {
         defines_indexes: false,
     };
     let table = Arc::new(TableCore::new(core.id, CATALOG_ID, tree, &spec, Vec::new()));
+    core.logged_trees.add(CATALOG_ID, &table.tree);
     core.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(CoreRef::Lent(core), Durability::Relaxed);
     let mut unknown = None;
@@ -432,6 +438,7 @@ fn enter_table(
     }
     let spec = TableSpec { name, key_type, value_type, indexes: Vec::new(), defines_indexes };
     let table = Arc::new(TableCore::new(core.id, id, tree, &spec, opened));
+    core.logged_trees.add(id, &table.tree);
     core.tables.add(Arc::clone(&table))?;
     Ok(table)
 }
