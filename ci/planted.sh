@@ -51,6 +51,11 @@ seen "" NewFileMarkUnsynced "${log[@]}"
 seen "" NewFileNameUnsynced "${log[@]}"
 seen "" FirstJustAboveDurable "${log[@]}"
 seen "" PublishedIgnored "${log[@]}"
+seen "" WalkBegunEarly "${log[@]}" checkpoints
+seen "" HighReadBeforeWalk "${log[@]}" checkpoints
+seen "" InstalledBeforeDurable "${log[@]}" checkpoints
+seen "" EntriesBelowLowReplayed "${log[@]}" checkpoints
+seen "" RemovedBeforeManifest "${log[@]}" checkpoints
 seen "--cfg loom" BufferBeforeBinding --package ensile-durability --lib loom
 seen "--cfg loom" LookFenceMissing --package ensile-durability --lib loom
 epoch=(--package ensile-epoch --test loom)

@@ -11,6 +11,7 @@ use clap::{Args, Subcommand, ValueEnum, builder::RangedU64ValueParser, value_par
 
 use crate::driver::{Pace, Plan};
 use crate::failure::{Failure, Result};
+use crate::recovery;
 use crate::silo::Name;
 use crate::silor;
 use crate::system::{Options, SystemKind};
@@ -41,6 +42,12 @@ pub enum Bench {
     /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
     #[command(after_help = SILOR_EXAMPLES)]
     Silor(SilorArguments),
+    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG files.
+    #[command(after_help = RECOVERY_EXAMPLES)]
+    Recovery(RecoveryArguments),
+    /// The process that `recovery` kills.
+    #[command(hide = true)]
+    RecoveryVictim(RecoveryVictimArguments),
     /// The process that `tpcc --crash-after` kills.
     #[command(hide = true)]
     TpccVictim(VictimArguments),
@@ -70,6 +77,11 @@ const SILOR_EXAMPLES: &str = "Examples:
   ensile bench silor                                  every experiment, into ./silor-results
   ensile bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
   ensile bench silor fig6 --rounds 2 --out docs/results/silor";
+
+const RECOVERY_EXAMPLES: &str = "Examples:
+  ensile bench recovery                               every scene, into ./recovery-results
+  ensile bench recovery log --records 10000000 --writes 20000000
+  ensile bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -452,6 +464,93 @@ pub struct SilorArguments {
     /// Keep each worker on one core
     #[arg(long)]
     pub(crate) pin: bool,
+}
+
+/// `ensile bench recovery`.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryArguments {
+    /// What is in the database
+    #[arg(value_enum, default_value_t = recovery::Load::All)]
+    pub(crate) scene: recovery::Load,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    #[command(flatten)]
+    pub(crate) business: BusinessArguments,
+    /// Keys of YCSB
+    #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) records: u64,
+    /// Writes of YCSB, each in a transaction of its own [default: two to each key; interrupted: three]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) writes: Option<u64>,
+    /// Threads that recover [default: 1, and as many as there are cores]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) recovery_threads: Vec<usize>,
+    /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Folder for the figures
+    #[arg(long, default_value = "recovery-results")]
+    pub(crate) out: PathBuf,
+}
+
+impl RecoveryArguments {
+    /// What the victim of a scene writes.
+    pub(crate) fn writes(&self, load: recovery::Load) -> recovery::Writes {
+        let last_is_open = load == recovery::Load::Interrupted;
+        recovery::Writes {
+            records: self.records,
+            count: self.writes.unwrap_or(if last_is_open { 3 } else { 2 } * self.records),
+            last_is_open,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
+
+    /// Counts of threads that recover: as asked for, or one, and as many as there are cores.
+    pub(crate) fn thread_counts(&self) -> Vec<usize> {
+        if !self.recovery_threads.is_empty() {
+            return self.recovery_threads.clone();
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores > 1 { vec![1, cores] } else { vec![1] }
+    }
+
+    /// Whether the folder of this name is to be used as an earlier run left it.
+    pub(crate) fn keeps(&self, folder: &std::path::Path) -> bool {
+        self.keep && folder.join("MANIFEST").exists()
+    }
+}
+
+/// `ensile bench recovery-victim`: not for people.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryVictimArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// What it is to leave
+    #[arg(long, value_enum)]
+    pub(crate) load: recovery::Load,
+    /// Keys
+    #[arg(long)]
+    pub(crate) records: u64,
+    /// Writes
+    #[arg(long)]
+    pub(crate) writes: u64,
+    /// The database's folder
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+}
+
+impl RecoveryVictimArguments {
+    /// What it writes.
+    pub(crate) fn writes(&self) -> recovery::Writes {
+        recovery::Writes {
+            records: self.records,
+            count: self.writes,
+            last_is_open: self.load == recovery::Load::Interrupted,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -127,7 +127,7 @@ fn print_verdict(verdict: &Verdict, kills: u32) {
 }
 
 /// Lets a victim run for `seconds` once it is ready, kills it, and answers what it had acknowledged.
-fn live_and_die(
+pub(crate) fn live_and_die(
     arguments: &TpccArguments,
     folder: &Path,
     life: u32,

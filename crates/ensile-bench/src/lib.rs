@@ -6,6 +6,7 @@
 //!           -> latency     a strict commit beside the device's own sync
 //!           -> silo        the experiments of Silo's paper -> figure; shared_writes
 //!           -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
+//!           -> recovery    how fast a killed database is back
 //!           -> snapshots, open_transaction       what versions and idle transactions cost
 //! ```
 //!
@@ -25,6 +26,7 @@ mod latency;
 mod machine;
 mod open_transaction;
 mod progress;
+mod recovery;
 mod report;
 mod shared_writes;
 mod silo;
@@ -39,8 +41,9 @@ mod workload;
 use std::process::ExitCode;
 
 pub use arguments::{
-    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RunArguments, SiloArguments,
-    SilorArguments, SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
+    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RecoveryArguments,
+    RecoveryVictimArguments, RunArguments, SiloArguments, SilorArguments, SnapshotsArguments, TpccArguments,
+    VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
 
@@ -74,6 +77,11 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
         Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::Silor(arguments) => silor::run(arguments)?,
+        Bench::Recovery(arguments) => recovery::run(arguments)?,
+        Bench::RecoveryVictim(arguments) => {
+            recovery::victim::run(arguments)?;
+            true
+        }
         Bench::TpccVictim(arguments) => {
             crash::victim::run(arguments)?;
             true

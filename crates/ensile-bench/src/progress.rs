@@ -25,6 +25,13 @@ impl Progress {
         let _ = stderr.flush();
     }
 
+    /// Tells what goes on where it can be overwritten: for what changes often.
+    pub(crate) fn update(&mut self, text: &str) {
+        if self.terminal {
+            self.say(text);
+        }
+    }
+
     /// Tells of a finished slice.
     pub(crate) fn round(&mut self, round: usize, system: &str, rate: f64) {
         self.say(&format!("round {} of {}: {system} {} txn/s", round + 1, self.rounds, grouped(rate)));

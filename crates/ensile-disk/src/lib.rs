@@ -86,6 +86,12 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Reads into `bytes` from `offset` until it is full or the file ends; returns how many bytes were read.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError>;
 
+    /// Says that so many bytes from `offset` will be read soon, so that the medium can bring them meanwhile. A hint:
+    /// it waits for nothing and fails never.
+    fn will_need(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// The file's length in bytes.
     fn len(&self) -> Result<u64, DiskError>;
 

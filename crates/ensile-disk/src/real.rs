@@ -42,6 +42,15 @@ impl RealDisk {
         Ok(Self { root })
     }
 
+    /// The disk whose root is `root`, which must be there: for whoever only looks.
+    pub fn existing(root: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let root = root.as_ref();
+        let failed = |error| DiskError::io(Operation::Open, root, error);
+        let found = root.canonicalize().map_err(failed)?;
+        fs::read_dir(&found).map_err(failed)?;
+        Ok(Self { root: found })
+    }
+
     /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
@@ -214,6 +223,17 @@ impl DiskFile for RealFile {
             }
         }
         Ok(done)
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{Advice, fadvise};
+            // Advice that is not taken changes nothing.
+            let _ = fadvise(&self.file, offset, std::num::NonZero::new(bytes), Advice::WillNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
     }
 
     fn len(&self) -> Result<u64, DiskError> {

@@ -21,6 +21,7 @@ pub(crate) mod void;
 mod walk;
 mod write;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -36,19 +37,23 @@ use crate::control::trigger::Trigger;
 use block::{BLOCK_BYTES_MAX, HEADER_BYTES};
 use void::CHECKPOINTERS_MAX;
 
-/// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each, and one
-/// large one, whose value the recoverable may hold a second time while it copies it.
+/// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
+/// and one large block, whose value the recoverable may hold in twice its size.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
-const _: () = assert!(
-    CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX) + 2 * (VALUE_BYTES_MAX + KEY_BYTES_MAX)
-        <= MEMORY_BYTES_MAX - (1 << 20)
-);
+const _: () = {
+    let usual = CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX);
+    let large = VALUE_BYTES_MAX + KEY_BYTES_MAX;
+    assert!(usual + large + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
+};
 
 /// When and how checkpoints are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointConfig {
     /// How many checkpointers walk and write in parallel, each in a folder of its own.
     pub checkpointers: usize,
+    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They are
+    /// made links at the first open with them, and remembered by the file system from then on.
+    pub folders: Vec<PathBuf>,
     /// Into how many files each writes, so that recovery can load them in parallel.
     pub files: usize,
     /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
@@ -71,6 +76,7 @@ impl Default for CheckpointConfig {
     fn default() -> Self {
         Self {
             checkpointers: 1,
+            folders: Vec::new(),
             files: 1,
             interval: Some(Duration::from_secs(10)),
             log_bytes: Some(4 << 30),
@@ -92,7 +98,17 @@ impl CheckpointConfig {
 
     fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            return Err(DurabilityError::config("checkpoints need between 1 and 64 checkpointers"));
+            return Err(DurabilityError::config("checkpoints need between 1 and 32 checkpointers"));
+        }
+        if !self.folders.is_empty() && self.folders.len() != self.checkpointers {
+            return Err(DurabilityError::config("checkpoint folders: give one for each checkpointer"));
+        }
+        if let Some(twice) =
+            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
+        {
+            let path = self.folders[twice].display();
+            let why = format!("checkpoint folder {path} is given twice: each checkpointer needs its own");
+            return Err(DurabilityError::config(why));
         }
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));

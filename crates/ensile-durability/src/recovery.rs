@@ -14,19 +14,24 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`, `manifest`; above, `Database::open`, then
+//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
+//! `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
+pub mod examine;
 mod file;
 mod harden;
 mod listing;
 mod load;
+mod progress;
+mod reading;
 mod replay;
 mod scan;
 mod verdict;
 
 use std::sync::Arc as StdArc;
+use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
@@ -46,6 +51,8 @@ use chain::Chain;
 use file::FileChain;
 use listing::Files;
 use load::{Load, LoadStep};
+pub use progress::{Phase, PhaseReport, Progress};
+use reading::{AHEAD, Pool};
 use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
@@ -88,15 +95,8 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
-}
-
-/// How far replay is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Bytes loaded of the checkpoint and replayed of the log.
-    pub bytes_done: u64,
-    /// Bytes to load and to replay.
-    pub bytes_total: u64,
+    /// What each phase took, as whoever drove the steps has measured it.
+    pub phases: Vec<PhaseReport>,
 }
 
 /// A finished recovery: what [`crate::Log::start`] goes on from.
@@ -155,6 +155,7 @@ pub struct Recovery {
     pieces: Vec<Piece>,
     bytes_total: u64,
     taken: AtomicUsize,
+    buffers: Pool,
     done: Done,
     report: RecoveryReport,
 }
@@ -179,7 +180,7 @@ impl Scan {
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
-        folders::make(&*disk, config.loggers, &config.folders)?;
+        folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
         let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
@@ -222,24 +223,8 @@ impl Scan {
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery {
-            disk,
-            keeper,
-            config,
-            lock,
-            generations: Vec::new(),
-            with_entries: Vec::new(),
-            closed_chains: Vec::new(),
-            open_chains: Vec::new(),
-            unlisted,
-            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            bytes_total: load.bytes_total(),
-            load,
-            pieces: Vec::new(),
-            taken: AtomicUsize::new(0),
-            done: Done::default(),
-            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
-        };
+        let mut recovery = Recovery::new(disk, keeper, config, lock, load);
+        recovery.unlisted = unlisted;
         let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
@@ -261,6 +246,35 @@ impl Scan {
 }
 
 impl Recovery {
+    /// Of a checkpoint and of no generation yet.
+    fn new(
+        disk: StdArc<dyn Disk>,
+        keeper: ManifestKeeper,
+        config: LogConfig,
+        lock: Box<dyn DiskLock>,
+        load: Load,
+    ) -> Self {
+        Self {
+            disk,
+            keeper,
+            config,
+            lock,
+            generations: Vec::new(),
+            with_entries: Vec::new(),
+            closed_chains: Vec::new(),
+            open_chains: Vec::new(),
+            unlisted: Vec::new(),
+            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            bytes_total: 0,
+            load,
+            pieces: Vec::new(),
+            taken: AtomicUsize::new(0),
+            buffers: Pool::default(),
+            done: Done::default(),
+            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
+        }
+    }
+
     /// The whole scan on the calling thread: see [`Scan`].
     ///
     /// # Errors
@@ -309,6 +323,14 @@ impl Recovery {
         Ok(())
     }
 
+    /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
+    ///
+    /// # Errors
+    /// As [`Recovery::replay_step`].
+    pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
+    }
+
     /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
     /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
     ///
@@ -322,9 +344,13 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(index) = self.pieces.len().checked_sub(taken.saturating_add(1)) else { return Ok(false) };
-        let piece = &self.pieces[index];
-        let counts = replay::replay(&*self.disk, piece, target)?;
+        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        // Each piece is asked for once: the first few by whoever takes the first.
+        let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
+        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let mut buffers = self.buffers.take();
+        let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
+        self.buffers.give(buffers);
         let add = |counter: &AtomicU64, count| {
             // Relaxed: counts for people, read after the threads were joined or for progress only.
             counter.fetch_add(count, Ordering::Relaxed);
@@ -339,12 +365,26 @@ impl Recovery {
         Ok(true)
     }
 
-    /// How far replay is.
+    /// The `turn`-th newest piece.
+    fn piece(&self, turn: usize) -> Option<&Piece> {
+        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
+    }
+
+    /// How far it is. The caller tells how long this phase has run.
     #[must_use]
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self, elapsed: Duration) -> Progress {
+        if !self.load.has_ended() {
+            let bytes_done = self.load.done().0;
+            return Progress {
+                phase: Phase::Load,
+                bytes_done,
+                bytes_total: self.load.bytes_total(),
+                elapsed,
+            };
+        }
         // Relaxed: for people.
-        let replayed = self.done.bytes.load(Ordering::Relaxed);
-        Progress { bytes_done: self.load.done().0 + replayed, bytes_total: self.bytes_total }
+        let bytes_done = self.done.bytes.load(Ordering::Relaxed);
+        Progress { phase: Phase::Replay, bytes_done, bytes_total: self.bytes_total, elapsed }
     }
 
     /// Makes the decision durable and begins the next generation (L4).

@@ -1,4 +1,4 @@
-//! The threads of a database: a heartbeat, one per logger, and recovery's for as long as it lasts.
+//! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it lasts.
 //!
 //! They only call steps that lower floors offer, so that whoever opens a database `without_threads` can drive the
 //! same steps from one seed.
@@ -9,12 +9,16 @@ use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_durability::{DurabilityError, Progress, Recoverable, Recovery, Step};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering, yield_now};
+use ensile_durability::{CheckpointStep, Step};
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
-use crate::error::Result;
+
+/// How often a checkpointer looks whether the epoch that it waits for has come.
+const EPOCH_WAIT: Duration = Duration::from_millis(2);
+/// How often it looks whether a checkpoint is due; who asks for one rings.
+const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
@@ -64,6 +68,11 @@ impl Threads {
                 }));
             }
         }
+        for checkpointer in 0..core.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers())
+        {
+            let core = Arc::clone(core);
+            handles.push(std::thread::spawn(move || checkpoint(&core, checkpointer)));
+        }
         Self { handles: Mutex::new(handles) }
     }
 
@@ -83,6 +92,20 @@ impl Threads {
 fn heartbeat(core: &Core) {
     while !core.signal.wait(core.epoch_interval) {
         step(core);
+    }
+}
+
+/// A checkpointer's life: a block, then whoever else wants the core.
+fn checkpoint(core: &Core, checkpointer: usize) {
+    let Some(checkpoints) = &core.checkpoints else { return };
+    loop {
+        match checkpoints.step(checkpointer, core) {
+            CheckpointStep::Stopped => return,
+            CheckpointStep::Worked => yield_now(),
+            CheckpointStep::Waiting => checkpoints.wait(checkpointer, EPOCH_WAIT),
+            CheckpointStep::Paced(wait) => checkpoints.wait(checkpointer, wait),
+            CheckpointStep::Idle => checkpoints.wait(checkpointer, TRIGGER_WAIT),
+        }
     }
 }
 
@@ -118,6 +141,12 @@ impl Database {
         step(self.core());
     }
 
+    /// One step of a checkpointer: for a database opened `without_threads`. `None` without a folder.
+    pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
+        let core = self.core();
+        core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
+    }
+
     /// One step of a logger: for a database opened `without_threads`. True if it wrote something.
     pub fn logger_step(&self, logger: usize) -> bool {
         let log = self.core().log.as_ref();
@@ -125,31 +154,13 @@ impl Database {
     }
 }
 
-/// Pulls replay's work items with several threads.
-pub(crate) fn replay_in_parallel(
-    recovery: &Recovery,
-    target: &dyn Recoverable,
-    threads: usize,
-    progress: Option<&(dyn Fn(Progress) + Send + Sync)>,
-) -> Result<()> {
-    in_parallel(
-        threads,
-        || recovery.replay_step(target),
-        |first| {
-            if let (Some(progress), true) = (progress, first) {
-                progress(recovery.progress());
-            }
-        },
-    )
-}
-
 /// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
 /// whether this is the first thread.
-pub(crate) fn in_parallel(
+pub(crate) fn in_parallel<E: Send>(
     threads: usize,
-    step: impl Fn() -> std::result::Result<bool, DurabilityError> + Sync,
+    step: impl Fn() -> Result<bool, E> + Sync,
     after: impl Fn(bool) + Sync,
-) -> Result<()> {
+) -> Result<(), E> {
     let failed = AtomicBool::new(false);
     let work = |first: bool| {
         // Relaxed: another thread's failure only saves work.
@@ -177,6 +188,5 @@ pub(crate) fn in_parallel(
         }));
         results
     });
-    results.into_iter().collect::<std::result::Result<(), _>>()?;
-    Ok(())
+    results.into_iter().collect()
 }

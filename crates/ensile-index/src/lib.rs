@@ -26,6 +26,7 @@ mod key;
 mod memory;
 mod node;
 mod ordered;
+mod partition;
 mod permutation;
 mod prune;
 mod remove;

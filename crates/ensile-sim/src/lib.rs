@@ -1,12 +1,13 @@
 //! What the simulator stands on: a disk that loses what was not synced, fails when told to, and counts; schedules of
 //! threads that a seed decides; histories of what transactions did and saw, and the checker that looks for a serial
-//! order in them.
+//! order in them; ledgers of what a database promised, and the verdict on what recovery brings back.
 //!
 //! Neighbours: used by tests of the durability crate and of the floors above; stands on `ensile-disk`'s traits.
 #![forbid(unsafe_code)]
 
 pub mod checker;
 pub mod history;
+pub mod ledger;
 #[cfg(shuttle)]
 pub mod schedules;
 mod sim_disk;

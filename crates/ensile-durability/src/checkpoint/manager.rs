@@ -34,7 +34,7 @@ use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
 use crate::manifest::{Installed, NotReplaced};
 use crate::names::PartName;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, folders};
 
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
@@ -162,10 +162,7 @@ impl Checkpoints {
         config.check()?;
         let keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
-        for checkpointer in 0..config.checkpointers as u32 {
-            disk.create_folder(&PartName::folder(checkpointer))?;
-        }
-        disk.sync_folder("")?;
+        folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
         let installed = keeper.manifest().checkpoint.clone();
         let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
         drop(keeper);
@@ -274,15 +271,14 @@ impl Checkpoints {
         let situation = Situation {
             is_demanded: state.demand.is_some(),
             has_failed: state.has_failed,
+            is_log_full: matches!(self.log.health(), Health::Full(_)),
             since_end: Duration::from_nanos(now.saturating_sub(state.ended_nanos)),
             log_bytes: written - state.log_bytes_base + state.log_bytes_before,
             checkpoint_bytes: state.installed.as_ref().map_or(0, |installed| installed.bytes),
             load_rate: self.config.load_rate,
             replay_rate: self.config.replay_rate,
         };
-        // A log that waits for space comes first: a checkpoint would take what there is.
-        let is_full = matches!(self.log.health(), Health::Full(_));
-        if is_full || self.trigger.decide(&situation).is_none() {
+        if self.trigger.decide(&situation).is_none() {
             return CheckpointStep::Idle;
         }
         let low = self.log.epochs.now();

@@ -16,8 +16,8 @@ use crate::DurabilityError;
 use crate::log::block::Entries;
 use crate::names::PartName;
 
-/// Read at once.
-const WINDOW_BYTES: usize = 1 << 20;
+/// Read at once: a block that the window cuts is read twice, so several blocks.
+const WINDOW_BYTES: usize = 4 << 20;
 
 /// A file of a checkpoint, read from its beginning to its end block.
 #[derive(Debug)]
@@ -128,6 +128,11 @@ impl PartReader {
             self.window_at = self.offset;
             let read = self.file.read_at(&mut self.window, self.offset)?;
             self.window.truncate(read);
+            // The next window is on its way while this one is worked through.
+            let next = self.offset + read as u64;
+            if next < self.length {
+                self.file.will_need(next, (WINDOW_BYTES as u64).min(self.length - next));
+            }
             if read < bytes {
                 return Err(self.damaged(self.offset, "the file became shorter while it was read"));
             }

@@ -9,7 +9,7 @@ use ensile_disk::{Disk, DiskError};
 use crate::names::PartName;
 
 /// Most checkpointers of a database, so that a folder can be searched for what more of them left.
-pub(crate) const CHECKPOINTERS_MAX: u32 = 64;
+pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
 
 /// All files of checkpoints in this folder.
 pub(crate) fn list_parts(disk: &dyn Disk) -> Result<Vec<PartName>, DiskError> {

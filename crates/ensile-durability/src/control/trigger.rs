@@ -33,6 +33,8 @@ pub(crate) struct Situation {
     pub(crate) is_demanded: bool,
     /// The last attempt failed.
     pub(crate) has_failed: bool,
+    /// The log waits for space on its disk.
+    pub(crate) is_log_full: bool,
     /// Since the last attempt ended, or the database was opened.
     pub(crate) since_end: Duration,
     /// Bytes of log that recovery would replay now.
@@ -55,6 +57,8 @@ pub(crate) enum Reason {
     LogBytes,
     /// Recovery would take as long as it may.
     RecoveryTime,
+    /// The log waits for space, and has files that a checkpoint makes void.
+    LogFull,
 }
 
 impl Trigger {
@@ -65,6 +69,10 @@ impl Trigger {
         }
         if now.has_failed && now.since_end < PAUSE_AFTER_FAILURE {
             return None;
+        }
+        if now.is_log_full {
+            // Nothing else begins: it would take the space that the log waits for.
+            return now.has_grown().then_some(Reason::LogFull);
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
             return Some(Reason::LogBytes);
@@ -105,6 +113,7 @@ mod tests {
         Situation {
             is_demanded: false,
             has_failed: false,
+            is_log_full: false,
             since_end: seconds(since_end),
             log_bytes,
             checkpoint_bytes,
@@ -161,6 +170,15 @@ mod tests {
         assert_eq!(trigger.decide(&demanded), Some(Reason::Demand));
         let later = Situation { since_end: seconds(1), ..failed };
         assert_eq!(trigger.decide(&later), Some(Reason::LogBytes));
+    }
+
+    #[test]
+    fn a_full_log_asks_for_a_checkpoint_that_frees_files_and_for_no_other() {
+        let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), recovery_time: None };
+        let full = |log, checkpoint| Situation { is_log_full: true, ..situation(20, log, checkpoint) };
+        assert_eq!(trigger.decide(&full(64 * MB, 0)), Some(Reason::LogFull));
+        assert_eq!(trigger.decide(&full(64 * MB, 1000 * MB)), None);
+        assert_eq!(Trigger::default().decide(&full(64 * MB, 0)), Some(Reason::LogFull));
     }
 
     #[test]

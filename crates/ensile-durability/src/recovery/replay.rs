@@ -6,7 +6,8 @@
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; the engine's threads call in.
+//! Neighbours: `recovery` cuts the pieces from the chains and counts; `reading` has the buffers; the engine's threads call
+//! in.
 
 use std::borrow::Cow;
 
@@ -18,6 +19,7 @@ use ensile_disk::Disk;
 use super::RecoveryReport;
 use super::chain::Chain;
 use super::file::Run;
+use super::reading::{self, Buffers, recycled};
 use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::log::compress;
 use crate::names::SegmentFile;
@@ -73,25 +75,22 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
     pieces
 }
 
+/// Asks for a piece before its turn.
+pub(super) fn ask_for(disk: &dyn Disk, piece: &Piece) {
+    reading::ask_for(disk, &piece.file.to_string(), piece.offset, piece.bytes);
+}
+
 /// Reads a piece and replays its entries.
 pub(super) fn replay(
     disk: &dyn Disk,
     piece: &Piece,
+    buffers: &mut Buffers,
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
     let file = piece.file.to_string();
     let Bounds { covered, durable, .. } = piece.bounds;
-    let mut bytes = vec![0; piece.bytes as usize];
-    let read = disk.open(&file)?.read_at(&mut bytes, piece.offset)?;
-    if read < bytes.len() {
-        return Err(DurabilityError::damaged(
-            &file,
-            piece.offset + read as u64,
-            "the file ends inside a block",
-        ));
-    }
+    let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let mut counts = Counts::default();
-    let mut batch = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
@@ -127,6 +126,8 @@ pub(super) fn replay(
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
+    let batch = recycled(batch);
+    buffers.keep(batch);
     Ok(counts)
 }
 
@@ -154,12 +155,6 @@ fn parse<'p>(
         }
     }
     Ok(())
-}
-
-/// An empty vector of entries that borrow from another block, in the same memory.
-fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
-    entries.clear();
-    entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()
 }
 
 /// The entries of a payload as they were before they were compressed, if they were.

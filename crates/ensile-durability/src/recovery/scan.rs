@@ -9,6 +9,8 @@ use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotAHeader, Sa
 
 /// Read at once while searching, and while walking over blocks that are small.
 const WINDOW_BYTES: usize = 1 << 20;
+/// Looked at together while searching: space that was set aside is zeros, and much of it.
+const PAGE_BYTES: usize = 4 << 10;
 /// Read at once where only the headers of large blocks are wanted.
 const HEADER_WINDOW_BYTES: usize = 4 << 10;
 /// From this size on, a block's payload is not worth reading along.
@@ -40,6 +42,12 @@ pub(super) struct Scanner {
 impl Scanner {
     pub(super) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
         Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES })
+    }
+
+    /// Of a file's first bytes, as if it ended there.
+    pub(super) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
+        let whole = Self::new(file)?;
+        Ok(Self { length: whole.length.min(until), ..whole })
     }
 
     /// For a look at the first block only.
@@ -133,8 +141,13 @@ impl Scanner {
             let window_end = self.window_at + self.window.len() as u64;
             let ahead = if (self.window_at..window_end).contains(&offset) { window_end } else { self.length }
                 - offset;
-            let chunk = ahead.min(WINDOW_BYTES as u64) as usize;
+            let chunk = ahead.min(PAGE_BYTES as u64) as usize;
             let Some(bytes) = self.bytes(offset, chunk)? else { break };
+            // Folded, not searched: that is done for many bytes at once.
+            if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
+                offset += chunk as u64;
+                continue;
+            }
             for (index, unit) in bytes.chunks(ALIGN_BYTES).enumerate() {
                 let at = offset + (index * ALIGN_BYTES) as u64;
                 if unit.starts_with(&MAGIC) {

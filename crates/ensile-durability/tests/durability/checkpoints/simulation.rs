@@ -1,6 +1,8 @@
 //! Seeded lives with checkpoints under way, over a disk that fails and loses power at any call: whatever the schedule, what
 //! was reported durable is there, nothing above the recovered D is, and nothing of a checkpoint that was not installed counts.
 
+use std::collections::HashMap;
+
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_sim::{Fault, SimDisk};
@@ -9,10 +11,10 @@ use super::store::{Changes, KEYS, Life, body, change, present, settings};
 use crate::rig::Worker;
 
 /// Databases, and lives of each.
-const DATABASES: u64 = 300;
+const DATABASES: u64 = 200;
 const LIVES: u64 = 8;
-/// Workers of one life: each has keys of its own, as there are no locks here.
-const WORKERS: u64 = 4;
+/// Workers of one life.
+const WORKERS: usize = 4;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
@@ -26,7 +28,6 @@ enum Stage {
 
 struct Client {
     worker: Worker,
-    lane: u64,
     stage: Stage,
     key: u64,
     value: Option<Vec<u8>>,
@@ -40,12 +41,24 @@ struct Written {
 }
 
 /// One step of a commit: between any two of them E may move, loggers and checkpointers may step, and power may fail.
-fn advance(client: &mut Client, life: &Life, random: &mut Random, written: &mut Vec<Written>) {
+/// `tids` are the keys' last ones, deletes' too.
+fn advance(
+    clients: &mut [Client],
+    at: usize,
+    life: &Life,
+    random: &mut Random,
+    tids: &mut HashMap<u64, Tid>,
+    written: &mut Vec<Written>,
+) {
+    let key = random.below(KEYS);
+    let is_locked = clients.iter().any(|client| client.stage != Stage::Idle && client.key == key);
+    let client = &mut clients[at];
     let worker = &mut client.worker;
     client.stage = match client.stage {
+        Stage::Idle if is_locked => Stage::Idle,
         Stage::Idle => {
-            client.key = random.below(KEYS / WORKERS) * WORKERS + client.lane;
-            let size = if random.percent(2) { 9000 } else { random.below(300) };
+            client.key = key;
+            let size = if random.percent(10) { 4000 } else { random.below(600) };
             client.value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; size as usize]);
             let bytes = body(client.key, client.value.as_deref()).len();
             if worker.appender.reserve(bytes).is_err() { Stage::Idle } else { Stage::Reserved }
@@ -56,7 +69,15 @@ fn advance(client: &mut Client, life: &Life, random: &mut Random, written: &mut 
         }
         Stage::Bound => {
             client.tid = worker.stamp(&life.rig.epochs);
-            Stage::Stamped
+            if tids.get(&client.key).is_some_and(|last| *last >= client.tid) {
+                // Another lane's commit of this epoch.
+                worker.appender.release();
+                worker.commit.unbind();
+                Stage::Idle
+            } else {
+                tids.insert(client.key, client.tid);
+                Stage::Stamped
+            }
         }
         Stage::Stamped => {
             life.store.install(client.key, client.tid, client.value.as_deref());
@@ -91,20 +112,18 @@ fn disturb(disk: &SimDisk, random: &mut Random) {
 /// Runs one life; returns what it wrote and the largest D that it reported.
 fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (Vec<Written>, Epoch) {
     let mut written = Vec::new();
-    let client = |lane| Client {
-        worker: life.rig.worker(),
-        lane,
-        stage: Stage::Idle,
-        key: 0,
-        value: None,
-        tid: Tid::ZERO,
-    };
+    let mut tids = HashMap::new();
+    let client =
+        |_| Client { worker: life.rig.worker(), stage: Stage::Idle, key: 0, value: None, tid: Tid::ZERO };
     let mut clients: Vec<Client> = (0..WORKERS).map(client).collect();
     disturb(disk, random);
     let mut reported = life.rig.log.durable_epoch();
-    for _ in 0..random.between(5, 600) {
+    for _ in 0..random.between(5, 1000) {
         match random.below(100) {
-            0..40 => advance(&mut clients[random.below(WORKERS) as usize], life, random, &mut written),
+            0..40 => {
+                let at = random.below(WORKERS as u64) as usize;
+                advance(&mut clients, at, life, random, &mut tids, &mut written);
+            }
             40..48 => {
                 life.rig.advance();
             }

@@ -7,8 +7,8 @@ use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, Recoverable,
-    Refused, Slice, Walk,
+    CheckpointBlock, CheckpointConfig, CheckpointStep, Checkpoints, DurabilityError, Entry, LogConfig,
+    Recoverable, Refused, Slice, Walk,
 };
 
 use crate::rig::{Rig, Worker, config};
@@ -170,7 +170,8 @@ impl Life {
     ) -> Result<Self, DurabilityError> {
         let disk: Arc<dyn Disk> = Arc::new(disk.mounted());
         let store = Store::default();
-        let rig = Rig::open_into(disk, config(loggers), Clock::manual(), &store)?;
+        let config = LogConfig { segment_bytes: 4096, ..config(loggers) };
+        let rig = Rig::open_into(disk, config, Clock::manual(), &store)?;
         store.forget_deletes();
         let checkpoints = Checkpoints::start(&rig.log, settings)?;
         let found = store.present();

@@ -1,0 +1,341 @@
+//! `ensile bench recovery`: how fast a killed database is back.
+//!
+//! ```text
+//! log          rows of 8 + 100 bytes, each written several times in random orders; killed once all are durable
+//! checkpoint   the same, killed once a checkpoint holds them
+//! interrupted  a checkpoint, writes, and a second checkpoint that is nearly written when the process dies
+//! tpcc         the standard mix for a while with checkpoints as usual; killed in the middle
+//! ```
+//! Before each recovery the files leave the system's page cache, and the same files, evicted as well, are read one after
+//! the other just before: that is the device's rate in this run. What is recovered is checked: every row, or the
+//! consistency conditions of TPC-C. A recovery changes nothing that the next one reads, so one kill serves all rounds.
+//!
+//! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills TPC-C;
+//! [`crate::figure`] writes what was measured.
+
+mod content;
+mod files;
+pub(crate) mod victim;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use clap::ValueEnum;
+use ensile::{Database, Durability, Phase, RecoveryReport};
+use ensile_base::clock::Clock;
+
+use crate::arguments::{RecoveryArguments, TpccArguments};
+use crate::crash;
+use crate::failure::{Failure, Result};
+use crate::figure::{Figure, Place, Row};
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::report::grouped;
+use crate::system::fresh_folder;
+use crate::workload::tpcc::{consistency, tables::Tables};
+use content::ENTRY_BYTES;
+pub(crate) use content::Writes;
+
+/// What is recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// All of them, one after the other.
+    All,
+    /// A log of rows of 8 + 100 bytes, written in random order.
+    Log,
+    /// A checkpoint of such rows.
+    Checkpoint,
+    /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
+    Interrupted,
+    /// An order-entry business.
+    Tpcc,
+}
+
+impl Load {
+    /// The scenes, by name.
+    const SCENES: [(Self, &'static str); 4] = [
+        (Self::Log, "log"),
+        (Self::Checkpoint, "checkpoint"),
+        (Self::Interrupted, "interrupted"),
+        (Self::Tpcc, "tpcc"),
+    ];
+}
+
+/// One recovery.
+#[derive(Debug)]
+struct Measured {
+    /// From the call of open to its return.
+    open_seconds: f64,
+    /// Opening the tables, which rebuilds their indexes.
+    tables_seconds: f64,
+    report: RecoveryReport,
+    /// Bytes of all files, and the seconds that reading them one after the other took.
+    device: (u64, f64),
+    /// How much of the files was still in memory before.
+    cached_share: f64,
+}
+
+/// A folder that somebody was killed in, and how to recover it.
+struct Scene<'a> {
+    name: &'static str,
+    folder: PathBuf,
+    /// Key, value and TID of an entry, if all have the same size.
+    entry_bytes: Option<u64>,
+    /// Opens the tables; then what is wrong with them.
+    open: Box<dyn Fn(&Database) -> Result<Check<'a>> + 'a>,
+}
+
+/// Finds what is wrong with a recovered database.
+type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
+
+/// Runs it. False if a recovered database was not what it must be.
+pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("ensile {}", command.join(" "));
+    let mut progress = Progress::new(arguments.run.rounds);
+    let (mut rows, mut is_right) = (Vec::new(), true);
+    for (load, name) in Load::SCENES {
+        if arguments.scene != Load::All && arguments.scene != load {
+            continue;
+        }
+        let scene = match load {
+            Load::Tpcc => tpcc(arguments, &mut progress)?,
+            _ => rows_in(arguments, load, name, &mut progress)?,
+        };
+        for threads in arguments.thread_counts() {
+            let measured = measure(arguments, &scene, threads, &mut progress, &mut is_right)?;
+            rows.extend(rows_of(&scene, threads, &measured));
+        }
+        if !arguments.keep {
+            // Room for the next one; what is left over if this fails is emptied by the next run.
+            let _ = std::fs::remove_dir_all(&scene.folder);
+        }
+    }
+    progress.clear();
+    let figure = Figure {
+        name: "recovery",
+        title: format!(
+            "Recovery of {} rows of 8 + 100 bytes, written in random order: a core's rate",
+            grouped(arguments.records as f64)
+        ),
+        horizontal: "part of the recovery",
+        drawn: PER_CORE,
+        rows,
+    };
+    figure.write(&arguments.out, &Machine::look(), &command)?;
+    print!("{}", figure.table());
+    println!("  in {}", arguments.out.join("recovery.{csv,json,svg}").display());
+    Ok(is_right)
+}
+
+/// Lets a process write rows and kills it.
+fn rows_in<'a>(
+    arguments: &'a RecoveryArguments,
+    load: Load,
+    name: &'static str,
+    progress: &mut Progress,
+) -> Result<Scene<'a>> {
+    let folder_name = format!("recovery-{name}");
+    let folder = arguments.run.data.join(&folder_name);
+    let writes = arguments.writes(load);
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, &folder_name)?;
+        progress
+            .say(&format!("{name}: a process writes {} rows and is killed", grouped(writes.count as f64)));
+        let mut child = spawn(arguments, &folder, name, &writes)?;
+        if hear_and_kill(&mut child)? != victim::READY {
+            return Err(Failure::Usage("the victim ended before it was to be killed".to_owned()));
+        }
+    }
+    let open = Box::new(move |db: &Database| {
+        content::table(db)?;
+        Ok(Box::new(move |db: &Database| writes.check(db)) as Check<'a>)
+    });
+    Ok(Scene { name, folder, entry_bytes: Some(ENTRY_BYTES), open })
+}
+
+fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writes) -> Result<Child> {
+    let run = &arguments.run;
+    let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
+    Command::new(program)
+        .args(["bench", "recovery-victim", "--load", load, "--folder"])
+        .arg(folder)
+        .args(["--records", &writes.records.to_string(), "--writes", &writes.count.to_string()])
+        .args(["--threads", &run.threads.to_string(), "--loggers", &run.loggers.to_string()])
+        .args(["--epoch-ms", &run.epoch_ms.to_string(), "--seed", &run.seed.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(Failure::io("starting the victim"))
+}
+
+/// Waits for what a victim says once everything is durable, and kills it.
+fn hear_and_kill(child: &mut Child) -> Result<Vec<u8>> {
+    let mut heard = vec![0; victim::READY.len()];
+    let pipe = child.stdout.as_mut().expect("its standard output is a pipe");
+    let said = pipe.read_exact(&mut heard);
+    // SIGKILL: nothing is closed. One that has ended by itself is only waited for.
+    child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing the victim"))?;
+    said.map_err(Failure::io("reading what the victim said"))?;
+    Ok(heard)
+}
+
+/// Lets a process run TPC-C for a while and kills it.
+fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result<Scene<'a>> {
+    let folder = arguments.run.data.join("recovery-tpcc");
+    let business = TpccArguments {
+        run: arguments.run.clone(),
+        business: arguments.business.clone(),
+        check: false,
+        crash_after: None,
+        repeat: 1,
+        lives: 1,
+    };
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, "recovery-tpcc")?;
+        crash::live_and_die(&business, &folder, 0, arguments.run.seconds, progress)?;
+    }
+    let scale = arguments.business.scale();
+    let open = Box::new(move |db: &Database| {
+        let tables = Tables::open(db, scale)?;
+        Ok(Box::new(move |_: &Database| {
+            Ok(consistency::check(&tables)?.to_string().lines().map(str::to_owned).collect())
+        }) as Check<'a>)
+    });
+    Ok(Scene { name: "tpcc", folder, entry_bytes: None, open })
+}
+
+/// Recovers in every round with so many threads.
+fn measure(
+    arguments: &RecoveryArguments,
+    scene: &Scene<'_>,
+    threads: usize,
+    progress: &mut Progress,
+    is_right: &mut bool,
+) -> Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for round in 0..arguments.run.rounds {
+        let what = format!("{} with {threads} threads, round {}", scene.name, round + 1);
+        progress.say(&format!("{what}: reading the files"));
+        files::evict(&scene.folder)?;
+        let device = files::read_all(&scene.folder)?;
+        let cached_share = files::evict(&scene.folder)?;
+        let (measured, wrong) = recover(arguments, scene, threads, device, cached_share, &what)?;
+        for finding in &wrong {
+            progress.clear();
+            println!("{what}: {finding}");
+        }
+        *is_right &= wrong.is_empty();
+        all.push(measured);
+    }
+    Ok(all)
+}
+
+/// Opens the database, looks at it, and closes it again.
+fn recover(
+    arguments: &RecoveryArguments,
+    scene: &Scene<'_>,
+    threads: usize,
+    device: (u64, f64),
+    cached_share: f64,
+    what: &str,
+) -> Result<(Measured, Vec<String>)> {
+    let clock = Clock::machine();
+    let db = builder(arguments, &scene.folder, threads, what).open()?;
+    let open_seconds = clock.nanos() as f64 / 1e9;
+    let check = (scene.open)(&db)?;
+    let tables_seconds = clock.nanos() as f64 / 1e9 - open_seconds;
+    let report = db.recovery_report().cloned().unwrap_or_default();
+    let mut wrong = check(&db)?;
+    if report.entries + report.checkpoint_entries == 0 {
+        wrong.push("nothing was recovered".to_owned());
+    }
+    db.close()?;
+    Ok((Measured { open_seconds, tables_seconds, report, device, cached_share }, wrong))
+}
+
+fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &str) -> ensile::Builder {
+    let line = std::sync::Mutex::new(Progress::new(arguments.run.rounds));
+    let what = what.to_owned();
+    Database::builder(folder)
+        .durability(Durability::Relaxed)
+        .loggers(arguments.run.loggers)
+        .prefault_bytes(arguments.run.prefault_mib << 20)
+        .recovery_threads(threads)
+        // What is recovered is to stay as it is.
+        .checkpoints_on_demand()
+        .on_recovery_progress(move |progress| {
+            let text = format!("{what}: {}", progress_line(&progress));
+            line.lock().expect("nothing panics while it holds this").update(&text);
+        })
+}
+
+/// How far a recovery is, in a line.
+fn progress_line(progress: &ensile::Progress) -> String {
+    let left = progress.left().map_or_else(String::new, |left| format!(", {:.0} s left", left.as_secs_f64()));
+    format!(
+        "{} {:.0} of {:.0} MB, {:.0} MB/s{left}",
+        progress.phase.name(),
+        progress.bytes_done as f64 / 1e6,
+        progress.bytes_total as f64 / 1e6,
+        progress.bytes_per_second() / 1e6,
+    )
+}
+
+/// The metric that is drawn.
+const PER_CORE: (&str, &str) = ("per core, key + value + TID", "MB/s");
+
+/// The rows of one number of threads.
+fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
+    let system = format!("{}, {threads} threads", scene.name);
+    let mut rows = Vec::new();
+    let mut row = |part: &str, metric: (&str, &'static str), value: &dyn Fn(&Measured) -> f64| {
+        let values = rounds.iter().map(value).collect();
+        rows.push(Row::new(&system, Place::Bar(part.to_owned()), metric, values));
+    };
+    let parts = [("checkpoint", Phase::Load), ("log", Phase::Replay)];
+    for (part, phase) in parts.into_iter().filter(|part| rounds.iter().all(|one| entries(one, part.1) > 0)) {
+        let (seconds, entries) =
+            (move |one: &Measured| seconds(one, phase), move |one: &Measured| entries(one, phase) as f64);
+        if let Some(bytes) = scene.entry_bytes {
+            let rate =
+                move |one: &Measured| entries(one) * bytes as f64 / 1e6 / seconds(one) / threads as f64;
+            row(part, PER_CORE, &rate);
+        }
+        row(part, ("per core, bytes of files", "MB/s"), &move |one| {
+            file_bytes(one, phase) as f64 / 1e6 / seconds(one) / threads as f64
+        });
+        row(part, ("per core", "entries/s"), &move |one| entries(one) / seconds(one) / threads as f64);
+        row(part, ("time", "s"), &seconds);
+    }
+    for (part, phase) in [("scan", Phase::Scan), ("finish", Phase::Finish)] {
+        row(part, ("time", "s"), &move |one| seconds(one, phase));
+    }
+    let device = |one: &Measured| one.device.0 as f64 / 1e6 / one.device.1;
+    let whole = |one: &Measured| one.device.0 as f64 / 1e6 / one.open_seconds;
+    row("whole", ("time", "s"), &|one| one.open_seconds);
+    row("whole", ("bytes of files", "MB/s"), &whole);
+    row("device", ("sequential read", "MB/s"), &device);
+    row("whole / device", ("ratio", "x"), &|one| whole(one) / device(one));
+    row("tables and their indexes", ("time", "s"), &|one| one.tables_seconds);
+    row("files", ("size", "MB"), &|one| one.device.0 as f64 / 1e6);
+    row("files", ("in memory before", "%"), &|one| 100.0 * one.cached_share);
+    rows
+}
+
+fn seconds(one: &Measured, phase: Phase) -> f64 {
+    let of_phase = one.report.phases.iter().filter(|report| report.phase == phase);
+    of_phase.map(|report| report.elapsed.as_secs_f64()).sum()
+}
+
+fn entries(one: &Measured, phase: Phase) -> u64 {
+    one.report.phases.iter().filter(|report| report.phase == phase).map(|report| report.entries).sum()
+}
+
+fn file_bytes(one: &Measured, phase: Phase) -> u64 {
+    one.report.phases.iter().filter(|report| report.phase == phase).map(|report| report.bytes).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Interleaves what happens in one life: transactions of several workers, readers whose results are waited for,
+//! snapshots, beats and logger steps; and writes into the ledger what was promised, and before which call of the disk.
+//!
+//! Neighbours: `points` and `failing` choose disks and verdicts.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{Scope, ScopedJoinHandle};
+
+use ensile_base::random::Random;
+use ensile_engine::{Epoch, Error, Readable, Result};
+use ensile_sim::SimDisk;
+use ensile_sim::ledger::{Ledger, Rows, Writes};
+
+use crate::life::{KEYS, Life};
+
+/// Notes the disk's call before which an answer came.
+struct Bell {
+    disk: SimDisk,
+    rung_at: AtomicU64,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // Relaxed: all of this runs on one thread at a time.
+        self.rung_at.store(self.disk.calls().all, Ordering::Relaxed);
+    }
+}
+
+/// A result that is shown once it is durable.
+struct Waiting {
+    answer: Pin<Box<dyn Future<Output = Result<()>>>>,
+    bell: Arc<Bell>,
+    /// The last epoch that it rests on.
+    rests_on: Epoch,
+    what: &'static str,
+}
+
+/// A worker on a thread of its own, which does what it is told and nothing else.
+struct Worker<'scope> {
+    seeds: Sender<u64>,
+    outcomes: Receiver<Result<Option<(Epoch, Writes)>>>,
+    thread: ScopedJoinHandle<'scope, ()>,
+}
+
+impl<'scope> Worker<'scope> {
+    fn spawn(scope: &'scope Scope<'scope, '_>, life: &'scope Life) -> Self {
+        let (seeds, asked) = channel();
+        let (answers, outcomes) = channel();
+        let thread = scope.spawn(move || {
+            for seed in asked {
+                if answers.send(life.transaction(seed)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { seeds, outcomes, thread }
+    }
+
+    /// Once this returns, what the thread kept of the database is given back too, so the same seed does the same.
+    fn end(self) {
+        drop(self.seeds);
+        let ended = self.thread.join();
+        assert!(ended.is_ok() || std::thread::panicking(), "a worker panicked");
+    }
+
+    fn transaction(&self, seed: u64) -> Result<Option<(Epoch, Writes)>> {
+        self.seeds.send(seed).expect("it waits for this");
+        self.outcomes.recv().expect("no panic")
+    }
+}
+
+/// What drives a life, one thing at a time.
+pub(crate) struct Driver<'scope, 'env> {
+    life: &'scope Life,
+    scope: &'scope Scope<'scope, 'env>,
+    disk: SimDisk,
+    ledger: &'env mut Ledger,
+    random: Random,
+    workers: Vec<Worker<'scope>>,
+    waiting: Vec<Waiting>,
+    /// What answers and steps said when they failed.
+    pub(crate) errors: Vec<Error>,
+}
+
+impl<'scope, 'env> Driver<'scope, 'env> {
+    pub(crate) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        life: &'scope Life,
+        disk: &SimDisk,
+        ledger: &'env mut Ledger,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::seeded(seed);
+        let workers = (0..random.between(1, 3)).map(|_| Worker::spawn(scope, life)).collect();
+        let (waiting, errors) = (Vec::new(), Vec::new());
+        Self { life, scope, disk: disk.clone(), ledger, random, workers, waiting, errors }
+    }
+
+    fn at(&self) -> u64 {
+        self.disk.calls().all
+    }
+
+    /// Does something; an error is noted, and life goes on.
+    pub(crate) fn step(&mut self) {
+        let done = match self.random.below(24) {
+            0..8 => self.transact(),
+            8..10 => self.read(),
+            10 => self.read_snapshot(),
+            11 => {
+                self.exchange_worker();
+                Ok(())
+            }
+            12..17 => {
+                self.life.beat();
+                Ok(())
+            }
+            17 => self.leave_open(),
+            _ => {
+                let logger = self.random.below(self.life.loggers as u64) as usize;
+                self.life.db.logger_step(logger);
+                Ok(())
+            }
+        };
+        self.errors.extend(done.err());
+        self.hear();
+    }
+
+    /// Closes the epoch, and lets every logger do what it can.
+    pub(crate) fn settle(&mut self) {
+        self.life.beat();
+        for _ in 0..2 {
+            (0..self.life.loggers).for_each(|logger| {
+                self.life.db.logger_step(logger);
+            });
+        }
+        self.hear();
+    }
+
+    fn transact(&mut self) -> Result<()> {
+        let seed = self.random.next_u64();
+        let which = self.random.below(self.workers.len() as u64 + 1) as usize;
+        let outcome = match self.workers.get(which) {
+            Some(worker) => worker.transaction(seed),
+            None => self.life.transaction(seed),
+        };
+        if let Some((epoch, writes)) = outcome? {
+            self.ledger.commit(self.at(), epoch, writes);
+        }
+        Ok(())
+    }
+
+    /// A reader that shows what it saw once it is durable, or at once where nobody may rely on it.
+    fn read(&mut self) -> Result<()> {
+        let keys: Vec<u64> = (0..self.random.between(1, 3)).map(|_| self.random.below(KEYS)).collect();
+        let (rows, receipt) = self
+            .life
+            .db
+            .submit(|tx| keys.iter().map(|key| tx.get(&self.life.rows, key)).collect::<Result<Vec<_>>>())?;
+        let all = self.ledger.all();
+        assert!(keys.iter().zip(&rows).all(|(key, row)| all.get(key) == row.as_ref()), "a read of the past");
+        if self.random.percent(70) {
+            let rests_on = self.ledger.written(&keys).unwrap_or(Epoch::ZERO);
+            self.wait(receipt.durable_async(), rests_on, "what a reader was shown");
+        }
+        Ok(())
+    }
+
+    fn read_snapshot(&mut self) -> Result<()> {
+        let mut snapshot = self.life.db.snapshot()?;
+        let shown: Rows = snapshot.range(&self.life.rows, ..).collect::<Result<_>>()?;
+        let boundary = snapshot.epoch();
+        assert_eq!(shown, self.ledger.state(boundary.previous()), "a snapshot of {boundary}");
+        // It waits without end where nobody steps, so only where it need not.
+        if self.life.db.durable_epoch() >= boundary.previous() {
+            snapshot.durable()?;
+            self.ledger.promise(self.disk.calls().all, boundary.previous(), "a snapshot that was shown");
+        }
+        Ok(())
+    }
+
+    /// A worker ends with its buffer part-filled, and another one comes.
+    fn exchange_worker(&mut self) {
+        let which = self.random.below(self.workers.len() as u64) as usize;
+        self.workers.swap_remove(which).end();
+        self.workers.push(Worker::spawn(self.scope, self.life));
+    }
+
+    /// A transaction that is open for a while and comes to nothing.
+    fn leave_open(&mut self) -> Result<()> {
+        let mut tx = self.life.db.begin();
+        tx.put(&self.life.rows, &self.random.below(KEYS), &vec![7; 8])?;
+        self.transact()
+    }
+
+    /// Listens for answers and announcements.
+    fn hear(&mut self) {
+        self.ledger.promise(self.at(), self.life.db.durable_epoch(), "the announced epoch");
+        let (ledger, errors) = (&mut *self.ledger, &mut self.errors);
+        self.waiting.retain_mut(|waiting| {
+            let waker = Waker::from(Arc::clone(&waiting.bell));
+            match waiting.answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(())) => {
+                    // Relaxed: as in `wake`.
+                    let at = waiting.bell.rung_at.load(Ordering::Relaxed);
+                    ledger.promise(at, waiting.rests_on, waiting.what);
+                    false
+                }
+                Poll::Ready(Err(error)) => {
+                    errors.push(error);
+                    false
+                }
+            }
+        });
+    }
+
+    /// How many results are waited for.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// A transaction that writes for certain, and is waited for.
+    pub(crate) fn write(&mut self) -> Result<()> {
+        let (key, row) = (self.random.below(KEYS), self.random.next_u64().to_le_bytes().to_vec());
+        let ((), receipt) = self.life.db.submit(|tx| tx.put(&self.life.rows, &key, &row))?;
+        self.ledger.commit(self.at(), receipt.epoch(), vec![(key, Some(row))]);
+        self.wait(receipt.durable_async(), receipt.epoch(), "an acknowledgment");
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        answer: impl Future<Output = Result<()>> + 'static,
+        rests_on: Epoch,
+        what: &'static str,
+    ) {
+        let bell = Arc::new(Bell { disk: self.disk.clone(), rung_at: AtomicU64::new(self.at()) });
+        self.waiting.push(Waiting { answer: Box::pin(answer), bell, rests_on, what });
+    }
+}
+
+impl Drop for Driver<'_, '_> {
+    fn drop(&mut self) {
+        self.workers.drain(..).for_each(Worker::end);
+    }
+}

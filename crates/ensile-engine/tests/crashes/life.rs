@@ -1,0 +1,131 @@
+//! One life of a database that its test drives: opening it, random transactions, and everything that it shows.
+//!
+//! Neighbours: `driver` interleaves what happens in a life; the ledger of promises is `ensile_sim`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_engine::{Database, Durability, Epoch, Error, Index, Readable, Result, Table};
+use ensile_sim::SimDisk;
+use ensile_sim::ledger::{Rows, Writes};
+
+/// Keys are below this.
+pub(crate) const KEYS: u64 = 24;
+
+/// A log begins a new file so soon.
+const LOG_FILE_BYTES: u64 = 8 << 10;
+
+type Row = Vec<u8>;
+
+/// One life of the database.
+pub(crate) struct Life {
+    pub(crate) db: Database,
+    pub(crate) rows: Table<u64, Row>,
+    pub(crate) loggers: usize,
+    clock: Clock,
+    by_length: Index<u64, u64, Row>,
+    by_name: Index<Vec<u8>, u64, Row>,
+}
+
+impl Life {
+    /// Opens it as a process of its own, which is dead after the disk's next crash.
+    pub(crate) fn open(disk: &SimDisk, loggers: usize) -> Result<Self> {
+        let clock = Clock::manual();
+        let db = Database::builder("unused")
+            .disk(Arc::new(disk.mounted()))
+            .manual_clock(clock.clone())
+            .durability(Durability::Relaxed)
+            .loggers(loggers)
+            // Small, so that logs get new files.
+            .log_file_bytes(LOG_FILE_BYTES)
+            .recovery_threads(1)
+            .without_threads()
+            .open()?;
+        let rows = db
+            .define::<u64, Row>("rows")
+            .index("by_length", 1, |_: &u64, row: &Row| row.len() as u64)
+            .unique_index("by_name", 1, |key: &u64, row: &Row| name(*key, row))
+            .open()?;
+        let (by_length, by_name) = (rows.index("by_length")?, rows.index("by_name")?);
+        Ok(Self { db, rows, loggers, clock, by_length, by_name })
+    }
+
+    pub(crate) fn beat(&self) {
+        self.clock.advance(Duration::from_millis(40));
+        self.db.heartbeat_step();
+    }
+
+    /// D as recovery decided it when this life began.
+    pub(crate) fn recovered_to(&self) -> Epoch {
+        self.db.recovery_report().expect("there is a log").durable_epoch
+    }
+
+    /// Everything that the database shows, by every way of looking at it.
+    pub(crate) fn read_back(&self) -> Result<Rows, String> {
+        let told = |error: Error| error.to_string();
+        let mut tx = self.db.begin();
+        let rows: Rows = tx.range(&self.rows, ..).collect::<Result<_>>().map_err(told)?;
+        let mut through_index: Vec<(u64, Row)> =
+            tx.range_by(&self.by_length, ..).collect::<Result<_>>().map_err(told)?;
+        through_index.sort_unstable();
+        if !through_index.into_iter().eq(rows.clone()) {
+            return Err("the plain index shows other rows".to_owned());
+        }
+        for (key, row) in &rows {
+            let found = tx.get_by(&self.by_name, &name(*key, row)).map_err(told)?;
+            if found.as_ref() != Some(&(*key, row.clone())) {
+                return Err(format!("the unique index does not show row {key}"));
+            }
+        }
+        drop(tx);
+        let mut snapshot = self.db.snapshot_latest().map_err(told)?;
+        let shown: Rows = snapshot.range(&self.rows, ..).collect::<Result<_>>().map_err(told)?;
+        if shown == rows { Ok(rows) } else { Err("a snapshot of everything shows something else".to_owned()) }
+    }
+
+    /// Runs one random transaction; it may be rolled back. Returns its epoch and what it wrote.
+    pub(crate) fn transaction(&self, seed: u64) -> Result<Option<(Epoch, Writes)>> {
+        let mut writes = Writes::new();
+        let outcome = self.db.submit(|tx| {
+            let mut random = Random::seeded(seed);
+            writes.clear();
+            for _ in 0..random.between(1, 5) {
+                let key = random.below(KEYS);
+                if random.percent(30) {
+                    tx.delete(&self.rows, &key)?;
+                    writes.push((key, None));
+                    continue;
+                }
+                let longest = if random.percent(5) { 3_000 } else { 60 };
+                let mut row = vec![0; random.below(longest) as usize + 8];
+                random.fill(&mut row);
+                match random.below(3) {
+                    0 => match tx.insert(&self.rows, &key, &row) {
+                        Err(Error::KeyExists { .. }) => continue,
+                        inserted => inserted?,
+                    },
+                    1 => {
+                        if !tx.update(&self.rows, &key, |value: &mut Row| value.clone_from(&row))? {
+                            continue;
+                        }
+                    }
+                    _ => tx.put(&self.rows, &key, &row)?,
+                }
+                writes.push((key, Some(row)));
+            }
+            if random.percent(10) { Err(Error::RolledBack) } else { Ok(()) }
+        });
+        match outcome {
+            Ok(((), receipt)) => Ok((!writes.is_empty()).then(|| (receipt.epoch(), writes.clone()))),
+            Err(Error::RolledBack) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A row's unique name.
+fn name(key: u64, row: &[u8]) -> Vec<u8> {
+    [&row[..row.len().min(3)], &key.to_be_bytes()].concat()
+}

@@ -1,0 +1,190 @@
+//! Keys that cut a tree into parts of roughly equal numbers of entries, from its upper levels alone.
+//!
+//! A tree is looked at as pieces in key order, at first one: the whole. A piece whose estimated weight is too large for one
+//! part is opened, an internal node into its children, a leaf with deeper layers into its entries, until all are small or
+//! there are enough. A subtree's weight is estimated along one way down its middle, so that one deep layer among thousands
+//! of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a tree into parts
+//! that cover it.
+//!
+//! Neighbours: up, whoever walks a table with several threads; down, `node`.
+
+use ensile_epoch::Pinned;
+
+use crate::key::{SLICE_BYTES, shortest};
+use crate::node::{LAYER, NodePtr, Ptr};
+use crate::tree::Masstree;
+
+/// Pieces are opened until each is this fraction of a part.
+const FINENESS: u64 = 8;
+/// No more pieces than so many a part.
+const PIECES_MAX: usize = 64;
+/// Levels, over all layers, behind which an estimate ends.
+const LEVELS_MAX: usize = 64;
+
+/// A run of keys, from `from` to the next piece's.
+struct Piece<'p> {
+    from: Vec<u8>,
+    /// The subtree that holds them, and the key bytes of the layers above it; `None` if there is nothing to open.
+    subtree: Option<(NodePtr<'p>, Vec<u8>)>,
+    weight: u64,
+}
+
+impl<'p> Piece<'p> {
+    fn subtree(from: Vec<u8>, node: NodePtr<'p>, prefix: Vec<u8>, pinned: Pinned<'p>) -> Self {
+        Self { from, subtree: Some((node, prefix)), weight: weight(node, pinned) }
+    }
+}
+
+impl Masstree {
+    /// At most `parts - 1` keys, in order, that cut the tree into parts of roughly equal numbers of entries.
+    #[must_use]
+    pub fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
+        let root = self.root(pinned);
+        let mut pieces = vec![Piece::subtree(Vec::new(), root, Vec::new(), pinned)];
+        if parts < 2 {
+            return Vec::new();
+        }
+        loop {
+            let total: u64 = pieces.iter().map(|piece| piece.weight).sum();
+            let most = total / (parts as u64 * FINENESS);
+            let is_large = |piece: &Piece<'_>| piece.weight > most && piece.subtree.is_some();
+            if pieces.len() >= parts * PIECES_MAX || !pieces.iter().any(is_large) {
+                return cut(&pieces, parts, total);
+            }
+            pieces = pieces
+                .into_iter()
+                .flat_map(|piece| if is_large(&piece) { open(piece, pinned) } else { vec![piece] })
+                .collect();
+        }
+    }
+}
+
+/// The first keys of the pieces at which the parts begin.
+fn cut(pieces: &[Piece<'_>], parts: usize, total: u64) -> Vec<Vec<u8>> {
+    let mut separators: Vec<Vec<u8>> = Vec::new();
+    let (mut before, mut part) = (0, 1);
+    for piece in pieces {
+        let due = total * part / parts as u64;
+        if before >= due && before > 0 && part < parts as u64 {
+            if separators.last().is_none_or(|last| *last < piece.from) && !piece.from.is_empty() {
+                separators.push(piece.from.clone());
+            }
+            // A piece that is as large as several parts leaves fewer of them.
+            part = (before * parts as u64 / total.max(1)).max(part) + 1;
+        }
+        before += piece.weight;
+    }
+    separators
+}
+
+/// A piece as the pieces that it consists of; as it is, but not to be opened again, if its node is being changed.
+fn open<'p>(piece: Piece<'p>, pinned: Pinned<'p>) -> Vec<Piece<'p>> {
+    let Piece { from, subtree, weight } = piece;
+    let opened = subtree.and_then(|(node, prefix)| open_node(&from, node, &prefix, pinned));
+    opened.unwrap_or_else(|| vec![Piece { from, subtree: None, weight }])
+}
+
+fn open_node<'p>(
+    from: &[u8],
+    node: NodePtr<'p>,
+    prefix: &[u8],
+    pinned: Pinned<'p>,
+) -> Option<Vec<Piece<'p>>> {
+    let seen = node.stable();
+    if seen.is_deleted() {
+        return None;
+    }
+    let mut pieces = Vec::new();
+    if seen.is_leaf() {
+        // SAFETY: `seen` was read from this node and says LEAF.
+        let leaf = unsafe { node.leaf() };
+        let entries: Vec<_> = leaf
+            .permutation()
+            .slots()
+            .map(|slot| (leaf.part(slot), leaf.kind(slot) == LAYER, leaf.slots[slot].value.read()))
+            .collect();
+        if !node.unchanged(seen) {
+            return None;
+        }
+        for (part, is_layer, value) in entries {
+            let mut key = prefix.to_vec();
+            part.append_to(&mut key);
+            let from = if pieces.is_empty() { from.to_vec() } else { key.clone() };
+            if is_layer {
+                // SAFETY: the value of a LAYER slot, validated just now.
+                let root = unsafe { NodePtr::from_value(value) };
+                debug_assert_eq!(key.len(), prefix.len() + SLICE_BYTES);
+                pieces.push(Piece::subtree(from, root, key, pinned));
+            } else {
+                pieces.push(Piece { from, subtree: None, weight: 1 });
+            }
+        }
+    } else {
+        // SAFETY: `seen` was read from this node and does not say LEAF.
+        let internal = unsafe { node.internal() };
+        let keys = seen.keys();
+        let children: Vec<_> = (0..=keys)
+            .map(|at| (at.checked_sub(1).map(|key| internal.keys[key].read()), internal.children[at].read()))
+            .collect();
+        if !node.unchanged(seen) {
+            return None;
+        }
+        for (low, child) in children {
+            let mut from = from.to_vec();
+            if let Some(low) = low {
+                from = prefix.to_vec();
+                shortest(low).append_to(&mut from);
+            }
+            // SAFETY: validated: this was a child of a live node under our pin.
+            let child = unsafe { Ptr::new_or_null(child) }?;
+            pieces.push(Piece::subtree(from, child, prefix.to_vec(), pinned));
+        }
+    }
+    (!pieces.is_empty()).then_some(pieces)
+}
+
+/// An estimate of the entries below a node: as if all its ways down were like the one in its middle.
+fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
+    let (mut node, mut ways, mut entries) = (node, 1_u64, 0_u64);
+    for _ in 0..LEVELS_MAX {
+        let seen = node.stable();
+        if seen.is_deleted() {
+            break;
+        }
+        let next = if seen.is_leaf() {
+            // SAFETY: `seen` was read from this node and says LEAF.
+            let leaf = unsafe { node.leaf() };
+            let permutation = leaf.permutation();
+            let layers: Vec<u64> = permutation
+                .slots()
+                .filter(|&slot| leaf.kind(slot) == LAYER)
+                .map(|slot| leaf.slots[slot].value.read())
+                .collect();
+            entries =
+                entries.saturating_add(ways.saturating_mul((permutation.count() - layers.len()) as u64));
+            if layers.is_empty() || !node.unchanged(seen) {
+                break;
+            }
+            ways = ways.saturating_mul(layers.len() as u64);
+            // SAFETY: the value of a LAYER slot, validated just now.
+            Some(unsafe { NodePtr::from_value(layers[layers.len() / 2]) })
+        } else {
+            // SAFETY: `seen` was read from this node and does not say LEAF.
+            let internal = unsafe { node.internal() };
+            let child = internal.children[seen.keys() / 2].read();
+            ways = ways.saturating_mul(seen.keys() as u64 + 1);
+            if !node.unchanged(seen) {
+                break;
+            }
+            // SAFETY: validated: this was a child of a live node under our pin.
+            unsafe { Ptr::new_or_null(child) }
+        };
+        let Some(next) = next else { break };
+        node = next;
+    }
+    // What changed while it was looked at weighs something too; no sum of pieces overflows.
+    entries.max(ways).clamp(1, 1 << 40)
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

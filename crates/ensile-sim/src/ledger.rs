@@ -1,0 +1,258 @@
+//! What a database promised: transactions with their epochs, what was announced as durable, what earlier recoveries
+//! discarded; and the verdict on what a recovery brings back.
+//!
+//! A life is run once, and each event stands with the number of disk calls made before it; so one run tells what had been
+//! promised at every call, wherever power fails (see [`Ledger::before`]).
+//!
+//! Neighbours: tests of the engine and of recovery fill it; it knows rows by number, and nothing of tables.
+
+use std::collections::BTreeMap;
+
+use ensile_base::Epoch;
+
+/// Rows by key.
+pub type Rows = BTreeMap<u64, Vec<u8>>;
+
+/// What a transaction left of each key that it wrote.
+pub type Writes = Vec<(u64, Option<Vec<u8>>)>;
+
+#[derive(Clone, Debug)]
+struct Commit {
+    at: u64,
+    epoch: Epoch,
+    writes: Writes,
+    /// The call by which a recovery had discarded it.
+    void_at: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Promise {
+    at: u64,
+    epoch: Epoch,
+    what: &'static str,
+    /// How many transactions there were: a later life may use an epoch again that had left no entry.
+    commits: usize,
+}
+
+/// All that happened to a database, in the order of its commits.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    commits: Vec<Commit>,
+    promises: Vec<Promise>,
+}
+
+impl Ledger {
+    /// A transaction committed, after the disk's call number `at`. To be told in serial order. Of each key the last write
+    /// counts, and a delete only if there was a row before.
+    pub fn commit(&mut self, at: u64, epoch: Epoch, writes: Writes) {
+        let last: BTreeMap<_, _> = writes.into_iter().collect();
+        let leaves_something = |(key, row): &(u64, Option<Vec<u8>>)| row.is_some() || self.holds(*key);
+        let writes = last.into_iter().filter(leaves_something).collect();
+        self.commits.push(Commit { at, epoch, writes, void_at: None });
+    }
+
+    /// Somebody was told something that rests on everything up to `epoch`; `what` says what.
+    pub fn promise(&mut self, at: u64, epoch: Epoch, what: &'static str) {
+        let is_news = self.promises.last().is_none_or(|last| (last.epoch, last.what) != (epoch, what));
+        if is_news {
+            self.promises.push(Promise { at, epoch, what, commits: self.commits.len() });
+        }
+    }
+
+    /// A recovery up to `durable` serves its state: what it left out is void for ever.
+    pub fn recovered(&mut self, at: u64, durable: Epoch) {
+        for commit in &mut self.commits {
+            if commit.epoch > durable && commit.void_at.is_none() {
+                commit.void_at = Some(at);
+            }
+        }
+    }
+
+    /// What had happened when the disk's call number `call` was made.
+    #[must_use]
+    pub fn before(&self, call: u64) -> Self {
+        let commits = self.commits.iter().filter(|commit| commit.at < call).map(|commit| {
+            let void_at = commit.void_at.filter(|at| *at < call);
+            Commit { void_at, ..commit.clone() }
+        });
+        let commits: Vec<_> = commits.collect();
+        let promises = self
+            .promises
+            .iter()
+            .filter(|promise| promise.at < call)
+            .map(|promise| Promise { commits: promise.commits.min(commits.len()), ..promise.clone() });
+        Self { promises: promises.collect(), commits }
+    }
+
+    /// The state after every transaction of an epoch up to `durable` that counts.
+    #[must_use]
+    pub fn state(&self, durable: Epoch) -> Rows {
+        let mut rows = Rows::new();
+        for commit in self.commits.iter().filter(|commit| commit.epoch <= durable && commit.void_at.is_none())
+        {
+            for (key, row) in &commit.writes {
+                match row {
+                    Some(row) => rows.insert(*key, row.clone()),
+                    None => rows.remove(key),
+                };
+            }
+        }
+        rows
+    }
+
+    /// The state with every transaction that counts.
+    #[must_use]
+    pub fn all(&self) -> Rows {
+        self.state(Epoch::MAX)
+    }
+
+    fn holds(&self, key: u64) -> bool {
+        let last = |commit: &Commit| {
+            let written = commit.writes.iter().find(|(written, _)| *written == key);
+            written.filter(|_| commit.void_at.is_none()).map(|(_, row)| row.is_some())
+        };
+        self.commits.iter().rev().find_map(last).unwrap_or(false)
+    }
+
+    /// The epoch of the last transaction that wrote one of these keys, and counts.
+    #[must_use]
+    pub fn written(&self, keys: &[u64]) -> Option<Epoch> {
+        let wrote = |commit: &&Commit| {
+            commit.void_at.is_none() && commit.writes.iter().any(|(key, _)| keys.contains(key))
+        };
+        self.commits.iter().rev().find(wrote).map(|commit| commit.epoch)
+    }
+
+    /// How many transactions there are, void ones included.
+    #[must_use]
+    pub fn transactions(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// The verdict on a recovery that says it went up to `durable` and shows `rows`.
+    ///
+    /// # Errors
+    /// What is lost, or there and should not be.
+    pub fn judge(&self, durable: Epoch, rows: &Rows) -> Result<(), String> {
+        let kept = self.state(durable);
+        if *rows != kept {
+            return Err(format!("not the state after epoch {durable}: {}", self.difference(&kept, rows)));
+        }
+        // An epoch that left no entry anywhere needs no mark, so an announced epoch itself may not come back: what counts
+        // is what it left.
+        for Promise { at, epoch, what, commits } in &self.promises {
+            let is_lost = |commit: &&Commit| {
+                commit.void_at.is_none()
+                    && !commit.writes.is_empty()
+                    && commit.epoch <= *epoch
+                    && commit.epoch > durable
+            };
+            if let Some(lost) = self.commits[..*commits].iter().find(is_lost) {
+                return Err(format!(
+                    "{what} at call {at} rests on epoch {epoch}; epoch {durable} came back, and a transaction of epoch {} \
+                     is lost",
+                    lost.epoch
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Ledger::judge`], where a recovery before this one may have decided and not lived to tell: its epoch, at most
+    /// `durable`, is found by what is shown, and returned.
+    ///
+    /// # Errors
+    /// As [`Ledger::judge`].
+    pub fn judge_undecided(&self, durable: Epoch, rows: &Rows) -> Result<Epoch, String> {
+        let earlier = self.commits.iter().rev().map(|commit| commit.epoch.previous());
+        let decided = [durable].into_iter().chain(earlier.filter(|epoch| *epoch < durable));
+        let first = self.judge(durable, rows);
+        for epoch in decided {
+            if self.judge(epoch, rows).is_ok() {
+                return Ok(epoch);
+            }
+        }
+        first.map(|()| durable)
+    }
+
+    fn difference(&self, expected: &Rows, found: &Rows) -> String {
+        let keys = expected.keys().chain(found.keys().filter(|key| !expected.contains_key(key)));
+        let different: Vec<_> = keys.filter(|key| expected.get(key) != found.get(key)).collect();
+        let tell = |key: &&u64| {
+            let wrote = |row: Option<&Vec<u8>>| {
+                let one = |commit: &&Commit| {
+                    commit.writes.iter().any(|(written, value)| written == *key && value.as_ref() == row)
+                };
+                self.commits.iter().rfind(one).map_or("nobody".to_owned(), |commit| {
+                    let void = if commit.void_at.is_some() { ", void" } else { "" };
+                    format!("epoch {}{void}", commit.epoch)
+                })
+            };
+            let (expected, found) = (expected.get(*key), found.get(*key));
+            format!("row {key} is of {}, not of {}", wrote(found), wrote(expected))
+        };
+        let told: Vec<_> = different.iter().take(3).map(tell).collect();
+        format!("{} rows differ: {}", different.len(), told.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ledger, Rows};
+    use ensile_base::Epoch;
+
+    const fn e(number: u64) -> Epoch {
+        Epoch::new(number)
+    }
+
+    fn rows(rows: &[(u64, u8)]) -> Rows {
+        rows.iter().map(|(key, value)| (*key, vec![*value])).collect()
+    }
+
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.commit(1, e(1), vec![(1, Some(vec![1])), (2, Some(vec![1]))]);
+        ledger.promise(3, e(1), "an acknowledgment");
+        ledger.commit(4, e(2), vec![(1, Some(vec![2])), (2, None)]);
+        ledger.promise(6, e(2), "an acknowledgment");
+        ledger
+    }
+
+    #[test]
+    fn what_was_promised_must_come_back_and_nothing_by_halves() {
+        let ledger = ledger();
+        ledger.judge(e(2), &rows(&[(1, 2)])).expect("all of it");
+        assert!(ledger.judge(e(1), &rows(&[(1, 1), (2, 1)])).expect_err("lost").contains("acknowledgment"));
+        assert!(ledger.judge(e(2), &rows(&[(1, 2), (2, 1)])).expect_err("half").contains("row 2"));
+        ledger.before(6).judge(e(1), &rows(&[(1, 1), (2, 1)])).expect("not promised yet");
+        assert!(ledger.before(6).judge(e(0), &rows(&[])).is_err());
+        ledger.before(1).judge(e(0), &rows(&[])).expect("nothing had happened");
+    }
+
+    #[test]
+    fn what_one_recovery_left_out_is_void_for_the_next() {
+        let mut ledger = ledger().before(6);
+        ledger.recovered(8, e(1));
+        ledger.commit(9, e(5), vec![(3, Some(vec![3]))]);
+        ledger.judge(e(5), &rows(&[(1, 1), (2, 1), (3, 3)])).expect("void for ever");
+        let back = ledger.judge(e(5), &rows(&[(1, 2), (3, 3)])).expect_err("it came back");
+        assert!(back.contains("void"), "{back}");
+        assert_eq!((ledger.written(&[2]), ledger.written(&[7])), (Some(e(1)), None));
+    }
+
+    #[test]
+    fn a_decision_that_nobody_heard_of_is_found_by_what_is_shown() {
+        let ledger = ledger().before(6);
+        assert_eq!(ledger.judge_undecided(e(7), &rows(&[(1, 1), (2, 1)])), Ok(e(1)));
+        assert_eq!(ledger.judge_undecided(e(7), &rows(&[(1, 2)])), Ok(e(7)));
+        assert!(ledger.judge_undecided(e(7), &rows(&[(1, 2), (2, 1)])).is_err(), "by halves");
+        assert!(ledger.judge_undecided(e(7), &rows(&[])).is_err(), "less than was promised");
+    }
+
+    #[test]
+    fn a_promise_of_an_epoch_that_left_nothing_may_be_forgotten() {
+        let mut ledger = ledger();
+        ledger.promise(7, e(9), "an announcement");
+        ledger.judge(e(2), &rows(&[(1, 2)])).expect("epoch 9 left no entry");
+    }
+}
