@@ -14,10 +14,12 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`, `manifest`; above, `Database::open`, then
+//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
+//! `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
+pub mod examine;
 mod file;
 mod harden;
 mod listing;
@@ -221,25 +223,8 @@ impl Scan {
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery {
-            disk,
-            keeper,
-            config,
-            lock,
-            generations: Vec::new(),
-            with_entries: Vec::new(),
-            closed_chains: Vec::new(),
-            open_chains: Vec::new(),
-            unlisted,
-            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            bytes_total: 0,
-            load,
-            pieces: Vec::new(),
-            taken: AtomicUsize::new(0),
-            buffers: Pool::default(),
-            done: Done::default(),
-            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
-        };
+        let mut recovery = Recovery::new(disk, keeper, config, lock, load);
+        recovery.unlisted = unlisted;
         let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
@@ -261,6 +246,35 @@ impl Scan {
 }
 
 impl Recovery {
+    /// Of a checkpoint and of no generation yet.
+    fn new(
+        disk: StdArc<dyn Disk>,
+        keeper: ManifestKeeper,
+        config: LogConfig,
+        lock: Box<dyn DiskLock>,
+        load: Load,
+    ) -> Self {
+        Self {
+            disk,
+            keeper,
+            config,
+            lock,
+            generations: Vec::new(),
+            with_entries: Vec::new(),
+            closed_chains: Vec::new(),
+            open_chains: Vec::new(),
+            unlisted: Vec::new(),
+            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            bytes_total: 0,
+            load,
+            pieces: Vec::new(),
+            taken: AtomicUsize::new(0),
+            buffers: Pool::default(),
+            done: Done::default(),
+            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
+        }
+    }
+
     /// The whole scan on the calling thread: see [`Scan`].
     ///
     /// # Errors

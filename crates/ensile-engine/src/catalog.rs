@@ -63,16 +63,16 @@ fn new_tree(core: &Core) -> Arc<Masstree> {
 
 /// A table's row in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Definition {
-    id: u32,
-    key_type: String,
-    value_type: String,
-    indexes: Vec<IndexDefinition>,
+pub(crate) struct Definition {
+    pub(crate) id: u32,
+    pub(crate) key_type: String,
+    pub(crate) value_type: String,
+    pub(crate) indexes: Vec<IndexDefinition>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct IndexDefinition {
-    name: String,
+pub(crate) struct IndexDefinition {
+    pub(crate) name: String,
     version: u32,
     unique: bool,
     key_type: String,
@@ -116,7 +116,7 @@ impl Definition {
         out
     }
 
-    fn decode(mut bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let [version] = take(&mut bytes)?;
         if version != DEFINITION_VERSION {
             return None;

@@ -26,6 +26,7 @@ mod database;
 mod error;
 #[cfg(feature = "experiments")]
 mod exclusive;
+pub mod folder;
 mod key_value;
 mod reading;
 mod receipt;

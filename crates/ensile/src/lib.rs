@@ -82,7 +82,7 @@ pub use ensile_engine::{
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
-pub use ensile_engine::{composite_key, fixed_layout};
+pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.
 ///

@@ -91,9 +91,10 @@ impl Chain {
             void,
         };
         let mut last: Option<FileChain> = None;
-        for file in files {
+        for (index, file) in files.into_iter().enumerate() {
             let follows = match &last {
-                None => file.opening.is_some(),
+                // If the first cannot be read, no later one may stand in for it.
+                None => index == 0 && file.opening.is_some(),
                 Some(last) => chain.beyond.is_empty() && last.tail.bytes == 0 && is_next(last, &file),
             };
             if follows {
@@ -174,12 +175,16 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
     let first = &files[begin];
-    if first.file.name.number == 0 {
-        return Ok(begin);
-    }
+    let number = first.file.name.number;
     match &first.opening {
-        Some(opening) if opening.before < covered => Ok(begin),
-        _ => Err(missing_file(SegmentName { number: first.file.name.number - 1, ..first.file.name })),
+        Some(opening) if opening.sequence == 0 || opening.before < covered => Ok(begin),
+        // It cannot be read: the verdict says why.
+        None if number == 0 => Ok(begin),
+        _ if number > 0 => Err(missing_file(SegmentName { number: number - 1, ..first.file.name })),
+        _ => {
+            let detail = "a later file of the log stands in place of its first one";
+            Err(DurabilityError::damaged(&first.file.to_string(), 0, detail))
+        }
     }
 }
 

@@ -3,4 +3,4 @@
 
 mod conditions;
 mod simulation;
-mod store;
+pub(crate) mod store;

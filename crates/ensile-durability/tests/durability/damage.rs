@@ -6,13 +6,14 @@ use std::time::Duration;
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
+use ensile_durability::examine::{Damage, Examination};
+use ensile_durability::{DurabilityError, examine};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, config};
+use crate::rig::{Map, Rig, config};
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
-fn disk_with_entries(closed: bool) -> SimDisk {
+pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 2);
     let mut workers = [rig.worker(), rig.worker()];
@@ -29,7 +30,31 @@ fn disk_with_entries(closed: bool) -> SimDisk {
     disk
 }
 
+/// What an open says, which an examination must have said before, without changing anything.
 fn damage_found(disk: &SimDisk) -> (String, u64, String) {
+    let examined = examined(disk);
+    let found = damage_at_open(disk);
+    let is_same =
+        |damage: &Damage| (&damage.file, damage.offset, &damage.detail) == (&found.0, found.1, &found.2);
+    assert!(examined.damage.iter().any(is_same), "{found:?} is not in {:?}", examined.damage);
+    assert_eq!(examined.durable_epoch, None);
+    found
+}
+
+/// An examination of the disk, which must be as before.
+pub(crate) fn examined(disk: &SimDisk) -> Examination {
+    let all = |disk: &SimDisk| {
+        let files = disk.files().into_iter().filter(|name| name != "LOCK");
+        files.map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
+    };
+    let before = all(disk);
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    let found = examine::examine(&on, &Map::default()).expect("it can be read");
+    assert!(all(disk) == before, "an examination changed something");
+    found
+}
+
+fn damage_at_open(disk: &SimDisk) -> (String, u64, String) {
     match Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()).map(|_| ()) {
         Err(DurabilityError::Damaged { file, offset, detail }) => (file, offset, detail),
         other => panic!("damage must be found, not {other:?}"),
@@ -237,6 +262,9 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
     disk.crash(1);
     // Its block is torn: the last one, so that nothing shows that its epoch was durable.
     disk.flip("log0/log-1-0", value_at.next_multiple_of(8) + 20, 1);
+    let judged = examined(&disk);
+    assert!(judged.damage.is_empty(), "{:?}", judged.damage);
+    assert_eq!(judged.torn_tails.len(), 1);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows.keys().collect::<Vec<_>>(), [&1]);
     assert!(rig.first.number() < 1000, "the next generation begins where this one ended");

@@ -1,0 +1,1 @@
+//! The cells of the matrix by name.

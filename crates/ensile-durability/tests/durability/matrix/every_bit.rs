@@ -1,0 +1,151 @@
+//! A folder of about 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one. What
+//! comes of it is an error that names the file, or exactly the state at D, or an earlier one that is told of.
+//!
+//! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ensile_sim::SimDisk;
+
+use super::folder::{Folder, Verdict};
+
+/// Of so many damages one is in the sample.
+const SAMPLE: usize = 1_501;
+const THREADS: usize = 2;
+
+fn is_full() -> bool {
+    std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
+}
+
+/// Runs damage `0..count` over a folder, and fails with the first ones that are wrong.
+fn run(what: &str, folder: &Folder, count: usize, damage: impl Fn(&SimDisk, usize) -> String + Sync) {
+    let (stride, next) = (if is_full() { 1 } else { SAMPLE.min(count / 40).max(1) }, AtomicUsize::new(0));
+    let one_thread = || {
+        let (mut verdicts, mut wrong) = (BTreeMap::new(), Vec::new());
+        loop {
+            // Relaxed: hands out numbers.
+            let at = next.fetch_add(stride, Ordering::Relaxed);
+            if at >= count {
+                return (verdicts, wrong);
+            }
+            let damaged = folder.copy();
+            let told = damage(&damaged, at);
+            match folder.judge(&damaged) {
+                Ok(Verdict::Damaged(_)) => *verdicts.entry("an error").or_insert(0) += 1,
+                Ok(Verdict::Whole) => *verdicts.entry("the state at D").or_insert(0) += 1,
+                Ok(Verdict::Earlier) => *verdicts.entry("an earlier state, told").or_insert(0) += 1,
+                Err(error) => wrong.push(format!("{told}: {error}")),
+            }
+        }
+    };
+    let results: Vec<(BTreeMap<_, usize>, Vec<_>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one_thread)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let (mut all, mut wrong) = (BTreeMap::new(), Vec::new());
+    for (verdicts, more) in results {
+        verdicts.into_iter().for_each(|(name, count)| *all.entry(name).or_insert(0) += count);
+        wrong.extend(more);
+    }
+    println!("{what}: {all:?}, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{what}: {} wrong:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+}
+
+/// All files with their bytes, and where each begins when they stand one behind the other.
+fn laid_out(folder: &Folder) -> (Vec<(usize, String, Vec<u8>)>, usize) {
+    let (mut files, mut whole) = (Vec::new(), 0);
+    for name in folder.disk.files() {
+        let bytes = folder.disk.bytes(&name);
+        files.push((whole, name, bytes.clone()));
+        whole += bytes.len();
+    }
+    (files, whole)
+}
+
+fn folders() -> [(&'static str, Folder); 2] {
+    let folder = |closed| Folder::build(7, 1_400, closed);
+    [("left open", folder(false)), ("closed cleanly", folder(true))]
+}
+
+/// Logs of one file each, where nothing but its own bytes tells a file from a stranger's.
+fn small_folders() -> [(&'static str, Folder); 2] {
+    let folder = |closed| Folder::build(7, 40, closed);
+    [("small, left open", folder(false)), ("small, closed cleanly", folder(true))]
+}
+
+#[test]
+fn every_bit_flipped() {
+    for (state, folder) in folders() {
+        let (files, whole) = laid_out(&folder);
+        println!("{whole} bytes in {} files", files.len());
+        run(&format!("flips, {state}"), &folder, whole * 8, |disk, number| {
+            let (at, bit) = (number / 8, number % 8);
+            let (from, name, _) =
+                files.iter().rfind(|(from, ..)| *from <= at).expect("the first begins at 0");
+            disk.flip(name, (at - from) as u64, 1 << bit);
+            format!("bit {bit} of byte {} of {name}", at - from)
+        });
+    }
+}
+
+#[test]
+fn every_length() {
+    for (state, folder) in folders() {
+        let (files, whole) = laid_out(&folder);
+        run(&format!("lengths, {state}"), &folder, whole, |disk, at| {
+            let (from, name, bytes) =
+                files.iter().rfind(|(from, ..)| *from <= at).expect("the first begins at 0");
+            disk.put(name, bytes[..at - from].to_vec());
+            format!("{name} cut to {} bytes", at - from)
+        });
+    }
+}
+
+#[test]
+fn every_sector_zeroed() {
+    for (state, folder) in folders() {
+        let (files, whole) = laid_out(&folder);
+        run(&format!("zeroed sectors, {state}"), &folder, whole.div_ceil(64), |disk, number| {
+            let at = number * 64;
+            let (from, name, bytes) =
+                files.iter().rfind(|(from, ..)| *from <= at).expect("the first begins at 0");
+            let mut bytes = bytes.clone();
+            let end = (at - from + 512).min(bytes.len());
+            bytes[at - from..end].fill(0);
+            disk.put(name, bytes);
+            format!("{name} zeroed from {} to {end}", at - from)
+        });
+    }
+}
+
+/// Files that may stand where another one should: of this folder, from earlier on, of another database.
+fn strangers(folder: &Folder) -> Vec<(String, Vec<u8>)> {
+    let other = Folder::build(8, folder.bytes, false);
+    let disks = folder.earlier.iter().chain(&other.earlier).chain([&folder.disk, &other.disk]);
+    disks.flat_map(|disk| disk.files().into_iter().map(|name| (name.clone(), disk.bytes(&name)))).collect()
+}
+
+#[test]
+fn every_file_missing_exchanged_stale_or_foreign() {
+    for (state, folder) in folders().into_iter().chain(small_folders()) {
+        let (files, strangers) = (laid_out(&folder).0, strangers(&folder));
+        run(&format!("missing files, {state}"), &folder, files.len(), |disk, at| {
+            disk.lose(&files[at].1);
+            format!("{} missing", files[at].1)
+        });
+        run(&format!("strange files, {state}"), &folder, files.len() * strangers.len(), |disk, number| {
+            let ((_, name, _), (from, bytes)) =
+                (&files[number % files.len()], &strangers[number / files.len()]);
+            disk.put(name, bytes.clone());
+            format!("{name} is file {} of all, {from}", number / files.len())
+        });
+        run(&format!("exchanged files, {state}"), &folder, files.len() * files.len(), |disk, number| {
+            let ((_, one, bytes), (_, two, others)) =
+                (&files[number % files.len()], &files[number / files.len()]);
+            disk.put(one, others.clone());
+            disk.put(two, bytes.clone());
+            format!("{one} and {two} exchanged")
+        });
+    }
+}

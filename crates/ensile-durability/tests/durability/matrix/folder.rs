@@ -1,0 +1,197 @@
+//! A data folder with everything in it: a checkpoint, a closed generation, and an open one that was being written when it
+//! stopped; and the verdict on what recovery makes of it once it is damaged.
+
+use std::sync::Arc;
+
+use ensile_base::random::Random;
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{DurabilityError, TornTail, recover};
+use ensile_sim::{SimDisk, Survival};
+
+use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, present, settings};
+use crate::rig::{Worker, config};
+
+/// What is kept of the space that is set aside behind the last block.
+const SPACE_BYTES: usize = 64;
+
+/// The folder before it is damaged.
+pub(crate) struct Folder {
+    pub(crate) disk: SimDisk,
+    /// Copies from earlier on, oldest first.
+    pub(crate) earlier: Vec<SimDisk>,
+    history: Vec<(Tid, u64, Option<Vec<u8>>)>,
+    /// D of the open generation.
+    pub(crate) durable: Epoch,
+    /// What was durable before the last sync of each log, which no other block tells of.
+    pub(crate) witnessed: Epoch,
+    /// The longest value.
+    pub(crate) bytes: u64,
+}
+
+/// What recovery made of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// An error that names this file.
+    Damaged(String),
+    /// The state at D, whole.
+    Whole,
+    /// The state at an earlier epoch that nothing shows to have been durable, and a torn tail that is told of.
+    Earlier,
+}
+
+struct Writing<'l> {
+    life: &'l Life,
+    workers: Vec<Worker>,
+    history: &'l mut Vec<(Tid, u64, Option<Vec<u8>>)>,
+    bytes: u64,
+}
+
+impl Writing<'_> {
+    fn commit(&mut self, random: &mut Random, which: usize) {
+        // Each worker has keys of its own, as there are no locks here.
+        let workers = self.workers.len() as u64;
+        let key = random.below(KEYS / workers) * workers + which as u64;
+        let value = (!random.percent(15)).then(|| {
+            let mut value = vec![0; random.below(self.bytes) as usize];
+            random.fill(&mut value);
+            value
+        });
+        let tid = self.life.commit(&mut self.workers[which], key, value.as_deref());
+        self.history.push((tid, key, value));
+    }
+
+    fn rounds(&mut self, random: &mut Random, count: usize) {
+        for _ in 0..count {
+            for which in 0..self.workers.len() {
+                self.commit(random, which);
+            }
+            self.life.rig.settle();
+        }
+    }
+}
+
+fn open(disk: &SimDisk, loggers: usize) -> Life {
+    Life::open(disk, loggers, settings()).expect("the folder is whole")
+}
+
+/// What a life leaves of epochs above `durable` is void.
+fn void_above(history: &mut Vec<(Tid, u64, Option<Vec<u8>>)>, durable: Epoch) {
+    history.retain(|(tid, ..)| tid.epoch() <= durable);
+}
+
+impl Folder {
+    /// A folder drawn from `seed`, with values of up to so many bytes; `closed`: its last life was closed cleanly.
+    pub(crate) fn build(seed: u64, bytes: u64, closed: bool) -> Self {
+        let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
+        let mut earlier = Vec::new();
+        for (number, loggers) in [(0, 2), (1, 3)] {
+            let life = open(&disk, loggers);
+            let workers = (0..loggers).map(|_| life.rig.worker()).collect();
+            let mut writing = Writing { life: &life, workers, history: &mut history, bytes };
+            writing.rounds(&mut random, 10);
+            earlier.push(disk.fork());
+            if number == 1 {
+                life.checkpoint().expect("nothing is in its way");
+                writing.rounds(&mut random, 20);
+            }
+            earlier.push(disk.fork());
+            // Synced in log 0, and void, as the others never get so far.
+            writing.commit(&mut random, 0);
+            life.rig.advance();
+            life.rig.log.logger_step(0);
+            void_above(&mut history, life.rig.log.durable_epoch());
+            disk.crash_with(Survival::Everything, 0);
+        }
+        let life = open(&disk, 3);
+        let workers = (0..3).map(|_| life.rig.worker()).collect();
+        let mut writing = Writing { life: &life, workers, history: &mut history, bytes };
+        writing.rounds(&mut random, 20);
+        earlier.push(disk.fork());
+        writing.rounds(&mut random, 19);
+        let mut witnessed = life.rig.log.durable_epoch();
+        earlier.push(disk.fork());
+        writing.rounds(&mut random, 1);
+        if closed {
+            drop(writing);
+            life.checkpoints.close();
+            life.rig.log.close().expect("closes");
+            witnessed = life.rig.log.durable_epoch();
+        } else {
+            writing.commit(&mut random, 0);
+            life.rig.advance();
+            life.rig.log.logger_step(0);
+        }
+        disk.crash_with(Survival::Everything, 0);
+        trim(&disk);
+        let mut folder = Self { disk, earlier, history, durable: Epoch::ZERO, witnessed, bytes };
+        // Of a close the last epochs hold no entry, and need not come back.
+        let (durable, ..) = folder.recover(&folder.disk).expect("the folder is whole");
+        folder.durable = durable;
+        folder.witnessed = folder.witnessed.min(durable);
+        folder
+    }
+
+    /// The state at `durable`.
+    fn state(&self, durable: Epoch) -> Changes {
+        let mut changes = Changes::new();
+        for (tid, key, value) in self.history.iter().filter(|(tid, ..)| tid.epoch() <= durable) {
+            change(&mut changes, *key, *tid, value.as_deref());
+        }
+        present(&changes)
+    }
+
+    /// A copy to damage.
+    pub(crate) fn copy(&self) -> SimDisk {
+        self.disk.fork()
+    }
+
+    fn recover(&self, disk: &SimDisk) -> Result<(Epoch, Changes, Vec<TornTail>), DurabilityError> {
+        let store = Store::default();
+        let report = recover(Arc::new(disk.fork()), config(2), &store)?.report;
+        Ok((report.durable_epoch, store.present(), report.torn_tails))
+    }
+
+    /// Recovers the damaged copy.
+    ///
+    /// # Errors
+    /// What is wrong, or was passed over in silence.
+    pub(crate) fn judge(&self, damaged: &SimDisk) -> Result<Verdict, String> {
+        let (durable, rows, torn) = match self.recover(damaged) {
+            Ok(recovered) => recovered,
+            Err(
+                DurabilityError::Damaged { file, offset, .. } | DurabilityError::Replay { file, offset, .. },
+            ) => {
+                let length = damaged.files().contains(&file).then(|| damaged.bytes(&file).len() as u64);
+                return if file.is_empty() || length.is_some_and(|length| offset > length) {
+                    Err(format!("byte {offset} of {file:?} is said to be damaged"))
+                } else {
+                    Ok(Verdict::Damaged(file))
+                };
+            }
+            Err(error) => return Err(format!("an error that does not say where: {error}")),
+        };
+        if rows == self.state(self.durable) {
+            return Ok(Verdict::Whole);
+        }
+        if durable >= self.durable || rows != self.state(durable) {
+            return Err(format!("wrong: not the state at {durable}; D was {}", self.durable));
+        }
+        if durable < self.witnessed {
+            return Err(format!("silent: {} was shown to be durable, {durable} came back", self.witnessed));
+        }
+        if torn.is_empty() {
+            return Err(format!("silent: {durable} came back, without a torn tail"));
+        }
+        Ok(Verdict::Earlier)
+    }
+}
+
+/// Leaves little of the space that was set aside: there is nothing in it to damage.
+fn trim(disk: &SimDisk) {
+    for name in disk.files().into_iter().filter(|name| name.contains("log-")) {
+        let mut bytes = disk.bytes(&name);
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        bytes.truncate(used + SPACE_BYTES);
+        disk.put(&name, bytes);
+    }
+}
