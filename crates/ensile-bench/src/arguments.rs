@@ -79,8 +79,8 @@ const SILOR_EXAMPLES: &str = "Examples:
   ensile bench silor fig6 --rounds 2 --out docs/results/silor";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
-  ensile bench recovery                               YCSB and TPC-C, into ./recovery-results
-  ensile bench recovery ycsb --records 10000000 --writes 20000000
+  ensile bench recovery                               every scene, into ./recovery-results
+  ensile bench recovery log --records 10000000 --writes 20000000
   ensile bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
 /// What all comparisons have in common.
@@ -471,7 +471,7 @@ pub struct SilorArguments {
 pub struct RecoveryArguments {
     /// What is in the database
     #[arg(value_enum, default_value_t = recovery::Load::All)]
-    pub(crate) load: recovery::Load,
+    pub(crate) scene: recovery::Load,
     #[command(flatten)]
     pub(crate) run: RunArguments,
     #[command(flatten)]
@@ -479,18 +479,45 @@ pub struct RecoveryArguments {
     /// Keys of YCSB
     #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
     pub(crate) records: u64,
-    /// Writes of YCSB, each in a transaction of its own [default: two to each key]
+    /// Writes of YCSB, each in a transaction of its own [default: two to each key; interrupted: three]
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) writes: Option<u64>,
+    /// Threads that recover [default: 1, and as many as there are cores]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) recovery_threads: Vec<usize>,
+    /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Folder for the figures
     #[arg(long, default_value = "recovery-results")]
     pub(crate) out: PathBuf,
 }
 
 impl RecoveryArguments {
-    /// Writes of YCSB.
-    pub(crate) fn writes(&self) -> u64 {
-        self.writes.unwrap_or(2 * self.records)
+    /// What the victim of a scene writes.
+    pub(crate) fn writes(&self, load: recovery::Load) -> recovery::Writes {
+        let last_is_open = load == recovery::Load::Interrupted;
+        recovery::Writes {
+            records: self.records,
+            count: self.writes.unwrap_or(if last_is_open { 3 } else { 2 } * self.records),
+            last_is_open,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
+
+    /// Counts of threads that recover: as asked for, or one, and as many as there are cores.
+    pub(crate) fn thread_counts(&self) -> Vec<usize> {
+        if !self.recovery_threads.is_empty() {
+            return self.recovery_threads.clone();
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores > 1 { vec![1, cores] } else { vec![1] }
+    }
+
+    /// Whether the folder of this name is to be used as an earlier run left it.
+    pub(crate) fn keeps(&self, folder: &std::path::Path) -> bool {
+        self.keep && folder.join("MANIFEST").exists()
     }
 }
 
@@ -499,6 +526,9 @@ impl RecoveryArguments {
 pub struct RecoveryVictimArguments {
     #[command(flatten)]
     pub(crate) run: RunArguments,
+    /// What it is to leave
+    #[arg(long, value_enum)]
+    pub(crate) load: recovery::Load,
     /// Keys
     #[arg(long)]
     pub(crate) records: u64,
@@ -508,6 +538,19 @@ pub struct RecoveryVictimArguments {
     /// The database's folder
     #[arg(long)]
     pub(crate) folder: PathBuf,
+}
+
+impl RecoveryVictimArguments {
+    /// What it writes.
+    pub(crate) fn writes(&self) -> recovery::Writes {
+        recovery::Writes {
+            records: self.records,
+            count: self.writes,
+            last_is_open: self.load == recovery::Load::Interrupted,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
 }
 
 fn positive_seconds(text: &str) -> Result<f64, String> {

@@ -1,12 +1,14 @@
 //! `ensile bench recovery`: how fast a killed database is back.
 //!
 //! ```text
-//! ycsb   rows of 8 + 100 bytes, each written several times in random orders; a process is killed once all are durable
-//! tpcc   the standard mix for a while; a process is killed in the middle
+//! log          rows of 8 + 100 bytes, each written several times in random orders; killed once all are durable
+//! checkpoint   the same, killed once a checkpoint holds them
+//! interrupted  a checkpoint, writes, and a second checkpoint that is nearly written when the process dies
+//! tpcc         the standard mix for a while with checkpoints as usual; killed in the middle
 //! ```
 //! Before each recovery the files leave the system's page cache, and the same files, evicted as well, are read one after
-//! the other just before: that is the device's rate in this run. What is recovered is checked: every row of `ycsb`, the
-//! consistency conditions of `tpcc`. A recovery changes nothing that the next one reads, so one kill serves all rounds.
+//! the other just before: that is the device's rate in this run. What is recovered is checked: every row, or the
+//! consistency conditions of TPC-C. A recovery changes nothing that the next one reads, so one kill serves all rounds.
 //!
 //! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills TPC-C;
 //! [`crate::figure`] writes what was measured.
@@ -32,17 +34,32 @@ use crate::progress::Progress;
 use crate::report::grouped;
 use crate::system::fresh_folder;
 use crate::workload::tpcc::{consistency, tables::Tables};
-use content::{ENTRY_BYTES, Writes};
+use content::ENTRY_BYTES;
+pub(crate) use content::Writes;
 
-/// What was in the database.
+/// What is recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
-    /// Both, one after the other.
+    /// All of them, one after the other.
     All,
-    /// Rows of 8 + 100 bytes, written in random order.
-    Ycsb,
+    /// A log of rows of 8 + 100 bytes, written in random order.
+    Log,
+    /// A checkpoint of such rows.
+    Checkpoint,
+    /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
+    Interrupted,
     /// An order-entry business.
     Tpcc,
+}
+
+impl Load {
+    /// The scenes, by name.
+    const SCENES: [(Self, &'static str); 4] = [
+        (Self::Log, "log"),
+        (Self::Checkpoint, "checkpoint"),
+        (Self::Interrupted, "interrupted"),
+        (Self::Tpcc, "tpcc"),
+    ];
 }
 
 /// One recovery.
@@ -78,28 +95,29 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = format!("ensile {}", command.join(" "));
     let mut progress = Progress::new(arguments.run.rounds);
     let (mut rows, mut is_right) = (Vec::new(), true);
-    for load in [Load::Ycsb, Load::Tpcc] {
-        if arguments.load != Load::All && arguments.load != load {
+    for (load, name) in Load::SCENES {
+        if arguments.scene != Load::All && arguments.scene != load {
             continue;
         }
         let scene = match load {
             Load::Tpcc => tpcc(arguments, &mut progress)?,
-            _ => ycsb(arguments, &mut progress)?,
+            _ => rows_in(arguments, load, name, &mut progress)?,
         };
-        for threads in thread_counts() {
+        for threads in arguments.thread_counts() {
             let measured = measure(arguments, &scene, threads, &mut progress, &mut is_right)?;
             rows.extend(rows_of(&scene, threads, &measured));
         }
-        // Room for the next one; what is left over if this fails is emptied by the next run.
-        let _ = std::fs::remove_dir_all(&scene.folder);
+        if !arguments.keep {
+            // Room for the next one; what is left over if this fails is emptied by the next run.
+            let _ = std::fs::remove_dir_all(&scene.folder);
+        }
     }
     progress.clear();
     let figure = Figure {
         name: "recovery",
         title: format!(
-            "Recovery of {} rows of 8 + 100 bytes after {} writes in random order, and of TPC-C: a core's rate",
-            grouped(arguments.records as f64),
-            grouped(arguments.writes() as f64)
+            "Recovery of {} rows of 8 + 100 bytes, written in random order: a core's rate",
+            grouped(arguments.records as f64)
         ),
         horizontal: "part of the recovery",
         drawn: PER_CORE,
@@ -111,38 +129,45 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     Ok(is_right)
 }
 
-/// One thread, and as many as there are cores.
-fn thread_counts() -> Vec<usize> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if cores > 1 { vec![1, cores] } else { vec![1] }
+/// Lets a process write rows and kills it.
+fn rows_in<'a>(
+    arguments: &'a RecoveryArguments,
+    load: Load,
+    name: &'static str,
+    progress: &mut Progress,
+) -> Result<Scene<'a>> {
+    let folder_name = format!("recovery-{name}");
+    let folder = arguments.run.data.join(&folder_name);
+    let writes = arguments.writes(load);
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, &folder_name)?;
+        progress
+            .say(&format!("{name}: a process writes {} rows and is killed", grouped(writes.count as f64)));
+        let mut child = spawn(arguments, &folder, name, &writes)?;
+        if hear_and_kill(&mut child)? != victim::READY {
+            return Err(Failure::Usage("the victim ended before it was to be killed".to_owned()));
+        }
+    }
+    let open = Box::new(move |db: &Database| {
+        content::table(db)?;
+        Ok(Box::new(move |db: &Database| writes.check(db)) as Check<'a>)
+    });
+    Ok(Scene { name, folder, entry_bytes: Some(ENTRY_BYTES), open })
 }
 
-/// Lets a process write rows and kills it.
-fn ycsb<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result<Scene<'a>> {
-    let folder = fresh_folder(&arguments.run.data, "recovery-ycsb")?;
+fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writes) -> Result<Child> {
     let run = &arguments.run;
-    let writes = Writes { records: arguments.records, count: arguments.writes(), seed: run.seed };
-    progress.say(&format!("a process writes {} rows and will be killed", grouped(writes.count as f64)));
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
-    let mut child = Command::new(program)
-        .args(["bench", "recovery-victim", "--folder"])
-        .arg(&folder)
+    Command::new(program)
+        .args(["bench", "recovery-victim", "--load", load, "--folder"])
+        .arg(folder)
         .args(["--records", &writes.records.to_string(), "--writes", &writes.count.to_string()])
         .args(["--threads", &run.threads.to_string(), "--loggers", &run.loggers.to_string()])
         .args(["--epoch-ms", &run.epoch_ms.to_string(), "--seed", &run.seed.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(Failure::io("starting the victim"))?;
-    let heard = hear_and_kill(&mut child)?;
-    if heard != victim::READY {
-        return Err(Failure::Usage("the victim ended before everything was durable".to_owned()));
-    }
-    let open = Box::new(move |db: &Database| {
-        content::table(db)?;
-        Ok(Box::new(move |db: &Database| writes.check(db)) as Check<'a>)
-    });
-    Ok(Scene { name: "ycsb", folder, entry_bytes: Some(ENTRY_BYTES), open })
+        .map_err(Failure::io("starting the victim"))
 }
 
 /// Waits for what a victim says once everything is durable, and kills it.
@@ -150,7 +175,7 @@ fn hear_and_kill(child: &mut Child) -> Result<Vec<u8>> {
     let mut heard = vec![0; victim::READY.len()];
     let pipe = child.stdout.as_mut().expect("its standard output is a pipe");
     let said = pipe.read_exact(&mut heard);
-    // SIGKILL: nothing is closed.
+    // SIGKILL: nothing is closed. One that has ended by itself is only waited for.
     child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing the victim"))?;
     said.map_err(Failure::io("reading what the victim said"))?;
     Ok(heard)
@@ -158,7 +183,7 @@ fn hear_and_kill(child: &mut Child) -> Result<Vec<u8>> {
 
 /// Lets a process run TPC-C for a while and kills it.
 fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result<Scene<'a>> {
-    let folder = fresh_folder(&arguments.run.data, "recovery-tpcc")?;
+    let folder = arguments.run.data.join("recovery-tpcc");
     let business = TpccArguments {
         run: arguments.run.clone(),
         business: arguments.business.clone(),
@@ -167,7 +192,10 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
         repeat: 1,
         lives: 1,
     };
-    crash::live_and_die(&business, &folder, 0, arguments.run.seconds, progress)?;
+    if !arguments.keeps(&folder) {
+        fresh_folder(&arguments.run.data, "recovery-tpcc")?;
+        crash::live_and_die(&business, &folder, 0, arguments.run.seconds, progress)?;
+    }
     let scale = arguments.business.scale();
     let open = Box::new(move |db: &Database| {
         let tables = Tables::open(db, scale)?;
@@ -235,6 +263,8 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
         .loggers(arguments.run.loggers)
         .prefault_bytes(arguments.run.prefault_mib << 20)
         .recovery_threads(threads)
+        // What is recovered is to stay as it is.
+        .checkpoints_on_demand()
         .on_recovery_progress(move |progress| {
             let text = format!("{what}: {}", progress_line(&progress));
             line.lock().expect("nothing panics while it holds this").update(&text);

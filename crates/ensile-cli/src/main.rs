@@ -1,7 +1,9 @@
 //! The `ensile` command.
 //!
-//! Neighbours: `ensile bench` is the crate `ensile-bench`.
+//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify` and `ensile inspect` are `folder`.
 #![forbid(unsafe_code)]
+
+mod folder;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,8 @@ const EXAMPLES: &str = "Examples:
   ensile bench tpcc --check               TPC-C with and without log, side by side
   ensile bench ycsb --records 10000000    YCSB beside a bare key-value store and std's BTreeMap
   ensile bench silo fig4                  a figure of Silo's evaluation, as CSV, JSON and SVG
+  ensile verify data                      is every byte of this database whole?
+  ensile inspect data                     which files, epochs and tables are in it?
   ensile help bench ycsb                  all options of one benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -28,13 +32,22 @@ enum Command {
     /// Measure: workloads, crash tests, latencies.
     #[command(subcommand, arg_required_else_help = true)]
     Bench(Bench),
+    /// Read every byte of a database's folder, without opening it, and say whether it is whole. Exit code 0: whole;
+    /// 1: damaged; 2: it cannot be told.
+    Verify(folder::VerifyArguments),
+    /// Explain a database's folder: generations, checkpoint, files, tables and their sizes.
+    Inspect(folder::InspectArguments),
 }
 
 /// Exit code for arguments that cannot be carried out; clap's own.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let Arguments { command: Command::Bench(bench) } = Arguments::parse();
+    let bench = match Arguments::parse().command {
+        Command::Bench(bench) => bench,
+        Command::Verify(arguments) => return folder::verify(&arguments),
+        Command::Inspect(arguments) => return folder::inspect(&arguments),
+    };
     match ensile_bench::run(&bench) {
         Ok(code) => code,
         Err(failure) => {

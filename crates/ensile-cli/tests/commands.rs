@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use ensile::Readable as _;
+
 /// A folder that is gone when the test ends.
 struct Folder(PathBuf);
 
@@ -104,4 +106,103 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
     }
     let (output, stdout, _) = ensile(&folder, "--version");
     assert!(output.status.success() && stdout.starts_with("ensile "), "{stdout}");
+}
+
+/// A closed database with a hundred rows in its table, ten of them deleted.
+fn database(folder: &Folder) {
+    let db = ensile::Database::open(folder.0.join("data")).expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    for key in 0..100 {
+        db.run(|tx| tx.put(&table, &key, &(key * key))).expect("commits");
+    }
+    for key in 0..10 {
+        db.run(|tx| tx.delete(&table, &key).map(|_| ())).expect("commits");
+    }
+    db.close().expect("closes");
+}
+
+/// The only log file of that database.
+fn log_file(folder: &Folder) -> PathBuf {
+    let logs = std::fs::read_dir(folder.0.join("data/log0")).expect("its log's folder");
+    let mut files: Vec<PathBuf> = logs.map(|file| file.expect("a name").path()).collect();
+    files.sort();
+    files.swap_remove(0)
+}
+
+#[test]
+fn a_whole_folder_is_verified_and_explained() {
+    let folder = Folder::new("verify");
+    database(&folder);
+    let (output, stdout, stderr) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.starts_with("data: whole up to epoch "), "{stdout}");
+    let (output, stdout, _) = ensile(&folder, "inspect data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    let table = stdout.lines().find(|line| line.contains("numbers")).expect("the table has a line");
+    assert!(table.contains("90 rows") && table.contains("1440 B: u64 -> u64"), "{table}");
+    for part in ["generations", "checkpoint", "MANIFEST", "log 0 of generation 1", "the catalogue"] {
+        assert!(stdout.contains(part), "{part} in {stdout}");
+    }
+    let (_, stdout, _) = ensile(&folder, "inspect data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    assert_eq!(document["examination"]["whole"], true);
+    let tables = document["tables"].as_array().expect("tables");
+    assert!(tables.iter().any(|table| table["name"] == "numbers" && table["rows"] == 90), "{document}");
+}
+
+#[test]
+fn a_damaged_folder_is_told_and_repaired_when_asked_for() {
+    let folder = Folder::new("repair");
+    database(&folder);
+    let log = log_file(&folder);
+    let mut bytes = std::fs::read(&log).expect("the log");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    std::fs::write(&log, &bytes).expect("a flipped bit");
+    let (output, stdout, stderr) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
+    assert!(stdout.starts_with("data: DAMAGED") && stdout.contains("log0/log-1-0"), "{stdout}");
+    assert!(
+        stdout.contains("at byte ") && stdout.contains("`ensile verify data --repair`: keeps everything"),
+        "{stdout}"
+    );
+    assert_eq!(std::fs::read(&log).expect("the log"), bytes, "looking changes nothing");
+    let (_, stdout, _) = ensile(&folder, "verify data --json");
+    let document: serde_json::Value = serde_json::from_str(&stdout).expect("one JSON document");
+    let entries = document["examination"]["remedy"]["cut"]["entries"].as_u64().expect("what would be lost");
+    let (output, stdout, stderr) = ensile(&folder, "verify data --repair");
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("are LOST") && stdout.contains("data/repaired-1"), "{stdout}");
+    assert!(folder.0.join("data/repaired-1/MANIFEST").exists());
+    let (output, stdout, _) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
+    let db = ensile::Database::open(folder.0.join("data")).expect("it is whole again");
+    let table = db.table::<u64, u64>("numbers").expect("its table");
+    let rows =
+        db.run(|tx| Ok((0..100).filter(|key| tx.get(&table, key).is_ok_and(|row| row.is_some())).count()));
+    let rows = rows.expect("reads") as u64;
+    assert!(rows > 10 && rows < 100 && entries > 10, "{rows} rows, {entries} entries given up");
+    db.run(|tx| tx.put(&table, &1_000, &1)).expect("it goes on");
+}
+
+#[test]
+fn a_folder_that_cannot_be_judged_is_exit_code_2() {
+    let folder = Folder::new("judged");
+    std::fs::create_dir(folder.0.join("empty")).expect("a folder");
+    let db = ensile::Database::open(folder.0.join("used")).expect("opens");
+    for (line, reason) in [
+        ("verify nowhere", "No such file"),
+        ("verify empty", "no database is in this folder"),
+        ("inspect used", "use"),
+    ] {
+        let (output, _, stderr) = ensile(&folder, line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(reason), "{line}: {stderr}");
+    }
+    assert_eq!(
+        std::fs::read_dir(folder.0.join("empty")).expect("it is there").count(),
+        0,
+        "nothing is left in it"
+    );
+    drop(db);
 }

@@ -42,6 +42,15 @@ impl RealDisk {
         Ok(Self { root })
     }
 
+    /// The disk whose root is `root`, which must be there: for whoever only looks.
+    pub fn existing(root: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let root = root.as_ref();
+        let failed = |error| DiskError::io(Operation::Open, root, error);
+        let found = root.canonicalize().map_err(failed)?;
+        fs::read_dir(&found).map_err(failed)?;
+        Ok(Self { root: found })
+    }
+
     /// The root folder.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -21,6 +21,7 @@ pub(crate) mod void;
 mod walk;
 mod write;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -50,6 +51,9 @@ const _: () = {
 pub struct CheckpointConfig {
     /// How many checkpointers walk and write in parallel, each in a folder of its own.
     pub checkpointers: usize,
+    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They are
+    /// made links at the first open with them, and remembered by the file system from then on.
+    pub folders: Vec<PathBuf>,
     /// Into how many files each writes, so that recovery can load them in parallel.
     pub files: usize,
     /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
@@ -72,6 +76,7 @@ impl Default for CheckpointConfig {
     fn default() -> Self {
         Self {
             checkpointers: 1,
+            folders: Vec::new(),
             files: 1,
             interval: Some(Duration::from_secs(10)),
             log_bytes: Some(4 << 30),
@@ -94,6 +99,16 @@ impl CheckpointConfig {
     fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
             return Err(DurabilityError::config("checkpoints need between 1 and 32 checkpointers"));
+        }
+        if !self.folders.is_empty() && self.folders.len() != self.checkpointers {
+            return Err(DurabilityError::config("checkpoint folders: give one for each checkpointer"));
+        }
+        if let Some(twice) =
+            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
+        {
+            let path = self.folders[twice].display();
+            let why = format!("checkpoint folder {path} is given twice: each checkpointer needs its own");
+            return Err(DurabilityError::config(why));
         }
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));

@@ -61,7 +61,7 @@ pub enum DurabilityError {
     /// A configuration that cannot work: fix it.
     #[error("{0}")]
     Config(Cow<'static, str>),
-    /// The link to a log's folder leads nowhere: its device is missing. Mount it, or put a copy of the folder there.
+    /// The link to a log's or checkpointer's folder leads nowhere: its device is missing. Mount it, or put a copy of the folder there.
     #[error("{folder} is a link to {}, and no folder is there: mount its device, or put a copy there", to.display())]
     FolderMissing {
         /// The link's name in the database's folder.

@@ -1,6 +1,6 @@
-//! The folders of the logs: made, linked and looked at before anything else is done in them.
+//! The folders of logs and checkpointers: made, linked and looked at before anything else is done in them.
 //!
-//! `log<l>` in the database's folder is logger l's: a plain folder, or a link to one on another device. Links are how the file
+//! `log<l>` in the database's folder is logger l's, `checkpoint<c>` checkpointer c's: a plain folder, or a link to one on another device. Links are how the file
 //! system itself remembers where the logs are; who lists the folder sees it.
 //!
 //! Invariant: a folder's name is synced before the manifest lists a log in it.
@@ -12,27 +12,31 @@ use std::path::{Path, PathBuf};
 use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
-use crate::names::log_folder;
 
-/// Makes the folders of loggers `0..loggers`, as links to `links` if there are any.
+/// Makes the folders `name(0)` to `name(count - 1)`, of loggers or of checkpointers, as links to `links` if there are any.
 ///
 /// # Errors
 /// [`DurabilityError::Config`] when something else stands there already, [`DurabilityError::FolderMissing`].
-pub(crate) fn make(disk: &dyn Disk, loggers: usize, links: &[PathBuf]) -> Result<(), DurabilityError> {
-    debug_assert!(links.is_empty() || links.len() == loggers);
-    for logger in 0..loggers {
-        let name = log_folder(logger as u32);
-        match links.get(logger) {
-            Some(to) => link(disk, &name, to)?,
+pub(crate) fn make(
+    disk: &dyn Disk,
+    count: usize,
+    links: &[PathBuf],
+    name: impl Fn(u32) -> String,
+) -> Result<(), DurabilityError> {
+    debug_assert!(links.is_empty() || links.len() == count);
+    let names: Vec<_> = (0..count as u32).map(name).collect();
+    for (at, name) in names.iter().enumerate() {
+        match links.get(at) {
+            Some(to) => link(disk, name, to)?,
             None => {
-                if check(disk, &name)? == FolderKind::Missing {
-                    disk.create_folder(&name)?;
+                if check(disk, name)? == FolderKind::Missing {
+                    disk.create_folder(name)?;
                 }
             }
         }
     }
     disk.sync_folder("")?;
-    check_apart(disk, loggers)
+    check_apart(disk, &names)
 }
 
 /// What stands at a folder's name, unless it is a link to nothing.
@@ -54,26 +58,25 @@ fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
     };
     match disk.link_folder(name, to) {
         Err(error) if error.is_already_exists() => Err(DurabilityError::config(format!(
-            "log folder {wanted}: {name} in the database's folder is {found} already. Give that folder, or close the database, \
+            "folder {wanted}: {name} in the database's folder is {found} already. Give that folder, or close the database, \
              move its files to {wanted}, and make {name} a link to it"
         ))),
         linked => Ok(linked?),
     }
 }
 
-/// Two logs in one folder would overwrite each other's files.
-fn check_apart(disk: &dyn Disk, loggers: usize) -> Result<(), DurabilityError> {
+/// Two logs, or two checkpointers, in one folder would overwrite each other's files.
+fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
     let mut seen: Vec<(String, PathBuf)> = Vec::new();
-    for logger in 0..loggers {
-        let name = log_folder(logger as u32);
-        let FolderKind::Link { to, .. } = disk.folder_kind(&name)? else { continue };
+    for name in names {
+        let FolderKind::Link { to, .. } = disk.folder_kind(name)? else { continue };
         if let Some((other, _)) = seen.iter().find(|(_, before)| *before == to) {
             return Err(DurabilityError::config(format!(
-                "{other} and {name} lead to the same folder {}: each log needs one of its own; remove the link {name}",
+                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {name}",
                 to.display()
             )));
         }
-        seen.push((name, to));
+        seen.push((name.clone(), to));
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ mod checkpoint;
 mod control;
 mod error;
 mod folders;
+mod hint;
 mod log;
 mod manifest;
 mod names;
@@ -35,6 +36,7 @@ pub use checkpoint::{
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recovery::examine;
 pub use recovery::{
     Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
 };

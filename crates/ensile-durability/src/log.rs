@@ -47,6 +47,7 @@ pub(crate) use bell::Bell;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
+use crate::hint::HintWriter;
 use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
 use crate::{DurabilityError, Recovered};
@@ -190,6 +191,7 @@ pub struct Log {
     older: Mutex<Vec<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
+    hint: Mutex<HintWriter>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
@@ -230,6 +232,7 @@ impl Log {
             disk: recovered.disk,
             older: Mutex::new(recovered.older),
             removing: Mutex::new(()),
+            hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
@@ -264,6 +267,19 @@ impl Log {
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
         self.loggers.iter().for_each(Logger::ring);
+    }
+
+    /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
+    pub fn hint_step(&self) {
+        // A closed log has written its last one.
+        if !self.refuses() {
+            self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
+        }
+    }
+
+    fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
+        // A hint that a panic cut says nothing.
+        self.hint.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// The durable epoch D: everything of epochs up to this survives a crash.
@@ -443,7 +459,10 @@ impl Log {
         }
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
-            _ => {
+            Some(_) => Ok(()),
+            None => {
+                let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 self.poison(CLOSED);
                 Ok(())
             }

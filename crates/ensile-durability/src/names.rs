@@ -9,6 +9,8 @@ use ensile_base::Epoch;
 pub(crate) const MANIFEST: &str = "MANIFEST";
 /// The manifest while it is being written.
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
+/// A witness of D (L5).
+pub(crate) const HINT: &str = "HINT";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 

@@ -14,10 +14,12 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`, `manifest`; above, `Database::open`, then
+//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
+//! `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
+pub mod examine;
 mod file;
 mod harden;
 mod listing;
@@ -38,6 +40,7 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::checkpoint::void;
+use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::log::segments::{ClosedFile, Segments};
@@ -107,6 +110,7 @@ pub struct Recovered {
     pub(crate) disk: StdArc<dyn Disk>,
     pub(crate) segments: Vec<Segments>,
     pub(crate) keeper: ManifestKeeper,
+    pub(crate) hint: HintWriter,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
@@ -176,7 +180,7 @@ impl Scan {
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let lock = disk.lock(LOCK)?;
-        folders::make(&*disk, config.loggers, &config.folders)?;
+        folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let generations = keeper.manifest().generations.clone();
         let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
@@ -219,25 +223,9 @@ impl Scan {
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery {
-            disk,
-            keeper,
-            config,
-            lock,
-            generations: Vec::new(),
-            with_entries: Vec::new(),
-            closed_chains: Vec::new(),
-            open_chains: Vec::new(),
-            unlisted,
-            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            bytes_total: 0,
-            load,
-            pieces: Vec::new(),
-            taken: AtomicUsize::new(0),
-            buffers: Pool::default(),
-            done: Done::default(),
-            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
-        };
+        let mut recovery = Recovery::new(disk, keeper, config, lock, load);
+        recovery.unlisted = unlisted;
+        let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for ((number, _), files) in &listed {
@@ -248,13 +236,43 @@ impl Scan {
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
-            recovery.take_generation(generation, chains.by_ref().take(logs).collect())?;
+            let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
+            recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
         }
         Ok(recovery)
     }
 }
 
 impl Recovery {
+    /// Of a checkpoint and of no generation yet.
+    fn new(
+        disk: StdArc<dyn Disk>,
+        keeper: ManifestKeeper,
+        config: LogConfig,
+        lock: Box<dyn DiskLock>,
+        load: Load,
+    ) -> Self {
+        Self {
+            disk,
+            keeper,
+            config,
+            lock,
+            generations: Vec::new(),
+            with_entries: Vec::new(),
+            closed_chains: Vec::new(),
+            open_chains: Vec::new(),
+            unlisted: Vec::new(),
+            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            bytes_total: 0,
+            load,
+            pieces: Vec::new(),
+            taken: AtomicUsize::new(0),
+            buffers: Pool::default(),
+            done: Done::default(),
+            report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
+        }
+    }
+
     /// The whole scan on the calling thread: see [`Scan`].
     ///
     /// # Errors
@@ -265,9 +283,14 @@ impl Recovery {
         scan.finish()
     }
 
-    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>) -> Result<(), DurabilityError> {
+    fn take_generation(
+        &mut self,
+        generation: Generation,
+        chains: Vec<Chain>,
+        hint: Option<&Hint>,
+    ) -> Result<(), DurabilityError> {
         let number = generation.number;
-        let verdict = verdict::decide(&generation, &chains)?;
+        let verdict = verdict::decide(&generation, &chains, hint)?;
         if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
         {
             check_high(checkpoint, verdict.durable, &chains)?;
@@ -400,14 +423,15 @@ impl Recovery {
             segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
-        self.disk.sync_folder("")?;
         self.keeper.replace(manifest)?;
+        let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         let older = self.clean_up(&dropped)?;
+        self.disk.sync_folder("")?;
         let report = self.final_report();
         let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, older, lock })
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

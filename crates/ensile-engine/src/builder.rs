@@ -11,7 +11,10 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport, Scan};
+use ensile_durability::{
+    CheckpointConfig, Checkpoints, Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport,
+    Scan,
+};
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
 
@@ -26,6 +29,13 @@ use crate::variants::Switches;
 
 /// Called from time to time while recovery loads a checkpoint and replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
+
+/// A phase of a recovery that had fewer bytes says nothing about its rate.
+const MEASURED_BYTES_MIN: u64 = 64 << 20;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// Settings of a database about to be opened.
 ///
@@ -46,10 +56,11 @@ pub struct Builder {
     disk: Option<StdArc<dyn Disk>>,
     clock: Clock,
     log: LogConfig,
+    checkpoints: CheckpointConfig,
     prefault_bytes: usize,
     pin_workers: bool,
     snapshot_interval: Duration,
-    recovery_threads: usize,
+    pub(crate) recovery_threads: usize,
     progress: Option<ProgressFn>,
     own_threads: bool,
     pub(crate) durability: Durability,
@@ -72,10 +83,11 @@ impl Builder {
             disk: None,
             clock: Clock::machine(),
             log: LogConfig::default(),
+            checkpoints: CheckpointConfig { files: cores(), ..CheckpointConfig::default() },
             prefault_bytes: 0,
             pin_workers: false,
             snapshot_interval: Duration::from_secs(1),
-            recovery_threads: std::thread::available_parallelism().map_or(1, usize::from),
+            recovery_threads: cores(),
             progress: None,
             own_threads: true,
             durability: Durability::Strict,
@@ -135,6 +147,65 @@ impl Builder {
         self
     }
 
+    /// All settings of checkpoints at once. A database with a folder makes checkpoints by default, so that its log stays
+    /// short: see [`CheckpointConfig`].
+    pub fn checkpoints(mut self, config: CheckpointConfig) -> Self {
+        self.checkpoints = config;
+        self
+    }
+
+    /// Makes checkpoints only when [`Database::checkpoint`] asks for one: the log grows until then.
+    pub fn checkpoints_on_demand(mut self) -> Self {
+        let CheckpointConfig { interval, log_bytes, recovery_time, .. } = CheckpointConfig::on_demand();
+        self.checkpoints = CheckpointConfig { interval, log_bytes, recovery_time, ..self.checkpoints };
+        self
+    }
+
+    /// Time from the end of a checkpoint to the next, longer while the log hardly grows. 10 s by default.
+    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
+        self.checkpoints.interval = Some(interval);
+        self
+    }
+
+    /// A checkpoint begins once so much log was written since the last one began. 4 GiB by default.
+    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
+        self.checkpoints.log_bytes = Some(bytes);
+        self
+    }
+
+    /// A checkpoint begins when the next open would take longer than this, at the rates that the last one had. Not by
+    /// default.
+    pub fn checkpoint_recovery_time(mut self, target: Duration) -> Self {
+        self.checkpoints.recovery_time = Some(target);
+        self
+    }
+
+    /// Threads that write a checkpoint. 1 by default; [`Builder::checkpoint_folders`] sets it too.
+    pub fn checkpointers(mut self, checkpointers: usize) -> Self {
+        self.checkpoints.checkpointers = checkpointers;
+        self
+    }
+
+    /// Folders for checkpoints, one checkpointer each, on different devices if there are several; remembered as
+    /// [`Builder::log_folders`] are. By default they are in the database's folder.
+    pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
+        self.checkpoints.folders = folders.into_iter().map(Into::into).collect();
+        self.checkpoints.checkpointers = self.checkpoints.folders.len();
+        self
+    }
+
+    /// Files that each checkpointer writes, so that as many threads can load them. As many as there are cores by default.
+    pub fn checkpoint_files(mut self, files: usize) -> Self {
+        self.checkpoints.files = files;
+        self
+    }
+
+    /// Most bytes a second that checkpoints write. No limit by default.
+    pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
+        self.checkpoints.bandwidth = Some(bytes_per_second);
+        self
+    }
+
     /// Time between epochs: the most that group commit waits when no strict result is waited for. 40 ms by default,
     /// 1 ms at least.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
@@ -180,9 +251,10 @@ impl Builder {
         self
     }
 
-    /// Threads that load a checkpoint and replay the log at open. As many as there are cores by default.
+    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As many
+    /// as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
-        self.recovery_threads = threads;
+        self.recovery_threads = threads.max(1);
         self
     }
 
@@ -249,8 +321,11 @@ impl Builder {
             Some(recovered) => Some(Log::start(recovered, Arc::clone(&epochs), self.clock.clone())?),
             None => None,
         };
+        let config = self.measured_checkpoints(report.as_ref());
+        let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
         let catalog = Catalog::new(replay.finish());
-        let parts = CoreParts { epochs, log, memory, catalog, clock: self.clock.clone(), report, cores };
+        let parts =
+            CoreParts { epochs, log, checkpoints, memory, catalog, clock: self.clock.clone(), report, cores };
         let core = Arc::new(Core::new(&self, parts));
         let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
         let database = Database { inner: Arc::new(Inner { core, threads, closed: Mutex::new(None) }) };
@@ -258,10 +333,26 @@ impl Builder {
         Ok(database)
     }
 
+    /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
+    fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
+        let mut config = self.checkpoints.clone();
+        for phase in report.iter().flat_map(|report| &report.phases) {
+            let rate = match phase.phase {
+                Phase::Load => &mut config.load_rate,
+                Phase::Replay => &mut config.replay_rate,
+                _ => continue,
+            };
+            if phase.bytes >= MEASURED_BYTES_MIN && !phase.elapsed.is_zero() {
+                *rate = (phase.bytes as f64 / phase.elapsed.as_secs_f64()) as u64;
+            }
+        }
+        config
+    }
+
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
-        let threads = self.recovery_threads.max(1);
+        let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;

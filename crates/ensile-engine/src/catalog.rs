@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::limits::{INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
 
@@ -21,9 +21,12 @@ use crate::record::{Handle, Scratch, Seen};
 use crate::replay::Trees;
 use crate::session;
 use crate::table::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
+use crate::threads::in_parallel;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
 
+/// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
+const PARTS_PER_THREAD: usize = 8;
 /// Every key.
 const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
@@ -37,6 +40,11 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// The recovered trees.
+    pub(crate) fn trees(&self) -> &Trees {
+        &self.trees
+    }
+
     pub(crate) fn new(trees: Trees) -> Self {
         let next_id = trees.keys().copied().max().unwrap_or(CATALOG_ID) + 1;
         Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
@@ -55,16 +63,16 @@ fn new_tree(core: &Core) -> Arc<Masstree> {
 
 /// A table's row in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Definition {
-    id: u32,
-    key_type: String,
-    value_type: String,
-    indexes: Vec<IndexDefinition>,
+pub(crate) struct Definition {
+    pub(crate) id: u32,
+    pub(crate) key_type: String,
+    pub(crate) value_type: String,
+    pub(crate) indexes: Vec<IndexDefinition>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct IndexDefinition {
-    name: String,
+pub(crate) struct IndexDefinition {
+    pub(crate) name: String,
     version: u32,
     unique: bool,
     key_type: String,
@@ -108,7 +116,7 @@ impl Definition {
         out
     }
 
-    fn decode(mut bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let [version] = take(&mut bytes)?;
         if version != DEFINITION_VERSION {
             return None;
@@ -164,6 +172,7 @@ pub(crate) fn bootstrap(database: &Database) -> Result<()> {
         defines_indexes: false,
     };
     let table = Arc::new(TableCore::new(core.id, CATALOG_ID, tree, &spec, Vec::new()));
+    core.logged_trees.add(CATALOG_ID, &table.tree);
     core.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(CoreRef::Lent(core), Durability::Relaxed);
     let mut unknown = None;
@@ -318,7 +327,8 @@ fn build_indexes(core: &Core, catalog: &mut Catalog, count: usize) -> Result<Vec
     Ok(entries)
 }
 
-/// Enters every present row of the table into its indexes. Nobody else has the table yet.
+/// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
+/// table yet.
 fn fill_indexes(
     core: &Core,
     tree: &Masstree,
@@ -328,24 +338,51 @@ fn fill_indexes(
     if spec.indexes.is_empty() {
         return Ok(entries);
     }
+    let parts = core.recovery_threads * PARTS_PER_THREAD;
+    let cuts = {
+        let pin = core.epochs.register_pin();
+        let call = pin.begin(core.epochs.now());
+        if core.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
+    };
+    let taken = AtomicUsize::new(0);
+    let fill = || {
+        // Relaxed: hands out numbers.
+        let part = taken.fetch_add(1, Ordering::Relaxed);
+        if part > cuts.len() {
+            return Ok(false);
+        }
+        let from = part.checked_sub(1).map_or(Bound::Unbounded, |before| Bound::Included(&*cuts[before]));
+        let to = cuts.get(part).map_or(Bound::Unbounded, |cut| Bound::Excluded(&**cut));
+        fill_part(core, tree, spec, &entries, Range { lower: from, upper: to }).map(|()| true)
+    };
+    in_parallel(core.recovery_threads.min(cuts.len() + 1), fill, |_| {})?;
+    Ok(entries)
+}
+
+/// Enters the rows of a range of keys.
+fn fill_part(
+    core: &Core,
+    tree: &Masstree,
+    spec: &TableSpec,
+    entries: &[(u32, Arc<Masstree>)],
+    range: Range<'_>,
+) -> Result<()> {
     let pin = core.epochs.register_pin();
     let call = pin.begin(core.epochs.now());
-    let filled = session::with_worker(core, |worker| {
+    session::with_worker(core, |worker| {
         let mut fill = Fill {
             core,
             worker,
             spec,
-            entries: &entries,
+            entries,
             pinned: call.pinned(),
             scratch: Scratch::default(),
             entry_key: Vec::new(),
             result: Ok(()),
         };
-        tree.scan(ALL, Direction::Forward, &mut fill, call.pinned());
+        tree.scan(range, Direction::Forward, &mut fill, call.pinned());
         fill.result
-    });
-    drop(call);
-    filled.map(|()| entries)
+    })
 }
 
 struct Fill<'f> {
@@ -432,6 +469,7 @@ fn enter_table(
     }
     let spec = TableSpec { name, key_type, value_type, indexes: Vec::new(), defines_indexes };
     let table = Arc::new(TableCore::new(core.id, id, tree, &spec, opened));
+    core.logged_trees.add(id, &table.tree);
     core.tables.add(Arc::clone(&table))?;
     Ok(table)
 }

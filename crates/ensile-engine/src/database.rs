@@ -12,7 +12,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
-use ensile_durability::{DurabilityError, Log, RecoveryReport};
+use ensile_durability::{CheckpointHandle, Checkpoints, DurabilityError, Log, RecoveryReport};
 use ensile_epoch::{Advance, Epochs, Limits};
 use ensile_memory::Memory;
 
@@ -27,6 +27,7 @@ use crate::table::{Directory, TableCore, TableSpec};
 use crate::threads::{Signal, Threads};
 use crate::transaction::Transaction;
 use crate::variants::Switches;
+use crate::walk::LoggedTrees;
 use crate::worker::Counters;
 
 /// What all transactions of one database share.
@@ -36,7 +37,10 @@ pub(crate) struct Core {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) log: Option<StdArc<Log>>,
     pub(crate) memory: StdArc<Memory>,
+    pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
+    /// What a checkpoint walks.
+    pub(crate) logged_trees: LoggedTrees,
     pub(crate) pool: Arc<Pool>,
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) clock: Clock,
@@ -44,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) snapshots: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
+    /// Threads that rebuild indexes.
+    pub(crate) recovery_threads: usize,
     /// Where worker threads are kept, if they are to be.
     pub(crate) cores: Option<Cores>,
     pub(crate) switches: Switches,
@@ -59,6 +65,7 @@ pub(crate) struct Core {
 pub(crate) struct CoreParts {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
     pub(crate) clock: Clock,
@@ -77,7 +84,9 @@ impl Core {
             epochs: parts.epochs,
             log: parts.log,
             memory: parts.memory,
+            checkpoints: parts.checkpoints,
             tables: Directory::new(),
+            logged_trees: LoggedTrees::new(parts.catalog.trees()),
             pool: Arc::new(Pool::default()),
             catalog: Mutex::new(parts.catalog),
             clock: parts.clock,
@@ -85,6 +94,7 @@ impl Core {
             snapshots: builder.snapshots,
             garbage_bytes_max: builder.garbage_bytes_max,
             epoch_interval: builder.epoch_interval,
+            recovery_threads: builder.recovery_threads,
             cores: parts.cores,
             switches: builder.switches.clone(),
             signal: Signal::default(),
@@ -204,6 +214,10 @@ impl Inner {
         let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if closed.is_none() {
             self.core.mark_closed();
+            // Before the log gives the folder free.
+            if let Some(checkpoints) = &self.core.checkpoints {
+                checkpoints.close();
+            }
             let result = self.core.log.as_ref().map_or(Ok(()), |log| {
                 self.core.wait_for_commits();
                 log.close()
@@ -374,6 +388,27 @@ impl Database {
     #[must_use]
     pub fn recovery_report(&self) -> Option<&RecoveryReport> {
         self.core().report.as_ref()
+    }
+
+    /// Asks for a checkpoint that begins now; one that is under way ends first. It holds everything that is committed, so that
+    /// the log before it can go and the next open is shorter.
+    ///
+    /// ```no_run
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::open("data")?;
+    /// let report = db.checkpoint()?.wait()?;
+    /// println!("{} entries, {} bytes", report.entries, report.bytes);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a database without a folder, [`Error::Closed`].
+    pub fn checkpoint(&self) -> Result<CheckpointHandle> {
+        self.core().check_open()?;
+        match &self.core().checkpoints {
+            Some(checkpoints) => Ok(checkpoints.demand()),
+            None => Err(Error::Misuse("a database without a folder has no checkpoints".to_owned())),
+        }
     }
 
     /// Makes everything committed durable, stops the threads and gives the folder free. Every handle's later calls

@@ -8,6 +8,7 @@
 //!   transaction::commit   place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
 //!   receipt           durable once D reaches the commit's epoch
 //!   collect           what the commit left behind is freed when nobody can reach it
+//! walk              tables are written out beside their writers: what a checkpoint holds
 //! builder -> replay   at open: the log becomes records again
 //! ```
 //! Applications use the crate `ensile`, which re-exports what is public here.
@@ -25,6 +26,7 @@ mod database;
 mod error;
 #[cfg(feature = "experiments")]
 mod exclusive;
+pub mod folder;
 mod key_value;
 mod reading;
 mod receipt;
@@ -43,6 +45,7 @@ mod threads;
 mod transaction;
 mod typed;
 mod variants;
+mod walk;
 mod worker;
 
 pub use batch::Touch;
@@ -50,7 +53,9 @@ pub use builder::Builder;
 pub use database::Database;
 pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::{
-    DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport, TornTail,
+    CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
+    CheckpointStep, DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport,
+    TornTail,
 };
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};

@@ -193,7 +193,7 @@ impl Recoverable for Replay {
 }
 
 /// Key and value of a checkpoint entry: `key length u16 | key | value`, little-endian.
-fn checkpointed(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+pub(crate) fn checkpointed(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
     let (length, rest) = body.split_first_chunk::<2>().ok_or("a checkpoint entry has no key length")?;
     let length = usize::from(u16::from_le_bytes(*length));
     rest.split_at_checked(length).ok_or("a checkpoint entry ends in its key")

@@ -4,7 +4,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::Ordering;
-use ensile_durability::{Health, LogStats};
+use ensile_durability::{CheckpointStats, Health, LogStats};
 use ensile_memory::MemoryStats;
 
 use crate::database::Database;
@@ -37,6 +37,8 @@ pub struct Stats {
     pub log: Option<LogStats>,
     /// Whether the log works; `None` without one.
     pub log_health: Option<Health>,
+    /// What checkpoints have come to; `None` without a log.
+    pub checkpoints: Option<CheckpointStats>,
 }
 
 impl Database {
@@ -58,6 +60,7 @@ impl Database {
             memory: core.memory.stats(),
             log: core.log.as_ref().map(|log| log.stats()),
             log_health: core.log.as_ref().map(|log| log.health()),
+            checkpoints: core.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The threads of a database: a heartbeat, one per logger, and recovery's for as long as it lasts.
+//! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it lasts.
 //!
 //! They only call steps that lower floors offer, so that whoever opens a database `without_threads` can drive the
 //! same steps from one seed.
@@ -9,11 +9,16 @@ use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
-use ensile_durability::Step;
+use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering, yield_now};
+use ensile_durability::{CheckpointStep, Step};
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
+
+/// How often a checkpointer looks whether the epoch that it waits for has come.
+const EPOCH_WAIT: Duration = Duration::from_millis(2);
+/// How often it looks whether a checkpoint is due; who asks for one rings.
+const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
@@ -60,6 +65,11 @@ impl Threads {
                 }));
             }
         }
+        for checkpointer in 0..core.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers())
+        {
+            let core = Arc::clone(core);
+            handles.push(std::thread::spawn(move || checkpoint(&core, checkpointer)));
+        }
         Self { handles: Mutex::new(handles) }
     }
 
@@ -82,11 +92,28 @@ fn heartbeat(core: &Core) {
     }
 }
 
+/// A checkpointer's life: a block, then whoever else wants the core.
+fn checkpoint(core: &Core, checkpointer: usize) {
+    let Some(checkpoints) = &core.checkpoints else { return };
+    loop {
+        match checkpoints.step(checkpointer, core) {
+            CheckpointStep::Stopped => return,
+            CheckpointStep::Worked => yield_now(),
+            CheckpointStep::Waiting => checkpoints.wait(checkpointer, EPOCH_WAIT),
+            CheckpointStep::Paced(wait) => checkpoints.wait(checkpointer, wait),
+            CheckpointStep::Idle => checkpoints.wait(checkpointer, TRIGGER_WAIT),
+        }
+    }
+}
+
 /// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, dooms (E4).
 fn step(core: &Core) {
     let advanced = core.epochs.try_advance(core.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
         log.wake_loggers();
+    }
+    if let Some(log) = &core.log {
+        log.hint_step();
     }
     let limits = core.epochs.scan();
     let pin = core.epochs.register_pin();
@@ -109,6 +136,12 @@ impl Database {
     /// One beat of the heartbeat: for a database opened `without_threads`.
     pub fn heartbeat_step(&self) {
         step(self.core());
+    }
+
+    /// One step of a checkpointer: for a database opened `without_threads`. `None` without a folder.
+    pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
+        let core = self.core();
+        core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
     }
 
     /// One step of a logger: for a database opened `without_threads`. True if it wrote something.

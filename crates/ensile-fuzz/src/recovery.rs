@@ -89,7 +89,7 @@ fn build() -> Result<Folder> {
     live(&disk, &mut random, &mut history, true)?;
     let closed = history.iter().map(|write| write.0).max().unwrap_or(Epoch::ZERO);
     live(&disk, &mut random, &mut history, false)?;
-    let mut names = vec!["MANIFEST".to_owned()];
+    let mut names = vec!["MANIFEST".to_owned(), "HINT".to_owned()];
     for folder in folders() {
         let files = disk.list(&folder).map_err(ensile_engine::DurabilityError::from)?;
         names.extend(files.into_iter().map(|name| format!("{folder}/{name}")));
@@ -98,8 +98,8 @@ fn build() -> Result<Folder> {
         let mut bytes = disk.bytes(&name);
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
         bytes.truncate(used + SPACE_BYTES);
-        // The manifest has no space behind it.
-        if name == "MANIFEST" {
+        // The logs only have space behind them.
+        if !name.contains('/') {
             bytes.truncate(used);
         }
         (name, bytes)

@@ -462,24 +462,28 @@ impl Disk for SimDisk {
     }
 
     fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
-        let state = self.live_state(Operation::List, name)?;
+        let mut state = self.live_state(Operation::List, name)?;
+        let fate = state.begin(Operation::List, name, None);
+        state.end(fate, Operation::List, name)?;
         Ok(match state.links.get(name) {
+            _ if !state.names.has_folder(name) => FolderKind::Missing,
             Some((to, is_there)) => FolderKind::Link { to: to.clone(), is_there: *is_there },
-            None if state.names.has_folder(name) => FolderKind::Plain,
-            None => FolderKind::Missing,
+            None => FolderKind::Plain,
         })
     }
 
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
-        let kind = self.folder_kind(name)?;
-        match kind {
-            FolderKind::Link { to: before, .. } if before == to => return Ok(()),
-            FolderKind::Missing => self.create_folder(name)?,
-            _ => return Err(fail(Operation::LinkFolder, name, io::ErrorKind::AlreadyExists)),
-        }
         let mut state = self.live_state(Operation::LinkFolder, name)?;
-        state.links.insert(name.to_owned(), (to.to_owned(), true));
-        Ok(())
+        let fate = state.begin(Operation::LinkFolder, name, None);
+        let there = state.links.get(name).map(|(before, _)| before == to);
+        if state.names.has_folder(name) && there != Some(true) {
+            return Err(fail(Operation::LinkFolder, name, io::ErrorKind::AlreadyExists));
+        }
+        if fate.is_whole() && !state.names.has_folder(name) {
+            state.links.insert(name.to_owned(), (to.to_owned(), true));
+            state.change_name(NameChange::Folder(name.to_owned()));
+        }
+        state.end(fate, Operation::LinkFolder, name)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {

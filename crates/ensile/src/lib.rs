@@ -75,13 +75,14 @@ pub use ensile_engine::codec::{Key, Value};
 #[cfg(feature = "serde")]
 pub use ensile_engine::serde_value;
 pub use ensile_engine::{
-    Builder, Database, Durability, DurabilityError, Epoch, Error, Health, Index, KeyValue, LogStats,
-    MemoryStats, Phase, PhaseReport, Progress, Readable, Receipt, RecoveryReport, Result, Rows, Snapshot,
-    Stats, Table, TableBuilder, Tid, TornTail, Touch, Transaction,
+    Builder, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
+    Database, Durability, DurabilityError, Epoch, Error, Health, Index, KeyValue, LogStats, MemoryStats,
+    Phase, PhaseReport, Progress, Readable, Receipt, RecoveryReport, Result, Rows, Snapshot, Stats, Table,
+    TableBuilder, Tid, TornTail, Touch, Transaction,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
-pub use ensile_engine::{composite_key, fixed_layout};
+pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.
 ///

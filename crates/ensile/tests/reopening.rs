@@ -147,3 +147,36 @@ fn a_folder_has_one_database_at_a_time() -> Result<()> {
     db.close()?;
     open(&folder).map(drop)
 }
+
+/// Rows enough that several threads rebuild their indexes, each a part of the table.
+#[test]
+fn several_threads_rebuild_an_index_and_enter_each_row_once() -> Result<()> {
+    const ROWS: u64 = 20_000;
+    let folder = Folder::new();
+    {
+        let db = open(&folder)?;
+        let table = db.table::<u64, u64>("table")?;
+        for from in (0..ROWS).step_by(500) {
+            db.run(|tx| (from..from + 500).try_for_each(|id| tx.put(&table, &id, &(id * 7919 % ROWS))))?;
+        }
+        db.close()?;
+    }
+    for threads in [1, 2, 5] {
+        let db = Database::builder(folder.path()).recovery_threads(threads).open()?;
+        let twice =
+            db.define::<u64, u64>("table").unique_index("halved", 1, |_id, row| row / 2).open().map(drop);
+        assert!(matches!(twice, Err(Error::NotUnique { .. })), "{twice:?}");
+        let table = db
+            .define::<u64, u64>("table")
+            .unique_index("by_row", 1, |_id, row| *row)
+            .index("by_digit", 1, |_id, row| row % 10)
+            .open()?;
+        let (by_row, by_digit) = (table.index::<u64>("by_row")?, table.index::<u64>("by_digit")?);
+        let rows = db.run(|tx| tx.range_by(&by_row, ..).collect::<Result<Vec<_>>>())?;
+        assert!(rows.iter().map(|row| row.1).eq(0..ROWS), "{threads} threads: each row once, in order");
+        let of_seven = db.run(|tx| tx.find_by(&by_digit, &7).collect::<Result<Vec<_>>>())?;
+        assert_eq!(of_seven.len() as u64, ROWS / 10);
+        db.close()?;
+    }
+    Ok(())
+}

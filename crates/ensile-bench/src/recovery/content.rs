@@ -1,12 +1,13 @@
-//! What the YCSB victim writes, so that whoever recovers it knows every byte that must be there.
+//! What the victim writes, so that whoever recovers it knows every byte that must be there.
 //!
 //! Write `i` of a run goes to key `order_p(i mod records)` where `p = i / records` is its pass: each pass writes every
 //! key once, in a random order of its own. So the log has rows in random order, and the newest write of each key
-//! follows from the count of writes.
+//! follows from the count of writes. Writes that nobody was told are durable are there or not; but of each writing
+//! thread, those that are there come before those that are not.
 //!
 //! Neighbours: `victim` writes by it; [`super`] checks a recovered database against it.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use ensile::{Database, Readable, Table};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -14,6 +15,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::failure::Result;
 use crate::workload::ycsb::permutation::Permutation;
 
+/// Findings that are told.
+const TOLD_MAX: usize = 5;
 /// Name of the table.
 const TABLE: &str = "rows";
 /// Bytes of a key.
@@ -38,6 +41,11 @@ impl Row {
         bytes[8..16].copy_from_slice(&pass.to_le_bytes());
         Self(bytes)
     }
+
+    /// The pass that wrote it.
+    fn pass(&self) -> u64 {
+        u64::from_le_bytes(self.0[8..16].try_into().expect("eight bytes"))
+    }
 }
 
 /// The table of a database.
@@ -47,10 +55,13 @@ pub(super) fn table(db: &Database) -> Result<Table<u64, Row>> {
 
 /// A sequence of writes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Writes {
-    pub(super) records: u64,
-    pub(super) count: u64,
-    pub(super) seed: u64,
+pub(crate) struct Writes {
+    pub(crate) records: u64,
+    pub(crate) count: u64,
+    /// Whether the last pass was not waited for.
+    pub(crate) last_is_open: bool,
+    pub(crate) threads: u64,
+    pub(crate) seed: u64,
 }
 
 impl Writes {
@@ -60,7 +71,7 @@ impl Writes {
     }
 
     /// How many writes a pass has.
-    pub(super) fn of_pass(&self, pass: u64) -> u64 {
+    fn of_pass(&self, pass: u64) -> u64 {
         self.count.saturating_sub(pass * self.records).min(self.records)
     }
 
@@ -69,11 +80,18 @@ impl Writes {
         self.count.div_ceil(self.records)
     }
 
-    /// The pass that wrote each key last.
+    /// The positions of a pass that a thread writes, in order.
+    pub(super) fn share(&self, pass: u64, thread: u64) -> Range<u64> {
+        let count = self.of_pass(pass);
+        count * thread / self.threads..count * (thread + 1) / self.threads
+    }
+
+    /// The pass that wrote each key last, of those that were waited for.
     fn newest(&self) -> Vec<Option<u64>> {
         let mut newest = vec![None; self.records as usize];
+        let passes = self.passes() - u64::from(self.last_is_open);
         // Whole passes write every key, so only the last one and the one before it can be anybody's newest.
-        for pass in self.passes().saturating_sub(2)..self.passes() {
+        for pass in passes.saturating_sub(2)..passes {
             let order = self.order(pass);
             for at in 0..self.of_pass(pass) {
                 newest[order.at(at) as usize] = Some(pass);
@@ -84,24 +102,43 @@ impl Writes {
 
     /// What is wrong with the rows of a database: nothing, or the first few findings.
     pub(super) fn check(&self, db: &Database) -> Result<Vec<String>> {
-        const TOLD_MAX: usize = 5;
         let table = table(db)?;
-        let newest = self.newest();
-        let mut snapshot = db.snapshot_latest()?;
-        let (mut rows, mut wrong) = (0, Vec::new());
-        snapshot.scan(&table, .., |key, row| {
-            rows += 1;
-            let expected = newest.get(key as usize).copied().flatten().map(|pass| Row::of(key, pass));
-            if expected != Some(row) {
-                wrong.push(format!("key {key} does not have the value that was written last"));
+        let mut found = vec![None; self.records as usize];
+        let mut wrong = Vec::new();
+        db.snapshot_latest()?.scan(&table, .., |key, row| {
+            match found.get_mut(key as usize) {
+                Some(found) if row == Row::of(key, row.pass()) => *found = Some(row.pass()),
+                _ => wrong.push(format!("key {key} has a value that nobody wrote")),
             }
             if wrong.len() < TOLD_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        let due = newest.iter().flatten().count();
-        if wrong.is_empty() && rows != due {
-            wrong.push(format!("{rows} rows were recovered, {due} were durable"));
+        if wrong.is_empty() {
+            wrong = self.compare(&found);
         }
+        wrong.truncate(TOLD_MAX);
         Ok(wrong)
+    }
+
+    /// What is wrong with the passes that a database has under its keys.
+    fn compare(&self, found: &[Option<u64>]) -> Vec<String> {
+        let open = self.last_is_open.then(|| self.passes() - 1);
+        let newest = self.newest();
+        let mut wrong: Vec<_> = (found.iter().zip(&newest).enumerate())
+            .filter(|(_, (found, newest))| found != newest && (open.is_none() || **found != open))
+            .map(|(key, (found, newest))| format!("key {key} is of pass {found:?}, {newest:?} was durable"))
+            .collect();
+        if let Some(pass) = open {
+            let order = self.order(pass);
+            for thread in 0..self.threads {
+                let is_there = |at: u64| found[order.at(at) as usize] == open;
+                let mut gone = self.share(pass, thread).skip_while(|at| is_there(*at));
+                if let Some(later) = gone.find(|at| is_there(*at)) {
+                    wrong
+                        .push(format!("write {later} of thread {thread} is there and an earlier one is not"));
+                }
+            }
+        }
+        wrong
     }
 }
 
@@ -109,16 +146,44 @@ impl Writes {
 mod tests {
     use super::Writes;
 
+    fn writes(count: u64, last_is_open: bool) -> Writes {
+        Writes { records: 100, count, last_is_open, threads: 2, seed: 3 }
+    }
+
+    fn newest(writes: &Writes, count: u64) -> Vec<Option<u64>> {
+        let mut newest = vec![None; 100];
+        for write in 0..count {
+            newest[writes.order(write / 100).at(write % 100) as usize] = Some(write / 100);
+        }
+        newest
+    }
+
     #[test]
     fn the_newest_pass_of_each_key_follows_from_the_count() {
         for count in [0, 1, 99, 100, 101, 250, 300] {
-            let writes = Writes { records: 100, count, seed: 3 };
-            let mut newest = vec![None; 100];
-            for write in 0..count {
-                newest[writes.order(write / 100).at(write % 100) as usize] = Some(write / 100);
-            }
-            assert_eq!(writes.newest(), newest, "{count} writes");
-            assert_eq!((0..writes.passes()).map(|pass| writes.of_pass(pass)).sum::<u64>(), count);
+            let writes = writes(count, false);
+            assert!(writes.compare(&newest(&writes, count)).is_empty(), "{count} writes");
+            let shares = (0..writes.passes()).flat_map(|pass| [writes.share(pass, 0), writes.share(pass, 1)]);
+            assert_eq!(shares.map(|share| share.end - share.start).sum::<u64>(), count);
         }
+        let writes = writes(250, false);
+        assert_eq!(writes.compare(&newest(&writes, 249)).len(), 1, "the last write is missing");
+    }
+
+    #[test]
+    fn of_an_open_pass_each_threads_writes_come_in_order() {
+        let writes = writes(300, true);
+        let order = writes.order(2);
+        let mut found = newest(&writes, 200);
+        assert!(writes.compare(&found).is_empty(), "none of it");
+        // Thread 0 has the positions from 0 on, thread 1 those from 50 on.
+        for at in (0..10).chain(50..80) {
+            found[order.at(at) as usize] = Some(2);
+        }
+        assert!(writes.compare(&found).is_empty(), "the first of each");
+        found[order.at(11) as usize] = Some(2);
+        assert_eq!(writes.compare(&found).len(), 1, "one behind a gap");
+        found[order.at(11) as usize] = Some(0);
+        assert_eq!(writes.compare(&found).len(), 1, "one of an older pass");
     }
 }

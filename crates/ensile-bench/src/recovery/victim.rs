@@ -1,33 +1,83 @@
-//! The process that is killed: it writes rows in random order until so many are durable, says so, and waits.
+//! The process that is killed: it writes rows in random order, and makes checkpoints where its scene has any.
 //!
 //! Neighbours: started by [`super`]; what it writes stands in `content`.
 
 use std::io::Write as _;
 use std::time::Duration;
 
-use ensile::{Database, Durability, Receipt, Table};
+use ensile::{CheckpointHandle, Database, Durability, Receipt, Table};
+use ensile_base::sync::{AtomicBool, Ordering};
 
+use super::Load;
 use super::content::{Row, Writes, table};
 use crate::arguments::RecoveryVictimArguments;
 use crate::failure::{Failure, Result};
 
-/// What it says when everything is durable.
+/// What it says when it may be killed.
 pub(super) const READY: &[u8] = b"ready";
+/// The share of a checkpoint that is written when it is interrupted.
+const INTERRUPTED_SHARE: f64 = 0.9;
 
 /// Runs until it is killed.
 pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     let run = &arguments.run;
-    let db = run.options().open_at(&arguments.folder, Durability::Relaxed)?;
+    let db = Database::builder(&arguments.folder)
+        .durability(Durability::Relaxed)
+        .loggers(run.loggers)
+        .epoch_interval(Duration::from_millis(run.epoch_ms))
+        .checkpoints_on_demand()
+        .open()?;
     let table = table(&db)?;
-    let writes = Writes { records: arguments.records, count: arguments.writes, seed: run.seed };
-    for pass in 0..writes.passes() {
-        write_pass(&db, &table, &writes, pass, run.threads as u64)?;
+    let writes = arguments.writes();
+    let passes = writes.passes() - u64::from(writes.last_is_open);
+    for pass in 0..passes {
+        write_pass(&db, &table, &writes, pass, &|| false)?;
+        if pass == 0 && arguments.load == Load::Interrupted {
+            db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+        }
     }
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(READY).and_then(|()| stdout.flush()).map_err(Failure::io("telling what is durable"))?;
+    if arguments.load == Load::Checkpoint {
+        db.checkpoint()?.wait().map_err(ensile::Error::from)?;
+    }
+    if arguments.load == Load::Interrupted {
+        let checkpoint = db.checkpoint()?;
+        return write_until_interrupted(&db, &table, &writes, &checkpoint);
+    }
+    say_ready()?;
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+fn say_ready() -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(READY).and_then(|()| stdout.flush()).map_err(Failure::io("telling what is durable"))
+}
+
+/// Writes the last pass beside a checkpoint, and ends the process when that is nearly written.
+fn write_until_interrupted(
+    db: &Database,
+    table: &Table<u64, Row>,
+    writes: &Writes,
+    checkpoint: &CheckpointHandle,
+) -> Result<()> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while checkpoint.outcome().is_none() {
+                if checkpoint.progress().share >= INTERRUPTED_SHARE && say_ready().is_ok() {
+                    // As a kill from outside, only at once: nothing is closed.
+                    std::process::exit(0);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // Relaxed: only ends the other threads.
+            over.store(true, Ordering::Relaxed);
+        });
+        // Relaxed: as above.
+        write_pass(db, table, writes, writes.passes() - 1, &|| over.load(Ordering::Relaxed))
+    })?;
+    Err(Failure::Usage("the checkpoint ended before it was interrupted: raise --records".to_owned()))
 }
 
 /// Writes a pass, each row in a transaction of its own, and waits until all of it is durable.
@@ -36,22 +86,24 @@ fn write_pass(
     table: &Table<u64, Row>,
     writes: &Writes,
     pass: u64,
-    threads: u64,
+    is_over: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
-    let (order, count) = (writes.order(pass), writes.of_pass(pass));
-    let share = |thread: u64| count * thread / threads..count * (thread + 1) / threads;
-    let write = |positions: std::ops::Range<u64>| -> Result<()> {
+    let order = writes.order(pass);
+    let write = |thread: u64| -> Result<()> {
         let mut last: Option<Receipt<'_>> = None;
-        for position in positions {
+        for position in writes.share(pass, thread) {
             let key = order.at(position);
             last = Some(db.submit(|tx| tx.put(table, &key, &Row::of(key, pass)))?.1);
+            if is_over() {
+                break;
+            }
         }
         Ok(last.map_or(Ok(()), |receipt| receipt.durable())?)
     };
     std::thread::scope(|scope| {
         let write = &write;
-        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || write(share(thread)))).collect();
-        let mut outcome = write(share(0));
+        let others: Vec<_> = (1..writes.threads).map(|thread| scope.spawn(move || write(thread))).collect();
+        let mut outcome = write(0);
         for other in others {
             outcome = outcome.and(other.join().expect("a writer does not panic"));
         }

@@ -34,7 +34,7 @@ use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
 use crate::manifest::{Installed, NotReplaced};
 use crate::names::PartName;
-use crate::{DurabilityError, Health};
+use crate::{DurabilityError, Health, folders};
 
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
@@ -162,10 +162,7 @@ impl Checkpoints {
         config.check()?;
         let keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
-        for checkpointer in 0..config.checkpointers as u32 {
-            disk.create_folder(&PartName::folder(checkpointer))?;
-        }
-        disk.sync_folder("")?;
+        folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
         let installed = keeper.manifest().checkpoint.clone();
         let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
         drop(keeper);

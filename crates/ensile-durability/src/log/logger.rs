@@ -354,7 +354,8 @@ impl Logger {
             self.roll_asked.store(false, Ordering::Relaxed);
             return false;
         }
-        writer.bytes_since_mark == 0 && !writer.held && (asked || writer.segments.is_due(now_nanos))
+        let is_due = writer.segments.is_due(now_nanos) || asked && writer.segments.may_roll(now_nanos);
+        is_due && writer.bytes_since_mark == 0 && !writer.held
     }
 
     /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
@@ -383,6 +384,11 @@ impl Logger {
             }
         }
         true
+    }
+
+    /// How many blocks this log has; not while a step is under way.
+    pub(super) fn blocks(&self) -> u64 {
+        self.writer.lock().map_or(0, |writer| writer.segments.blocks())
     }
 
     /// A mark of all that is claimed, at close; the last one also gives back the space that is not used.

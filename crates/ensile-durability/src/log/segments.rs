@@ -28,6 +28,9 @@ use crate::names::{SegmentFile, SegmentName, log_folder};
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
+/// After an attempt to begin a file that found no space.
+const ROLL_PAUSE_NANOS: u64 = 100_000_000;
+
 /// Blocks up to this size are copied together into one write; larger ones are written from where they stand.
 const GATHER_BYTES: usize = 32 << 10;
 
@@ -73,6 +76,8 @@ pub(crate) struct Segments {
     name: SegmentName,
     limits: Limits,
     opened_nanos: u64,
+    /// No new file is tried before this.
+    roll_not_before: u64,
     /// Where the next write goes, how far space is set aside, and how much comes next.
     offset: u64,
     allocated: u64,
@@ -108,6 +113,7 @@ impl Segments {
             name,
             limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
             opened_nanos: 0,
+            roll_not_before: 0,
             offset: 0,
             allocated: 0,
             step_bytes: PREALLOCATE_FIRST_BYTES,
@@ -264,7 +270,17 @@ impl Segments {
     /// Is it time for a new file? Never while this one has nothing but its opening mark.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
-        self.has_blocks() && (self.offset >= self.limits.bytes || is_old)
+        (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
+    }
+
+    /// Is there something to close, and was there space the last time that somebody looked?
+    pub(crate) fn may_roll(&self, now_nanos: u64) -> bool {
+        self.has_blocks() && now_nanos >= self.roll_not_before
+    }
+
+    /// Blocks of this log, over all files.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.sequence
     }
 
     /// Does the current file hold more than its opening mark?
@@ -285,7 +301,10 @@ impl Segments {
         let mut block = [0; HEADER_BYTES];
         let crc = opening.encode(&mut block, self.salt);
         let next = SegmentName { number: self.name.number + 1, ..self.name };
-        let Some((file, allocated)) = self.begin(next, &block)? else { return Ok(None) };
+        let Some((file, allocated)) = self.begin(next, &block)? else {
+            self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
+            return Ok(None);
+        };
         let closed = self.close_file()?;
         if !is_planted(Bug::NewFileNameUnsynced) {
             self.disk.sync_folder(&log_folder(next.logger))?;

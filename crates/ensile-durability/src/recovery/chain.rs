@@ -53,6 +53,8 @@ pub(super) struct Chain {
     /// The largest epoch in any block.
     pub(super) seen: Epoch,
     pub(super) end: End,
+    /// How many blocks come before that.
+    pub(super) blocks: u64,
     pub(super) tail: Tail,
     /// Files behind the end.
     pub(super) beyond: Vec<SegmentFile>,
@@ -83,6 +85,7 @@ impl Chain {
             published: Epoch::ZERO,
             seen: Epoch::ZERO,
             end: End { file: first.file, offset: 0, detail: first.detail },
+            blocks: 0,
             tail: Tail::default(),
             beyond: Vec::new(),
             void,
@@ -106,6 +109,7 @@ impl Chain {
 
     fn add(&mut self, file: &FileChain) {
         self.mark = file.mark;
+        self.blocks = file.next_sequence;
         self.published = self.published.max(file.published);
         self.seen = self.seen.max(file.seen);
         self.end = End { file: file.file, offset: file.end, detail: file.detail };

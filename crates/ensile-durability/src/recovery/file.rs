@@ -125,8 +125,18 @@ impl FileChain {
         file: SegmentFile,
         next: Option<SegmentFile>,
     ) -> Result<Self, DurabilityError> {
+        Self::read_until(disk, file, next, u64::MAX)
+    }
+
+    /// The same of a file that ends at `until`, if it is not shorter.
+    pub(super) fn read_until(
+        disk: &dyn Disk,
+        file: SegmentFile,
+        next: Option<SegmentFile>,
+        until: u64,
+    ) -> Result<Self, DurabilityError> {
         let path = file.to_string();
-        let mut scanner = Scanner::new(disk.open(&path)?)?;
+        let mut scanner = Scanner::until(disk.open(&path)?, until)?;
         let (header, crc, salt) = match scanner.opening()? {
             Ok(found) if is_of(&found.0, file.name) => found,
             Ok(_) => return Self::unopened(scanner, file, "a block of another log stands here"),

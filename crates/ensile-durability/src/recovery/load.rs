@@ -14,7 +14,7 @@ use ensile_disk::Disk;
 use crate::checkpoint::read::{PartReader, Rows, seal};
 use crate::manifest::Installed;
 use crate::names::{MANIFEST, PartName};
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Entry, Recoverable, folders};
 
 /// What a step of the load came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ impl Load {
     pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
         let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
         for part in &parts {
+            // A link to a device that is not mounted says so, before its files are missed.
+            folders::check(disk, &PartName::folder(part.checkpointer))?;
             let low = checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
             PartReader::open(disk, *part, low)?;
         }

@@ -44,6 +44,12 @@ impl Scanner {
         Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES })
     }
 
+    /// Of a file's first bytes, as if it ended there.
+    pub(super) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
+        let whole = Self::new(file)?;
+        Ok(Self { length: whole.length.min(until), ..whole })
+    }
+
     /// For a look at the first block only.
     pub(super) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
         Ok(Self { ahead: HEADER_BYTES, ..Self::new(file)? })

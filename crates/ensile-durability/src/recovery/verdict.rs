@@ -6,7 +6,8 @@
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
 //! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
-//! block of any of its logs, behind a gap too. A published D was worked out from synced marks of all logs, so a crash
+//! block of any of its logs, behind a gap too, or the hint's. After a clean close the hint also counts each log's blocks: a
+//! chain with fewer is damaged. A published D was worked out from synced marks of all logs, so a crash
 //! cannot leave a log that is whole for less: something else took bytes away. A listed log has at least its first mark.
 //!
 //! Neighbours: `chain` reads, `recovery` acts.
@@ -17,6 +18,7 @@ use ensile_base::planted::{Bug, is_planted};
 use super::TornTail;
 use super::chain::Chain;
 use crate::DurabilityError;
+use crate::hint::Hint;
 use crate::manifest::Generation;
 
 /// What recovery does with a generation.
@@ -28,7 +30,11 @@ pub(super) struct Verdict {
 }
 
 /// Decides over a generation, whose logs all have a chain here.
-pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdict, DurabilityError> {
+pub(super) fn decide(
+    generation: &Generation,
+    chains: &[Chain],
+    hint: Option<&Hint>,
+) -> Result<Verdict, DurabilityError> {
     debug_assert_eq!(chains.len(), generation.logs as usize);
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
     if let Some(empty) = chains.iter().find(|chain| chain.links.is_empty()) {
@@ -38,13 +44,19 @@ pub(super) fn decide(generation: &Generation, chains: &[Chain]) -> Result<Verdic
     let shortest = chains.iter().min_by_key(|chain| chain.mark).expect("a generation has logs");
     let published = chains.iter().map(|chain| chain.published).max();
     let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
-    let shown = generation.durable.or(published).unwrap_or_default();
+    let hinted = hint.map(|hint| hint.durable);
+    let shown = generation.durable.or(published.max(hinted)).unwrap_or_default();
     if shortest.mark < shown {
         let detail = format!(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
             shortest.end.detail, shortest.mark
         );
         return Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail));
+    }
+    let ends = hint.filter(|_| generation.durable.is_none()).map(|hint| &hint.closed[..]).unwrap_or_default();
+    if let Some((cut, blocks)) = chains.iter().zip(ends).find(|(chain, blocks)| chain.blocks < **blocks) {
+        let detail = format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
+        return Err(DurabilityError::damaged(&cut.end_file(), cut.end.offset, detail));
     }
     if let Some(durable) = generation.durable {
         if is_planted(Bug::DiscardedReplayed) {

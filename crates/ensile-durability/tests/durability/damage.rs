@@ -1,17 +1,19 @@
 //! L5: what was durable and cannot be read is an error that names file and offset, never dropped in silence.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::DurabilityError;
+use ensile_durability::examine::{Damage, Examination};
+use ensile_durability::{DurabilityError, examine};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Rig, config};
+use crate::rig::{Map, Rig, config};
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
-fn disk_with_entries(closed: bool) -> SimDisk {
+pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 2);
     let mut workers = [rig.worker(), rig.worker()];
@@ -28,7 +30,31 @@ fn disk_with_entries(closed: bool) -> SimDisk {
     disk
 }
 
+/// What an open says, which an examination must have said before, without changing anything.
 fn damage_found(disk: &SimDisk) -> (String, u64, String) {
+    let examined = examined(disk);
+    let found = damage_at_open(disk);
+    let is_same =
+        |damage: &Damage| (&damage.file, damage.offset, &damage.detail) == (&found.0, found.1, &found.2);
+    assert!(examined.damage.iter().any(is_same), "{found:?} is not in {:?}", examined.damage);
+    assert_eq!(examined.durable_epoch, None);
+    found
+}
+
+/// An examination of the disk, which must be as before.
+pub(crate) fn examined(disk: &SimDisk) -> Examination {
+    let all = |disk: &SimDisk| {
+        let files = disk.files().into_iter().filter(|name| name != "LOCK");
+        files.map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
+    };
+    let before = all(disk);
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    let found = examine::examine(&on, &Map::default()).expect("it can be read");
+    assert!(all(disk) == before, "an examination changed something");
+    found
+}
+
+fn damage_at_open(disk: &SimDisk) -> (String, u64, String) {
     match Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()).map(|_| ()) {
         Err(DurabilityError::Damaged { file, offset, detail }) => (file, offset, detail),
         other => panic!("damage must be found, not {other:?}"),
@@ -59,16 +85,85 @@ fn a_flipped_bit_in_a_header_below_d_names_file_and_offset() {
 #[test]
 fn every_flipped_byte_of_a_closed_log_is_found() {
     let whole = disk_with_entries(true).bytes("log0/log-1-0").len() as u64;
-    for at in (0..whole).step_by(41) {
+    // Of the last mark every byte.
+    for at in (0..whole).filter(|at| at % 41 == 0 || *at >= whole - 80) {
         let disk = disk_with_entries(true);
         disk.flip("log0/log-1-0", at, 0x80);
-        // The last mark of each log only repeats, so that one alone may go unseen.
-        if at < whole - 80 {
-            let (file, offset, _) = damage_found(&disk);
-            assert_eq!(file, "log0/log-1-0");
-            assert!(offset <= at && at < offset + DATA_BLOCK_BYTES, "at {at}: {offset}");
+        let (file, offset, _) = damage_found(&disk);
+        assert_eq!(file, "log0/log-1-0");
+        assert!(offset <= at && at < offset + DATA_BLOCK_BYTES, "at {at}: {offset}");
+    }
+}
+
+#[test]
+fn a_closed_log_cut_anywhere_is_damaged_and_without_the_hint_loses_nothing_or_is_damaged() {
+    let whole = disk_with_entries(true).bytes("log0/log-1-0").len() as u64;
+    for length in 0..whole {
+        for hint in [true, false] {
+            let disk = disk_with_entries(true);
+            disk.open("log0/log-1-0").expect("opens").set_len(length).expect("cuts");
+            if hint {
+                assert_eq!(damage_found(&disk).0, "log0/log-1-0", "cut to {length}");
+                continue;
+            }
+            disk.lose("HINT");
+            match Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()) {
+                Ok(rig) => assert_eq!(rig.rows.len(), 3, "cut to {length}"),
+                Err(error) => assert!(matches!(error, DurabilityError::Damaged { .. }), "{error}"),
+            }
         }
     }
+}
+
+#[test]
+fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
+    for keep_hint in [true, false] {
+        let disk = SimDisk::new();
+        let rig = Rig::simulated(&disk, 1);
+        let mut worker = rig.worker();
+        worker.commit(&rig.epochs, 1, b"one").expect("runs");
+        rig.settle();
+        let end = rig.log.stats().bytes + 80;
+        worker.commit(&rig.epochs, 2, b"two").expect("runs");
+        rig.settle();
+        rig.log.hint_step();
+        drop((worker, rig));
+        // It is not synced: the process dies, the machine lives on.
+        disk.kill();
+        disk.flip("log0/log-1-0", end + 4, 1);
+        if keep_hint {
+            let (file, offset, _) = damage_found(&disk);
+            assert_eq!((&*file, offset), ("log0/log-1-0", end));
+        } else {
+            disk.lose("HINT");
+            let rig = Rig::simulated(&disk, 1);
+            assert_eq!(
+                (rig.rows.len(), rig.report.torn_tails.len()),
+                (1, 1),
+                "nothing else shows what was durable"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_hint_is_written_about_every_second_and_nobody_waits_for_it() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for (key, nanos, is_written) in [(1, 0, true), (2, 900, false), (3, 200, true)] {
+        worker.commit(&rig.epochs, key, b"x").expect("runs");
+        rig.settle();
+        rig.clock.advance(Duration::from_millis(nanos));
+        let before = disk.calls();
+        rig.log.hint_step();
+        let after = disk.calls();
+        assert_eq!((after.writes - before.writes, after.syncs - before.syncs), (u64::from(is_written), 0));
+    }
+    let before = disk.calls();
+    rig.clock.advance(Duration::from_secs(2));
+    rig.log.hint_step();
+    assert_eq!(disk.calls(), before, "D stands still");
 }
 
 #[test]
@@ -167,6 +262,9 @@ fn a_block_forged_inside_a_value_of_a_torn_tail_keeps_no_database_closed() {
     disk.crash(1);
     // Its block is torn: the last one, so that nothing shows that its epoch was durable.
     disk.flip("log0/log-1-0", value_at.next_multiple_of(8) + 20, 1);
+    let judged = examined(&disk);
+    assert!(judged.damage.is_empty(), "{:?}", judged.damage);
+    assert_eq!(judged.torn_tails.len(), 1);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows.keys().collect::<Vec<_>>(), [&1]);
     assert!(rig.first.number() < 1000, "the next generation begins where this one ended");

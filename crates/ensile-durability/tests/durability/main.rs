@@ -3,10 +3,13 @@
 
 mod checkpoints;
 mod damage;
+mod files;
+mod full;
 mod logging;
 mod matrix;
 mod poison;
 mod recovering;
+mod repairing;
 mod rig;
 mod simulation;
 mod speed;

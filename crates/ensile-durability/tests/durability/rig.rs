@@ -1,6 +1,7 @@
 //! A database reduced to its durability: epochs, a log, workers, and a map that replay fills.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -158,5 +159,25 @@ impl Worker {
         self.appender.release();
         self.commit.unbind();
         Ok(tid)
+    }
+}
+
+/// A folder of the machine's own, removed when it is dropped.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let base = std::env::var_os("ENSILE_TEST_FOLDER").map_or_else(std::env::temp_dir, PathBuf::from);
+        Self(base.join(format!("ensile-{name}-{}", std::process::id())))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -108,6 +108,10 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
             }
             75..80 => {
                 let _ = rig.log.poll_durable(rig.epochs.now(), Waker::noop());
+                rig.log.hint_step();
+                if random.percent(20) {
+                    rig.log.request_roll();
+                }
             }
             _ => {
                 let before = rig.log.durable_epoch();

@@ -1,7 +1,6 @@
 //! What an append costs, and a strict commit against the disk's own sync: printed, with loose bounds that catch
 //! mistakes and not noise. `cargo test --release -p ensile-durability speed -- --ignored --nocapture`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,20 +9,7 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{LogConfig, Step};
 use ensile_sim::SimDisk;
 
-use crate::rig::Rig;
-
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn folder(name: &str) -> Folder {
-    let base = std::env::var_os("ENSILE_TEST_FOLDER").map_or_else(std::env::temp_dir, PathBuf::from);
-    Folder(base.join(format!("ensile-{name}-{}", std::process::id())))
-}
+use crate::rig::{Folder, Rig};
 
 fn percentile(samples: &mut [u64], percent: usize) -> u64 {
     samples.sort_unstable();
@@ -61,8 +47,8 @@ fn an_append_costs_little() {
 #[test]
 #[ignore = "a measurement"]
 fn a_strict_commit_costs_about_one_sync() {
-    let folder = folder("strict");
-    let disk = Arc::new(RealDisk::open(&folder.0).expect("a folder"));
+    let folder = Folder::new("strict");
+    let disk = Arc::new(RealDisk::open(folder.path()).expect("a folder"));
     let clock = Clock::machine();
 
     let file = disk.create("raw").expect("creates");

@@ -231,6 +231,29 @@ impl<'p> Record<'p> {
         }
     }
 
+    /// As [`Self::read`], of a version with an epoch below `low`; `None` if there is none, as the key is absent, or its
+    /// latest version is newer, or in another record, which then is newer too.
+    #[inline]
+    pub(crate) fn read_older(self, low: Epoch, scratch: &mut Scratch) -> Option<Word> {
+        loop {
+            let word = self.word();
+            if word.epoch() >= low || !word.is_latest() {
+                return None;
+            }
+            if word.is_locked() {
+                self.wait_unlocked();
+                continue;
+            }
+            if word.is_absent() {
+                return None;
+            }
+            self.copy_out(scratch);
+            if self.still(word) {
+                return Some(word);
+            }
+        }
+    }
+
     /// Whether the word is the same after the data was read.
     #[inline]
     fn still(self, word: Word) -> bool {
@@ -391,10 +414,11 @@ impl<'p> Record<'p> {
         self.previous().map(Record::handle)
     }
 
-    /// Length of the data, in bytes, under the lock or of an immutable version.
+    /// Length of the data, in bytes, under the lock or of an immutable version; else a guess, until the version that it
+    /// belongs to is read.
     #[inline]
     pub(crate) fn length(self) -> usize {
-        // Relaxed: the caller holds the lock, or nobody writes.
+        // Relaxed: the caller holds the lock, or nobody writes, or the caller only guesses.
         (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
     }
 

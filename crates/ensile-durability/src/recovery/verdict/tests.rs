@@ -2,6 +2,7 @@
 
 use super::{Verdict, decide};
 use crate::DurabilityError;
+use crate::hint::Hint;
 use crate::log::block::Salt;
 use crate::manifest::Generation;
 use crate::names::{SegmentFile, SegmentName};
@@ -27,6 +28,7 @@ fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
         published: Epoch::new(published),
         seen: Epoch::new(mark),
         end: End { file, offset: 640, detail: "the block's checksum is wrong" },
+        blocks: mark,
         tail: Tail { bytes: tail_bytes, ..Tail::default() },
         beyond: Vec::new(),
         void: Vec::new(),
@@ -48,22 +50,25 @@ fn assert_damaged(verdict: Result<Verdict, DurabilityError>, name: &str) {
 
 #[test]
 fn an_open_generation_is_durable_up_to_its_shortest_log() {
-    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 0), chain(1, 7, 6, 0)])), (7, 0));
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 0), chain(1, 7, 6, 0)], None)), (7, 0));
 }
 
 #[test]
 fn an_open_generation_without_marks_is_durable_up_to_its_beginning() {
-    assert_eq!(durable(decide(&generation(None), &[chain(0, 2, 0, 0), chain(1, 0, 0, 0)])), (2, 0));
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 2, 0, 0), chain(1, 0, 0, 0)], None)), (2, 0));
 }
 
 #[test]
 fn bytes_behind_an_open_chain_are_a_torn_tail() {
-    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 512), chain(1, 7, 6, 0)])), (7, 1));
+    assert_eq!(durable(decide(&generation(None), &[chain(0, 9, 7, 512), chain(1, 7, 6, 0)], None)), (7, 1));
 }
 
 #[test]
 fn an_open_log_shorter_than_a_published_d_is_damaged() {
-    assert_damaged(decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)]), "log1/log-4-2");
+    assert_damaged(
+        decide(&generation(None), &[chain(0, 9, 8, 0), chain(1, 7, 6, 512)], None),
+        "log1/log-4-2",
+    );
 }
 
 #[test]
@@ -72,7 +77,8 @@ fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
         let file = SegmentFile::from(SegmentName { generation: 4, logger: 1, number: 0 });
         let end = End { file, offset: 0, detail: "the file is empty" };
         let chains = [chain(0, 2, 2, 0), Chain { end, links: Vec::new(), ..chain(1, 0, 0, 0) }];
-        let Err(DurabilityError::Damaged { file, offset, .. }) = decide(&generation(closed), &chains) else {
+        let Err(DurabilityError::Damaged { file, offset, .. }) = decide(&generation(closed), &chains, None)
+        else {
             panic!("damaged")
         };
         assert_eq!((&*file, offset), ("log1/log-4-0", 0));
@@ -81,10 +87,36 @@ fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
 
 #[test]
 fn a_closed_log_that_reaches_its_d_is_whole_whatever_stands_behind() {
-    assert_eq!(durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)])), (6, 0));
+    assert_eq!(
+        durable(decide(&generation(Some(6)), &[chain(0, 9, 7, 512), chain(1, 7, 6, 9)], None)),
+        (6, 0)
+    );
 }
 
 #[test]
 fn a_closed_log_that_ends_below_its_d_is_damaged() {
-    assert_damaged(decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)]), "log0/log-4-2");
+    assert_damaged(
+        decide(&generation(Some(8)), &[chain(0, 5, 5, 0), chain(1, 8, 6, 0)], None),
+        "log0/log-4-2",
+    );
+}
+
+#[test]
+fn the_hint_is_a_witness_of_the_open_generation() {
+    let hint = |durable, closed: &[u64]| Hint {
+        generation: 4,
+        durable: Epoch::new(durable),
+        closed: closed.to_vec(),
+    };
+    let chains = [chain(0, 9, 6, 0), chain(1, 7, 6, 512)];
+    assert_eq!(durable(decide(&generation(None), &chains, Some(&hint(7, &[])))), (7, 1));
+    assert_damaged(decide(&generation(None), &chains, Some(&hint(8, &[]))), "log1/log-4-2");
+    // A log's blocks are as many as its mark here.
+    assert_eq!(durable(decide(&generation(None), &chains, Some(&hint(7, &[9, 7])))), (7, 1));
+    let Err(DurabilityError::Damaged { file, detail, .. }) =
+        decide(&generation(None), &chains, Some(&hint(7, &[9, 8])))
+    else {
+        panic!("its last mark is gone")
+    };
+    assert!(file == "log1/log-4-2" && detail.contains("8 blocks"), "{file}: {detail}");
 }

@@ -1,1 +1,179 @@
-//! Each condition of K1 by name.
+//! What the engine's tests cannot bring about: D cut below e_h, triggers at work, a section's entry that needs a large block.
+
+use std::time::Duration;
+
+use ensile_durability::{CheckpointConfig, CheckpointStep};
+use ensile_sim::SimDisk;
+
+use super::store::{Life, Store, settings};
+
+#[test]
+fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..20 {
+        life.commit(&mut worker, key, Some(&[1; 50]));
+        life.rig.settle();
+    }
+    let report = life.checkpoint().expect("is installed");
+    drop((worker, life));
+    disk.crash(3);
+    // The log loses its last block, a mark that only the manifest is a witness of.
+    let log = disk.files().into_iter().filter(|name| name.starts_with("log0/")).max().expect("a log");
+    let mut bytes = disk.bytes(&log);
+    let last = bytes.rchunks(8).position(|unit| unit.iter().any(|byte| *byte != 0)).unwrap_or(0);
+    bytes.truncate(bytes.len() - 8 * last - 8);
+    disk.put(&log, bytes);
+    let error = Life::open(&disk, 1, settings()).err().expect("damage").to_string();
+    assert!(error.contains(&log) && error.contains(&format!("epoch {}", report.high)), "{error}");
+}
+
+#[test]
+fn an_idle_database_installs_a_checkpoint_that_the_next_open_accepts() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 3, settings()).expect("opens");
+    // D runs ahead of every mark while nobody commits; e_h does with it.
+    (0..50).for_each(|_| life.rig.settle());
+    let report = life.checkpoint().expect("is installed");
+    assert_eq!(report.entries, 0);
+    drop(life);
+    disk.crash(5);
+    let life = Life::open(&disk, 3, settings()).expect("opens");
+    assert_eq!(life.rig.report.checkpoint, Some((report.low, report.high)));
+    assert!(life.rig.report.durable_epoch >= report.high);
+}
+
+#[test]
+fn numbers_go_on_and_only_the_last_checkpoint_stays() {
+    let disk = SimDisk::new();
+    let mut last = 0;
+    for round in 0..3_u8 {
+        let life = Life::open(&disk, 2, settings()).expect("opens");
+        let mut worker = life.rig.worker();
+        for _ in 0..2 {
+            life.commit(&mut worker, u64::from(round), Some(&[round; 9]));
+            let report = life.checkpoint().expect("is installed");
+            assert!(report.number > last);
+            last = report.number;
+            let parts = disk.files().into_iter().filter(|name| name.contains("ckpt-")).collect::<Vec<_>>();
+            assert_eq!(parts.len(), 4, "{parts:?}");
+            assert!(parts.iter().all(|name| name.contains(&format!("ckpt-{last}-"))), "{parts:?}");
+        }
+        drop((worker, life));
+        disk.crash(u64::from(round));
+    }
+    let life = Life::open(&disk, 2, settings()).expect("opens");
+    assert_eq!(life.found.len(), 3);
+}
+
+#[test]
+fn entries_larger_than_a_block_are_written_one_at_a_time() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    let value = |key: u64| vec![key as u8; 300_000 + key as usize];
+    for key in 0..64 {
+        life.commit(&mut worker, key, Some(&value(key)));
+        life.rig.settle();
+    }
+    let report = life.checkpoint().expect("is installed");
+    assert_eq!(report.entries, 64);
+    drop((worker, life));
+    disk.crash(8);
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    assert_eq!(life.rig.report.checkpoint_entries, 64);
+    assert!(life.found.iter().all(|(key, (_, found))| found.as_ref() == Some(&value(*key))));
+}
+
+/// Steps all checkpointers until none has anything to do.
+fn run(life: &Life) {
+    for _ in 0..200 {
+        life.rig.settle();
+        let steps = [life.step(0), life.step(1)];
+        if steps == [CheckpointStep::Idle; 2] {
+            return;
+        }
+    }
+    panic!("the checkpoint does not end");
+}
+
+#[test]
+fn checkpoints_begin_by_time_and_by_bytes_of_log() {
+    let disk = SimDisk::new();
+    let interval = Some(Duration::from_secs(10));
+    let settings = CheckpointConfig { interval, log_bytes: Some(8 << 20), ..settings() };
+    let life = Life::open(&disk, 1, settings).expect("opens");
+    let mut worker = life.rig.worker();
+    let installed = || life.checkpoints.stats().installed;
+    let write = |worker: &mut crate::rig::Worker, megabytes: u64| {
+        for key in 0..megabytes {
+            life.commit(worker, key % 8, Some(&vec![3; 1 << 20]));
+            life.rig.settle();
+        }
+    };
+    life.rig.clock.advance(Duration::from_secs(20));
+    run(&life);
+    assert_eq!(installed(), 0, "the log has not grown");
+    write(&mut worker, 2);
+    run(&life);
+    assert_eq!(installed(), 1, "by time");
+    write(&mut worker, 7);
+    run(&life);
+    assert_eq!(installed(), 1, "neither enough time nor enough bytes");
+    write(&mut worker, 1);
+    run(&life);
+    assert_eq!(installed(), 2, "by bytes");
+}
+
+#[test]
+fn the_bandwidth_is_kept_to_by_the_simulated_clock() {
+    let disk = SimDisk::new();
+    let settings = CheckpointConfig { bandwidth: Some(100_000), ..settings() };
+    let life = Life::open(&disk, 1, settings).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..64 {
+        life.commit(&mut worker, key, Some(&[1; 5000]));
+    }
+    life.rig.settle();
+    let before = life.rig.clock.nanos();
+    let report = life.checkpoint().expect("is installed");
+    let took = Duration::from_nanos(life.rig.clock.nanos() - before);
+    let least = Duration::from_secs_f64(report.bytes as f64 / 100_000.0);
+    assert!(took >= least.mul_f64(0.9), "{took:?} for {} bytes", report.bytes);
+}
+
+#[test]
+fn a_walk_that_panics_ends_the_attempt_and_nobody_waits_for_it() {
+    struct Panics(Store);
+    impl ensile_durability::Walk for Panics {
+        fn slices(&self, parts: usize) -> Vec<Vec<ensile_durability::Slice>> {
+            self.0.slices(parts)
+        }
+        fn walk(
+            &self,
+            _: &ensile_durability::Slice,
+            _: &mut Vec<u8>,
+            _: ensile_base::Epoch,
+            _: &mut ensile_durability::CheckpointBlock,
+        ) -> bool {
+            panic!("a bug in the walk")
+        }
+    }
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let handle = life.checkpoints.demand();
+    let walk = Panics(Store::default());
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        for _ in 0..20 {
+            life.rig.settle();
+            life.checkpoints.step(0, &walk);
+        }
+    }));
+    assert!(panicked.is_err());
+    assert!(handle.wait().is_err());
+    assert_eq!(life.step(1), CheckpointStep::Stopped);
+    assert!(life.checkpoints.demand().wait().is_err());
+    life.checkpoints.close();
+    life.rig.log.close().expect("the log goes on");
+}

@@ -1,0 +1,336 @@
+//! `ensile verify` and `ensile inspect`: what is in a database's folder, and whether it is whole.
+//!
+//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told.
+//!
+//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use ensile::folder::{self, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts};
+use ensile::{Epoch, TornTail};
+use serde_json::{Value, json};
+
+/// Exit code where something is damaged.
+const DAMAGED: u8 = 1;
+/// Exit code where that could not be told, or nothing could be done.
+const FAILED: u8 = 2;
+
+/// `ensile verify`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// The database's folder
+    folder: PathBuf,
+    /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
+    #[arg(long)]
+    repair: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// `ensile inspect`.
+#[derive(Debug, Args)]
+pub(crate) struct InspectArguments {
+    /// The database's folder
+    folder: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads every byte and says what is wrong; repairs it if asked to.
+pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    let found = match folder::verify(folder) {
+        Ok(found) => found,
+        Err(error) => return failed(folder, &error.to_string()),
+    };
+    if arguments.json {
+        println!("{:#}", json!({ "folder": folder, "examination": examination(&found) }));
+    } else {
+        print!("{}", verdict(folder, &found, arguments.repair));
+    }
+    if found.damage.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    if !arguments.repair {
+        return ExitCode::from(DAMAGED);
+    }
+    match folder::repair(folder) {
+        Ok(Some(done)) => {
+            print!("{}", after_repair(folder, &done));
+            ExitCode::SUCCESS
+        }
+        Ok(None) => ExitCode::SUCCESS,
+        Err(error) => failed(folder, &error.to_string()),
+    }
+}
+
+/// Explains files, epochs and tables.
+pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    let (found, tables) = match folder::inspect(folder) {
+        Ok(found) => found,
+        Err(error) => return failed(folder, &error.to_string()),
+    };
+    if arguments.json {
+        let tables: Vec<Value> = tables.iter().map(table).collect();
+        println!("{:#}", json!({ "folder": folder, "examination": examination(&found), "tables": tables }));
+    } else {
+        print!("{}", explained(&found, &tables));
+        print!("{}", verdict(folder, &found, false));
+    }
+    if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+}
+
+fn failed(folder: &Path, why: &str) -> ExitCode {
+    eprintln!("ensile: {}: {why}", folder.display());
+    ExitCode::from(FAILED)
+}
+
+/// What the examination comes to.
+fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
+    let mut text = String::new();
+    let name = folder.display();
+    let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
+    let size = format!("{} files, {}", found.files.len(), sized(bytes));
+    for TornTail { file, offset, bytes, epochs, detail } in &found.torn_tails {
+        let of = epochs.map_or_else(String::new, |epochs| format!(" of {}", between(epochs)));
+        let _ = writeln!(
+            text,
+            "torn tail: {file}, {bytes} bytes from byte {offset}{of} ({detail}): never acknowledged, the next open cuts it"
+        );
+    }
+    for Damage { file, offset, detail, .. } in &found.unneeded {
+        let _ = writeln!(
+            text,
+            "damaged and not needed: {file} at byte {offset}: {detail}; nothing is to be done"
+        );
+    }
+    if found.damage.is_empty() {
+        let whole = found.durable_epoch.map_or_else(
+            || "nothing was ever written".to_owned(),
+            |epoch| format!("whole up to epoch {}", epoch.number()),
+        );
+        let _ = writeln!(text, "{name}: {whole}; {size}");
+        return text;
+    }
+    let _ = writeln!(text, "{name}: DAMAGED; {size}");
+    for Damage { file, offset, detail, .. } in &found.damage {
+        let _ = writeln!(text, "  {file} at byte {offset}: {detail}");
+    }
+    let _ = writeln!(text, "what to do:");
+    let _ = writeln!(text, "  put copies of these files in place, from a backup of the same moment");
+    match &found.remedy {
+        Some(Remedy::Cut(loss)) if repairs => {
+            text += &format!("  or cut, as asked for now: {}\n", given_up(loss))
+        }
+        Some(Remedy::Cut(loss)) => {
+            let _ = writeln!(text, "  or `ensile verify {name} --repair`: {}", given_up(loss));
+        }
+        Some(Remedy::Copy(why)) => text += &format!("  a cut would not help: {why}\n"),
+        None => {}
+    }
+    text
+}
+
+/// What a cut gives up, before or after it.
+fn given_up(loss: &Loss) -> String {
+    let epochs = loss.epochs.map_or_else(|| "no epoch".to_owned(), between);
+    let mut text = format!(
+        "keeps everything up to epoch {}, gives up {epochs}: {} entries that can still be read, and those that cannot; \
+         results in these epochs were acknowledged, and would be lost",
+        loss.durable.number(),
+        loss.entries
+    );
+    for (file, from) in &loss.files {
+        let _ = match from {
+            0 => write!(text, "\n    removes {file}"),
+            _ => write!(text, "\n    cuts {file} at byte {from}"),
+        };
+    }
+    text
+}
+
+fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired) -> String {
+    let lost = loss.epochs.map_or_else(|| "no epoch".to_owned(), between);
+    format!(
+        "repaired: the database is as it was at the end of epoch {}. Acknowledged results of {lost} are LOST; what was cut, \
+         and the manifest as it was, are in {}\n",
+        loss.durable.number(),
+        folder.join(copies).display()
+    )
+}
+
+/// Generations, checkpoint, files and tables, a line each.
+fn explained(found: &Examination, tables: &[TableFacts]) -> String {
+    let mut text = String::from("generations (one for each open):\n");
+    for generation in &found.generations {
+        let epochs = match generation.durable {
+            None => format!("from epoch {}", generation.first.number()),
+            Some(durable) if durable < generation.first => {
+                format!("none before epoch {}", generation.first.number())
+            }
+            Some(durable) => between((generation.first, durable)),
+        };
+        let state = if generation.is_closed { "closed" } else { "last" };
+        let _ = writeln!(
+            text,
+            "  {}: {state}, {epochs}, in {} log{}; {} entries to replay, {} in the checkpoint, {} void",
+            generation.number,
+            generation.logs,
+            if generation.logs == 1 { "" } else { "s" },
+            generation.entries,
+            generation.covered_entries,
+            generation.ignored_entries,
+        );
+    }
+    match &found.checkpoint {
+        None => text.push_str("checkpoint: none\n"),
+        Some(checkpoint) => {
+            let _ = writeln!(
+                text,
+                "checkpoint {}: entries below epoch {}, valid from epoch {}; {} entries in {} files, {}",
+                checkpoint.number,
+                checkpoint.low.number(),
+                checkpoint.high.number(),
+                checkpoint.entries,
+                checkpoint.files,
+                sized(checkpoint.bytes),
+            );
+        }
+    }
+    text.push_str("files:\n");
+    let wide = found.files.iter().map(|file| file.name.len()).max().unwrap_or(0);
+    for file in &found.files {
+        let FileFacts { name, bytes, entries, epochs, .. } = file;
+        let what = role(&file.role);
+        let more =
+            epochs.map_or_else(String::new, |epochs| format!(", {entries} entries of {}", between(epochs)));
+        let _ = writeln!(text, "  {name:wide$}  {:>10}  {what}{more}", sized(*bytes));
+    }
+    text.push_str("tables:\n");
+    let wide = tables.iter().map(|table| table.name.as_deref().unwrap_or("?").len()).max().unwrap_or(0);
+    for table in tables {
+        let TableFacts { id, key_type, value_type, indexes, rows, bytes, .. } = table;
+        let name = table.name.as_deref().unwrap_or("?");
+        let indexes =
+            if indexes.is_empty() { String::new() } else { format!(", indexes {}", indexes.join(", ")) };
+        let types = if key_type.is_empty() {
+            String::new()
+        } else {
+            format!(": {key_type} -> {value_type}{indexes}")
+        };
+        let _ = writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}", sized(*bytes));
+    }
+    text
+}
+
+fn role(role: &Role) -> String {
+    match role {
+        Role::Manifest => "says which of the others count".to_owned(),
+        Role::Hint => "a witness of the durable epoch".to_owned(),
+        Role::Lock => "held by the process that has the database open".to_owned(),
+        Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
+        Role::Checkpoint { number } => format!("checkpoint {number}"),
+        Role::Void(why) => format!("void: {why}; the next open removes it"),
+        _ => "not the database's".to_owned(),
+    }
+}
+
+fn between((low, high): (Epoch, Epoch)) -> String {
+    if low == high {
+        format!("epoch {}", low.number())
+    } else {
+        format!("epochs {} to {}", low.number(), high.number())
+    }
+}
+
+/// Bytes in a unit in which they are short.
+fn sized(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        10_000..10_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        10_000_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+fn epochs_json(epochs: Option<(Epoch, Epoch)>) -> Value {
+    epochs.map_or(Value::Null, |(low, high)| json!([low.number(), high.number()]))
+}
+
+fn damage_json(damage: &[Damage]) -> Vec<Value> {
+    let one =
+        |damage: &Damage| json!({ "file": damage.file, "offset": damage.offset, "detail": damage.detail });
+    damage.iter().map(one).collect()
+}
+
+fn examination(found: &Examination) -> Value {
+    let generations: Vec<Value> = found
+        .generations
+        .iter()
+        .map(|generation| {
+            json!({
+                "number": generation.number, "first": generation.first.number(), "logs": generation.logs,
+                "closed": generation.is_closed, "durable": generation.durable.map(Epoch::number),
+                "entries": generation.entries, "covered_entries": generation.covered_entries,
+                "ignored_entries": generation.ignored_entries,
+            })
+        })
+        .collect();
+    let checkpoint = found.checkpoint.as_ref().map(|checkpoint| {
+        json!({
+            "number": checkpoint.number, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
+            "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
+        })
+    });
+    let files: Vec<Value> = found
+        .files
+        .iter()
+        .map(|file| {
+            json!({
+                "name": file.name, "role": role(&file.role), "bytes": file.bytes, "whole_bytes": file.whole_bytes,
+                "entries": file.entries, "epochs": epochs_json(file.epochs),
+            })
+        })
+        .collect();
+    let torn_tails: Vec<Value> = found
+        .torn_tails
+        .iter()
+        .map(|tail| {
+            json!({
+                "file": tail.file, "offset": tail.offset, "bytes": tail.bytes, "epochs": epochs_json(tail.epochs),
+                "detail": tail.detail,
+            })
+        })
+        .collect();
+    json!({
+        "whole": found.damage.is_empty(), "durable_epoch": found.durable_epoch.map(Epoch::number),
+        "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
+        "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
+        "remedy": found.remedy.as_ref().map(remedy),
+    })
+}
+
+fn remedy(remedy: &Remedy) -> Value {
+    match remedy {
+        Remedy::Cut(loss) => json!({
+            "cut": {
+                "durable_epoch": loss.durable.number(), "epochs": epochs_json(loss.epochs), "entries": loss.entries,
+                "files": loss.files,
+            }
+        }),
+        Remedy::Copy(why) => json!({ "copy": why }),
+    }
+}
+
+fn table(table: &TableFacts) -> Value {
+    json!({
+        "id": table.id, "name": table.name, "key_type": table.key_type, "value_type": table.value_type,
+        "indexes": table.indexes, "rows": table.rows, "bytes": table.bytes,
+    })
+}

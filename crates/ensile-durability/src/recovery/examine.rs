@@ -1,0 +1,83 @@
+//! A folder examined without opening the database: every byte read and judged as an open would, and nothing changed.
+//!
+//! The judgement is recovery's own, by the same chains, verdict, load and replay; what differs is that it goes on behind
+//! the first damage, looks at blocks that recovery has no use for, and says what each file is.
+//!
+//! Invariants:
+//! - What an open calls damage is in [`Examination::damage`], with the same file and offset; where that is empty, an open
+//!   succeeds.
+//! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
+//!   is told apart, in [`Examination::unneeded`].
+//!
+//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `repair` cuts by what was found; the engine gives the state
+//! that takes the entries, the `ensile` command prints.
+
+mod facts;
+mod judge;
+mod repair;
+
+use std::sync::Arc as StdArc;
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, FolderKind};
+
+pub use facts::{
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
+};
+pub use repair::repair;
+
+use crate::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
+use crate::{DurabilityError, Entry, Recoverable, Refused};
+use judge::Judge;
+
+/// Reads all of a database's folder; entries that count go to `target` as in a recovery, whether or not something else is
+/// damaged.
+///
+/// # Errors
+/// [`ensile_disk::DiskError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
+/// is no database. Damage is no error here.
+pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+    check_is_database(&**disk)?;
+    let _lock = disk.lock(LOCK)?;
+    let mut found = examine_locked(disk, target)?;
+    if !found.damage.is_empty() {
+        found.remedy =
+            Some(repair::plan(disk, &found)?.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
+    }
+    Ok(found)
+}
+
+/// The same, by who holds the lock; without a remedy.
+fn examine_locked(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+    let mut judge = Judge::new(disk, target);
+    judge.look()?;
+    Ok(judge.found)
+}
+
+/// A lock file must not be made in a folder that has nothing to do with this database.
+fn check_is_database(disk: &dyn Disk) -> Result<(), DurabilityError> {
+    let is_there = disk.exists(MANIFEST)? || disk.exists(MANIFEST_NEW)?;
+    if is_there || disk.folder_kind(&log_folder(0))? != FolderKind::Missing {
+        return Ok(());
+    }
+    Err(DurabilityError::config("no database is in this folder: it has neither a manifest nor logs"))
+}
+
+/// Takes entries and keeps nothing.
+struct Nowhere;
+
+impl Recoverable for Nowhere {
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+/// The larger range that holds both.
+fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> Option<(Epoch, Epoch)> {
+    let (before_low, before_high) = range.unwrap_or((low, high));
+    Some((low.min(before_low), high.max(before_high)))
+}

@@ -1,0 +1,170 @@
+//! What an examination finds, as data.
+//!
+//! Neighbours: filled by `judge` and `repair`; printed by the `ensile` command.
+
+use ensile_base::Epoch;
+
+use crate::{DurabilityError, TornTail};
+
+/// Something that was durable, or says that it is, and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, relative to the database's folder.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+    /// What is wrong there.
+    pub detail: String,
+    /// Whether the bytes are as they were written, and this program does not know what they mean.
+    pub is_refused: bool,
+}
+
+impl Damage {
+    /// Of an error that means damage; any other is given back.
+    pub(super) fn of(error: DurabilityError) -> Result<Self, DurabilityError> {
+        match error {
+            DurabilityError::Damaged { file, offset, detail } => {
+                Ok(Self { file, offset, detail, is_refused: false })
+            }
+            DurabilityError::Replay { file, offset, tid, detail } => {
+                Ok(Self { file, offset, detail: format!("entry {tid}: {detail}"), is_refused: true })
+            }
+            other => Err(other),
+        }
+    }
+}
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// Says which of the others count.
+    Manifest,
+    /// A witness of the durable epoch, beside those in the logs.
+    Hint,
+    /// Held by the process that has the database open.
+    Lock,
+    /// Of a log that counts.
+    Log {
+        /// The generation.
+        generation: u64,
+        /// The logger.
+        logger: u32,
+    },
+    /// Of the installed checkpoint.
+    Checkpoint {
+        /// Its number.
+        number: u64,
+    },
+    /// Counts nothing, and is removed by the next open: why.
+    Void(&'static str),
+    /// Not one of ours.
+    Foreign,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Its name, relative to the database's folder.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// Its length, with space that was set aside.
+    pub bytes: u64,
+    /// Up to where it is whole; for files of logs.
+    pub whole_bytes: Option<u64>,
+    /// Entries in its whole part; for files of logs.
+    pub entries: u64,
+    /// Their epochs.
+    pub epochs: Option<(Epoch, Epoch)>,
+}
+
+/// One life of the database, from an open to the recovery after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GenerationFacts {
+    /// Its number.
+    pub number: u64,
+    /// No entry of it has a smaller epoch.
+    pub first: Epoch,
+    /// Its logs.
+    pub logs: u32,
+    /// Whether a later open has closed it.
+    pub is_closed: bool,
+    /// Its last epoch that counts; `None` where damage leaves that open.
+    pub durable: Option<Epoch>,
+    /// Entries that count and are not in the checkpoint.
+    pub entries: u64,
+    /// Entries that do not count, as their epochs never became durable.
+    pub ignored_entries: u64,
+    /// Entries that the checkpoint covers.
+    pub covered_entries: u64,
+}
+
+/// The installed checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointFacts {
+    /// Its number.
+    pub number: u64,
+    /// e_l: the log is needed from this epoch on.
+    pub low: Epoch,
+    /// e_h: it had to be durable for the checkpoint to count.
+    pub high: Epoch,
+    /// Its files.
+    pub files: u64,
+    /// Its entries.
+    pub entries: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+/// What can be done about damage, other than to put copies of the damaged files in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Cut everything behind the last epoch that is whole: what would be lost.
+    Cut(Loss),
+    /// Nothing: why.
+    Copy(String),
+}
+
+/// What a cut gives up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// The last epoch that is kept: the database is then as it was at its end.
+    pub durable: Epoch,
+    /// The epochs that are given up. Results in them may have been acknowledged.
+    pub epochs: Option<(Epoch, Epoch)>,
+    /// Entries of those epochs that can still be read; there may have been more.
+    pub entries: u64,
+    /// Files that are cut, each with where; 0 is the whole file.
+    pub files: Vec<(String, u64)>,
+}
+
+/// What a repair did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// What was given up.
+    pub loss: Loss,
+    /// The folder in the database's own that has a copy of what was cut, and of the manifest as it was.
+    pub copies: String,
+}
+
+/// What is in a database's folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// The last epoch that counts; `None` where something is damaged, or nothing was ever written.
+    pub durable_epoch: Option<Epoch>,
+    /// The generations that count, oldest first.
+    pub generations: Vec<GenerationFacts>,
+    /// The installed checkpoint.
+    pub checkpoint: Option<CheckpointFacts>,
+    /// All files.
+    pub files: Vec<FileFacts>,
+    /// Ends of logs that were being written when the database stopped; the next open cuts them, as no result rests on them.
+    pub torn_tails: Vec<TornTail>,
+    /// What is damaged.
+    pub damage: Vec<Damage>,
+    /// What is damaged and not needed any more.
+    pub unneeded: Vec<Damage>,
+    /// What can be done about the damage.
+    pub remedy: Option<Remedy>,
+}

@@ -1,0 +1,247 @@
+//! A full disk: what is to be written is held, nothing is acknowledged meanwhile, and it goes on without a restart.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::random::Random;
+use ensile_disk::Operation;
+use ensile_durability::{DurabilityError, Health, LogConfig, Step};
+use ensile_sim::{Fault, SimDisk};
+
+use crate::rig::{Rig, config};
+
+/// No call that needs space succeeds, from now on.
+fn fill_up(disk: &SimDisk) {
+    disk.set_capacity(Some(disk.used_bytes()));
+}
+
+/// A database whose next write finds no space: its file is as long as what is set aside.
+fn on_a_full_disk(disk: &SimDisk) -> Rig {
+    let limits = LogConfig { segment_bytes: 4096, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
+    fill_up(disk);
+    rig
+}
+
+#[test]
+fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
+    let disk = SimDisk::new();
+    let rig = on_a_full_disk(&disk);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
+    assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending());
+    rig.advance();
+    let before = rig.log.durable_epoch();
+    for _ in 0..5 {
+        assert_eq!(rig.log.logger_step(0), Step::Held);
+        rig.advance();
+    }
+    assert!(matches!(rig.log.health(), Health::Full(reason) if reason.contains("log0/log-1-0")));
+    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::DiskFull(_))));
+    assert_eq!(rig.log.durable_epoch(), before, "D stands still");
+    assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending(), "who waits waits on");
+    assert_eq!(rig.log.stats().holds, 1);
+
+    disk.set_capacity(None);
+    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.health(), Health::Running);
+    assert!(matches!(rig.log.poll_durable(tid.epoch(), Waker::noop()), Poll::Ready(Ok(()))));
+    let later = worker.commit(&rig.epochs, 2, b"later").expect("there is space");
+    rig.settle();
+    rig.settle();
+    assert!(rig.log.durable_epoch() >= later.epoch());
+    disk.crash(1);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!((rig.rows[&1].0, rig.rows[&2].0), (tid, later));
+    assert!(rig.report.torn_tails.is_empty());
+}
+
+#[test]
+fn large_and_small_buffers_are_held_in_order() {
+    let disk = SimDisk::new();
+    let rig = on_a_full_disk(&disk);
+    let mut workers: Vec<_> = (0..6).map(|_| rig.worker()).collect();
+    for (key, worker) in workers.iter_mut().enumerate() {
+        let bytes = if key % 2 == 0 { 200 } else { 100_000 };
+        worker.commit(&rig.epochs, key as u64, &vec![key as u8; bytes]).expect("runs");
+    }
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Held);
+    // A little space at a time.
+    let full = disk.used_bytes();
+    for more in (0..400_000).step_by(30_000) {
+        disk.set_capacity(Some(full + more));
+        rig.log.logger_step(0);
+    }
+    disk.set_capacity(None);
+    rig.settle();
+    assert_eq!(rig.log.health(), Health::Running);
+    disk.crash(2);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 6);
+}
+
+#[test]
+fn no_space_reported_by_a_sync_poisons() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"one").expect("runs");
+    rig.advance();
+    // The write, then its sync.
+    let sync = disk.calls().all + 2;
+    disk.record(true);
+    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(disk.trace().last().expect("calls").operation, Operation::Sync);
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)));
+    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+}
+
+#[test]
+fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let mut keys = 0..;
+    let mut commit = || {
+        let key = keys.next().expect("endless");
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("there is space for it");
+        rig.clock.advance(Duration::from_secs(1));
+        rig.settle();
+        assert_eq!(rig.log.health(), Health::Running);
+        key + 1
+    };
+    // Space for some entries, and not for the next file.
+    disk.set_capacity(Some(disk.used_bytes() + 6000));
+    while rig.log.stats().rolls_held == 0 {
+        assert!(commit() < 40);
+    }
+    assert_eq!(disk.files().iter().filter(|name| name.starts_with("log0/")).count(), 1);
+    commit();
+    assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
+    disk.set_capacity(None);
+    let written = commit();
+    assert_eq!(rig.log.stats().rolls, 1);
+    disk.crash(3);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, written);
+}
+
+#[test]
+fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
+    let disk = SimDisk::new();
+    let rig = on_a_full_disk(&disk);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
+    let waiter = rig.log.poll_durable(tid.epoch(), Waker::noop());
+    assert!(waiter.is_pending());
+    drop(worker);
+    let Err(DurabilityError::OutcomeUnknown(reason)) = rig.log.close() else { panic!("not durable") };
+    let durable = format!("durable up to epoch {}", rig.log.durable_epoch());
+    assert!(reason.contains("full disk") && reason.contains(&durable), "{reason}");
+    assert!(rig.log.wait_durable(tid.epoch()).is_err(), "nobody waits for ever");
+    drop(rig);
+    disk.set_capacity(None);
+    let rig = Rig::simulated(&disk, 1);
+    assert!(rig.rows.is_empty(), "none of it was written");
+}
+
+#[test]
+fn removed_files_make_space() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..100 {
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        rig.settle();
+    }
+    let covered = rig.log.durable_epoch();
+    fill_up(&disk);
+    let held = worker.commit(&rig.epochs, 200, &[2; 30_000]).expect("runs");
+    rig.settle();
+    assert!(matches!(rig.log.health(), Health::Full(_)));
+    assert!(rig.log.remove_files_below(covered).expect("removes").files > 2);
+    rig.settle();
+    assert_eq!(rig.log.health(), Health::Running);
+    assert!(rig.log.durable_epoch() >= held.epoch());
+}
+
+#[test]
+fn a_worker_that_waits_for_a_buffer_is_told_that_the_disk_is_full() {
+    let disk = SimDisk::new();
+    let limits = LogConfig { unwritten_bytes_max: LOG_BUFFER_BYTES, segment_bytes: 4096, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
+    fill_up(&disk);
+    let mut worker = rig.worker();
+    let value = vec![1; LOG_BUFFER_BYTES / 2];
+    std::thread::scope(|scope| {
+        let told = scope.spawn(|| {
+            loop {
+                if let Err(error) = worker.commit(&rig.epochs, 1, &value) {
+                    return error;
+                }
+            }
+        });
+        while !told.is_finished() {
+            rig.advance();
+            rig.log.logger_step(0);
+            std::thread::yield_now();
+        }
+        assert!(matches!(told.join().expect("no panic"), DurabilityError::DiskFull(_)));
+    });
+}
+
+#[test]
+fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is_space() {
+    for seed in 0..400 {
+        let mut random = Random::seeded(seed);
+        let disk = SimDisk::new();
+        let rig = Rig::simulated(&disk, 1 + seed as usize % 2);
+        let mut workers = [rig.worker(), rig.worker()];
+        let mut committed = Vec::new();
+        let from = disk.calls().all + random.between(1, 60);
+        let calls = random.between(1, 20);
+        let mut is_full = false;
+        for key in 0..random.between(20, 60) {
+            let bytes = if random.percent(10) { 50_000 } else { random.below(2000) as usize };
+            let worker = &mut workers[random.below(2) as usize];
+            match worker.commit(&rig.epochs, key, &vec![key as u8; bytes]) {
+                Ok(tid) => committed.push((key, tid)),
+                Err(DurabilityError::DiskFull(_)) => {}
+                Err(other) => panic!("seed {seed}: {other}"),
+            }
+            let calls_now = disk.calls().all;
+            if !is_full && calls_now >= from {
+                is_full = true;
+                disk.set_capacity(Some(disk.used_bytes() + random.below(3000)));
+            } else if is_full && calls_now >= from + calls * 4 {
+                disk.set_capacity(None);
+            }
+            if random.percent(60) {
+                rig.settle();
+            }
+            assert!(!matches!(rig.log.health(), Health::Poisoned(_)), "seed {seed}: {:?}", rig.log.health());
+        }
+        if random.percent(50) {
+            // Power fails on the full disk: what was reported durable is there.
+            let durable = rig.log.durable_epoch();
+            disk.crash(seed);
+            disk.set_capacity(None);
+            let rig = Rig::simulated(&disk, 1);
+            for (key, tid) in committed.iter().filter(|(_, tid)| tid.epoch() <= durable) {
+                assert_eq!(rig.rows[key].0, *tid, "seed {seed}");
+            }
+            continue;
+        }
+        disk.set_capacity(None);
+        (0..3).for_each(|_| rig.settle());
+        assert_eq!(rig.log.health(), Health::Running, "seed {seed}");
+        let last = committed.iter().map(|(_, tid)| tid.epoch()).max();
+        assert!(last.is_none_or(|last| rig.log.durable_epoch() >= last), "seed {seed}");
+        disk.crash(seed);
+        let rig = Rig::simulated(&disk, 1);
+        assert_eq!(rig.rows.len(), committed.len(), "seed {seed}");
+    }
+}

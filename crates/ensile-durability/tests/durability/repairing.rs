@@ -1,0 +1,242 @@
+//! Repair: a damaged folder is cut to its last consistent epoch, when asked for, and is whole then.
+//!
+//! That an examination finds what an open finds is checked wherever `damage` opens.
+
+use std::sync::Arc;
+
+use ensile_disk::Disk;
+use ensile_durability::examine::{Examination, Remedy, Repaired, Role, repair};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{Life, Store, settings};
+use crate::damage::{disk_with_entries, examined};
+use crate::rig::{Map, Rig};
+
+/// What each of three commits takes in each of the two logs of `disk_with_entries`, its mark included.
+const STEP_BYTES: u64 = 80 + 12 + 8 + 300 + 80;
+
+fn repaired(disk: &SimDisk, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    repair(&on, target)
+}
+
+/// The keys that are there, in order.
+fn keys(rig: &Rig) -> Vec<u64> {
+    let mut keys: Vec<u64> = rig.rows.keys().copied().collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// Repairs what must be damaged, and checks that nothing is afterwards.
+fn whole_again(disk: &SimDisk) -> Repaired {
+    let before = examined(disk);
+    let Some(Remedy::Cut(loss)) = &before.remedy else { panic!("it can be cut: {before:?}") };
+    let done = repaired(disk, &Map::default()).expect("it can be repaired").expect("something is damaged");
+    assert_eq!(&done.loss, loss, "what is done is what was said");
+    let after = examined(disk);
+    assert!(after.damage.is_empty() && after.unneeded.is_empty() && after.torn_tails.is_empty(), "{after:?}");
+    done
+}
+
+#[test]
+fn a_log_that_is_damaged_in_the_middle_is_cut_there_and_opens() {
+    let disk = disk_with_entries(false);
+    let before = disk.bytes("log1/log-1-0");
+    let cut = 80 + STEP_BYTES;
+    disk.flip("log1/log-1-0", cut + 100, 4);
+    let Repaired { loss, copies } = whole_again(&disk);
+    assert_eq!(copies, "repaired-1");
+    assert_eq!(loss.files, [("log1/log-1-0".to_owned(), cut)]);
+    let (first, last) = loss.epochs.expect("epochs are lost");
+    assert_eq!(first, loss.durable.next());
+    assert!(loss.entries >= 2, "{loss:?}");
+    let mut damaged = before[cut as usize..].to_vec();
+    damaged[100] ^= 4;
+    assert_eq!(disk.bytes(&format!("repaired-1/log1-log-1-0-from-{cut}")), damaged);
+    // What is durable after a repair survives a crash, and its epochs are above all that was lost.
+    disk.crash(7);
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!(keys(&rig), [0], "one epoch of three is left");
+    assert!(rig.first > last, "{} after {last}", rig.first);
+    rig.worker().commit(&rig.epochs, 9, b"new").expect("runs");
+    rig.settle();
+    disk.crash(8);
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!(keys(&rig), [0, 9]);
+}
+
+#[test]
+fn damage_in_an_older_generation_gives_up_the_later_ones() {
+    let disk = disk_with_entries(false);
+    let rig = Rig::simulated(&disk, 1);
+    rig.worker().commit(&rig.epochs, 7, b"later").expect("runs");
+    rig.settle();
+    drop(rig);
+    disk.crash(2);
+    disk.flip("log0/log-1-0", 80 + 2 * STEP_BYTES + 90, 1);
+    let Repaired { loss, copies } = whole_again(&disk);
+    assert!(loss.files.contains(&("log0/log-2-0".to_owned(), 0)), "{loss:?}");
+    assert!(!disk.bytes(&format!("{copies}/log0-log-2-0")).is_empty());
+    assert_eq!(keys(&Rig::simulated(&disk, 2)), [0, 1]);
+}
+
+#[test]
+fn a_log_that_is_gone_takes_its_generation_with_it() {
+    let disk = disk_with_entries(false);
+    disk.lose("log1/log-1-0");
+    let Repaired { loss, .. } = whole_again(&disk);
+    assert_eq!(loss.files, [("log0/log-1-0".to_owned(), 0)]);
+    let rig = Rig::simulated(&disk, 2);
+    assert!(rig.rows.is_empty() && rig.first > loss.epochs.expect("epochs are lost").1);
+}
+
+#[test]
+fn a_file_that_is_missing_in_the_middle_ends_its_log() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..80 {
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        rig.settle();
+    }
+    drop((worker, rig));
+    disk.crash(3);
+    let files: Vec<String> =
+        disk.files().into_iter().filter(|name| name.starts_with("log0/log-1-")).collect();
+    let missing = files.iter().find(|name| name.starts_with("log0/log-1-2")).expect("several files");
+    disk.lose(missing);
+    let Repaired { loss, .. } = whole_again(&disk);
+    assert!(loss.entries > 10 && loss.files.len() == files.len() - 3, "{loss:?} of {files:?}");
+    let kept = keys(&Rig::simulated(&disk, 1));
+    let is_beginning = !kept.is_empty() && kept.iter().copied().eq(0..kept.len() as u64);
+    assert!(is_beginning, "{kept:?} with {loss:?}");
+}
+
+#[test]
+fn what_is_whole_is_left_alone() {
+    let disk = disk_with_entries(false);
+    let before: Vec<String> = disk.files();
+    assert_eq!(repaired(&disk, &Map::default()).expect("it can be read"), None);
+    assert_eq!(disk.files(), before);
+}
+
+#[test]
+fn a_manifest_is_not_made_up() {
+    let disk = disk_with_entries(false);
+    disk.flip("MANIFEST", 30, 1);
+    let before = disk.files();
+    assert!(matches!(examined(&disk).remedy, Some(Remedy::Copy(_))));
+    let refused = repaired(&disk, &Map::default()).expect_err("nothing tells what was in it");
+    assert!(refused.to_string().contains("MANIFEST"), "{refused}");
+    assert_eq!(disk.files(), before);
+}
+
+/// A state that knows none of the entries.
+struct Newer;
+
+impl Recoverable for Newer {
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Err(Refused { entry: 0, detail: "an unknown form".to_owned() })
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay(entries)
+    }
+}
+
+#[test]
+fn entries_that_are_not_understood_are_no_reason_to_cut() {
+    let disk = disk_with_entries(false);
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    let found = ensile_durability::examine::examine(&on, &Newer).expect("it can be read");
+    assert!(found.damage.iter().all(|damage| damage.is_refused) && !found.damage.is_empty(), "{found:?}");
+    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("newer version")), "{found:?}");
+}
+
+#[test]
+fn a_database_that_is_open_is_not_examined() {
+    let disk = disk_with_entries(false);
+    let _rig = Rig::simulated(&disk, 2);
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    let refused = ensile_durability::examine::examine(&on, &Map::default()).expect_err("it is in use");
+    assert!(refused.to_string().contains("use"), "{refused}");
+}
+
+/// Two checkpoints with changes between and after them.
+fn disk_with_checkpoint() -> SimDisk {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 2, settings()).expect("opens");
+    let mut workers = [life.rig.worker(), life.rig.worker()];
+    for round in 0..6_u8 {
+        for key in 0..40 {
+            life.commit(&mut workers[(key % 2) as usize], key, Some(&[round; 50]));
+        }
+        life.rig.settle();
+        if round < 2 {
+            life.checkpoint().expect("it is installed");
+        }
+    }
+    drop((workers, life));
+    disk.crash(5);
+    disk
+}
+
+fn examined_store(disk: &SimDisk) -> Examination {
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    ensile_durability::examine::examine(&on, &Store::default()).expect("it can be read")
+}
+
+#[test]
+fn a_checkpoint_is_read_to_its_last_byte() {
+    let disk = disk_with_checkpoint();
+    let whole = examined_store(&disk);
+    let checkpoint = whole.checkpoint.as_ref().expect("one is installed");
+    assert!(whole.damage.is_empty() && checkpoint.entries > 0, "{whole:?}");
+    let parts = whole.files.iter().filter(|file| file.role == Role::Checkpoint { number: checkpoint.number });
+    let parts: Vec<(String, u64)> = parts.map(|file| (file.name.clone(), file.bytes)).collect();
+    assert_eq!(parts.len() as u64, checkpoint.files);
+    for (name, bytes) in &parts {
+        for at in (0..*bytes).step_by(37) {
+            disk.flip(name, at, 0x10);
+            let found = examined_store(&disk);
+            assert!(found.damage.iter().any(|damage| damage.file == *name), "{name} at {at}: {found:?}");
+            assert!(matches!(found.remedy, Some(Remedy::Copy(_))), "the log before it is gone");
+            assert!(Life::open(&disk.fork(), 2, settings()).is_err(), "{name} at {at}");
+            disk.flip(name, at, 0x10);
+        }
+    }
+    assert_eq!(examined_store(&disk), whole);
+}
+
+#[test]
+fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
+    let whole = disk_with_checkpoint();
+    let checkpoint = examined_store(&whole).checkpoint.expect("one is installed");
+    let (mut cut, mut kept) = (0, 0);
+    let logs: Vec<String> = whole.files().into_iter().filter(|name| name.starts_with("log0/")).collect();
+    for name in logs {
+        for at in (0..whole.bytes(&name).len() as u64).step_by(61) {
+            let disk = whole.fork();
+            disk.flip(&name, at, 2);
+            let found = examined_store(&disk);
+            let opens = Life::open(&disk.fork(), 2, settings()).map(|life| life.found);
+            assert_eq!(opens.is_ok(), found.damage.is_empty(), "{name} at {at}: {found:?}");
+            match found.remedy {
+                Some(Remedy::Cut(loss)) => {
+                    assert!(loss.durable >= checkpoint.high, "{loss:?}");
+                    repaired(&disk, &Store::default()).expect("as it was said").expect("damaged");
+                    let life = Life::open(&disk, 2, settings()).expect("it is whole again");
+                    assert_eq!(life.found.len(), 40, "the checkpoint has every key");
+                    cut += 1;
+                }
+                Some(Remedy::Copy(why)) => {
+                    assert!(why.contains("checkpoint"), "{why}");
+                    kept += 1;
+                }
+                None => {}
+            }
+        }
+    }
+    assert!(cut > 0 && kept > 0, "{cut} cut, {kept} not");
+}

@@ -1,0 +1,445 @@
+//! Checkpoints of the whole engine on the simulated disk: what a walk beside writers leaves, in lives that lose power at any
+//! call of the disk, and in each case of K1 by name.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+use ensile_engine::{
+    CheckpointConfig, CheckpointHandle, CheckpointStep, Database, Durability, Epoch, Readable, Result, Table,
+};
+use ensile_sim::SimDisk;
+
+type State = BTreeMap<u64, Vec<u8>>;
+
+/// One life of a database that the test steps.
+struct Life {
+    db: Database,
+    clock: Clock,
+    rows: Table<u64, Vec<u8>>,
+}
+
+const CHECKPOINTERS: usize = 2;
+
+impl Life {
+    fn try_open(disk: &SimDisk) -> Result<Self> {
+        let clock = Clock::manual();
+        let db = Database::builder("unused")
+            .disk(Arc::new(disk.mounted()))
+            .manual_clock(clock.clone())
+            .durability(Durability::Relaxed)
+            .loggers(2)
+            .log_file_bytes(4096)
+            .checkpoints(CheckpointConfig {
+                checkpointers: CHECKPOINTERS,
+                files: 2,
+                sync_bytes: 512,
+                ..CheckpointConfig::on_demand()
+            })
+            .recovery_threads(1)
+            .without_threads()
+            .open()?;
+        let rows = db.table("rows")?;
+        Ok(Self { db, clock, rows })
+    }
+
+    fn open(disk: &SimDisk) -> Self {
+        Self::try_open(disk).expect("opens")
+    }
+
+    fn put(&self, key: u64, value: &[u8]) -> Epoch {
+        let ((), receipt) = self.db.submit(|tx| tx.put(&self.rows, &key, &value.to_vec())).expect("commits");
+        receipt.epoch()
+    }
+
+    fn delete(&self, key: u64) -> Epoch {
+        let (_, receipt) = self.db.submit(|tx| tx.delete(&self.rows, &key)).expect("commits");
+        receipt.epoch()
+    }
+
+    fn beat(&self) {
+        self.clock.advance(Duration::from_millis(40));
+        self.db.heartbeat_step();
+    }
+
+    /// An epoch closes, and what it holds becomes durable.
+    fn settle(&self) {
+        self.beat();
+        for _ in 0..2 {
+            for logger in 0..2 {
+                self.db.logger_step(logger);
+            }
+        }
+    }
+
+    fn step(&self, checkpointer: usize) -> CheckpointStep {
+        self.db.checkpoint_step(checkpointer).expect("it has a folder")
+    }
+
+    /// Begins a checkpoint, and goes on until its walk may begin.
+    fn begin(&self) -> CheckpointHandle {
+        let handle = self.db.checkpoint().expect("is open");
+        assert_eq!(self.step(0), CheckpointStep::Worked, "e_l is read");
+        assert_eq!(self.step(0), CheckpointStep::Waiting, "K1: E has to pass e_l first");
+        self.beat();
+        assert_eq!(self.step(0), CheckpointStep::Worked, "slices are cut");
+        handle
+    }
+
+    /// Goes on until the checkpoint has an outcome.
+    fn end(&self, handle: &CheckpointHandle) {
+        for _ in 0..1000 {
+            if let Some(outcome) = handle.outcome() {
+                outcome.expect("is installed");
+                return;
+            }
+            (0..CHECKPOINTERS).for_each(|checkpointer| {
+                self.step(checkpointer);
+            });
+            self.settle();
+        }
+        panic!("the checkpoint does not end: {:?}", self.db.stats().checkpoints);
+    }
+
+    fn checkpoint(&self) {
+        let handle = self.begin();
+        self.end(&handle);
+    }
+
+    fn state(&self) -> State {
+        self.db.begin().range(&self.rows, ..).collect::<Result<_>>().expect("reads")
+    }
+}
+
+/// The files of checkpoints on the disk.
+fn parts(disk: &SimDisk) -> Vec<String> {
+    disk.files().into_iter().filter(|name| name.contains("ckpt-")).collect()
+}
+
+fn crash(disk: &SimDisk, life: Life) -> Life {
+    disk.crash(1);
+    drop(life);
+    Life::open(disk)
+}
+
+#[test]
+fn what_a_checkpoint_holds_comes_back_without_the_log_before_it() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    let other = life.db.table::<u64, u64>("other").expect("opens");
+    for key in 0..300 {
+        life.put(key, &[key as u8; 100]);
+        life.db.run(|tx| tx.put(&other, &key, &(key * 2))).expect("commits");
+        life.settle();
+    }
+    let before: usize = disk.files().iter().filter(|name| name.contains("log-")).count();
+    let expected = life.state();
+    life.checkpoint();
+    let report = life.db.stats().checkpoints.and_then(|stats| stats.last).expect("was installed");
+    assert!(report.entries >= 600 && report.low < report.high, "{report:?}");
+    let after: usize = disk.files().iter().filter(|name| name.contains("log-")).count();
+    assert!(after < before / 2, "{before} log files became {after}");
+    let life = crash(&disk, life);
+    let found = life.db.recovery_report().expect("has a log");
+    assert_eq!(found.checkpoint, Some((report.low, report.high)));
+    assert_eq!(found.checkpoint_entries, report.entries);
+    assert_eq!(life.state(), expected);
+    // Nobody has opened the other table in this life: the next checkpoint holds it all the same.
+    life.checkpoint();
+    let life = crash(&disk, life);
+    let other = life.db.table::<u64, u64>("other").expect("opens");
+    let rows: Vec<(u64, u64)> = life.db.begin().range(&other, ..).collect::<Result<_>>().expect("reads");
+    assert!(rows.into_iter().eq((0..300).map(|key| (key, key * 2))));
+}
+
+#[test]
+fn k1_a_delete_whose_log_file_is_gone_stays_deleted() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    // The put's file stays, as it is its log's open one; the delete's goes.
+    let put = life.put(1, b"put");
+    life.settle();
+    std::thread::scope(|scope| {
+        // Another thread's worker, and so the other log.
+        let worker = scope.spawn(|| {
+            let deleted = life.delete(1);
+            for key in 100..200 {
+                life.put(key, &[7; 100]);
+                life.settle();
+            }
+            deleted
+        });
+        assert!(worker.join().expect("no panic") > put);
+    });
+    life.checkpoint();
+    let life = crash(&disk, life);
+    let report = life.db.recovery_report().expect("has a log");
+    assert!(report.covered_entries > 0, "the put's file was there: {report:?}");
+    assert!(!life.state().contains_key(&1));
+}
+
+#[test]
+fn k1_changes_during_the_walk_come_from_the_log() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in 0..64 {
+        life.put(key, b"before");
+    }
+    life.settle();
+    let handle = life.begin();
+    // Some slices are walked, some are not; each kind of change comes to both.
+    for _ in 0..8 {
+        life.step(0);
+    }
+    for key in (0..64).step_by(4) {
+        life.put(key, b"during");
+        life.put(key + 1, &[9; 2000]);
+        life.delete(key + 2);
+    }
+    life.delete(0);
+    life.put(0, b"again");
+    let late: Table<u64, u64> = life.db.table("late").expect("opens");
+    life.db.run(|tx| tx.put(&late, &5, &55)).expect("commits");
+    let expected = life.state();
+    life.end(&handle);
+    let life = crash(&disk, life);
+    assert!(life.db.recovery_report().expect("has a log").checkpoint.is_some());
+    assert_eq!(life.state(), expected);
+    let late: Table<u64, u64> = life.db.table("late").expect("opens");
+    assert_eq!(life.db.run(|tx| tx.get(&late, &5)).expect("reads"), Some(55));
+}
+
+#[test]
+fn k1_a_checkpoint_above_d_does_not_exist_after_a_crash() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    life.put(1, b"first");
+    life.settle();
+    life.checkpoint();
+    let installed = parts(&disk);
+    life.put(2, b"second");
+    life.settle();
+    let handle = life.begin();
+    life.put(1, b"changed and never durable");
+    for _ in 0..200 {
+        (0..CHECKPOINTERS).for_each(|checkpointer| {
+            life.step(checkpointer);
+        });
+    }
+    assert!(handle.outcome().is_none(), "K1: D has not reached e_h");
+    assert!(parts(&disk).len() > installed.len(), "its files are all there");
+    let life = crash(&disk, life);
+    assert_eq!(parts(&disk), installed, "what was not installed is removed");
+    let state = life.state();
+    assert_eq!(state.get(&1).map(Vec::as_slice), Some(&b"first"[..]));
+    assert_eq!(state.get(&2).map(Vec::as_slice), Some(&b"second"[..]));
+}
+
+#[test]
+fn a_crash_between_the_manifest_and_the_removal_leaves_one_checkpoint() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for round in 0..2_u8 {
+        for key in 0..50 {
+            life.put(key, &[round; 100]);
+        }
+        life.settle();
+        if round == 0 {
+            life.checkpoint();
+        }
+    }
+    let expected = life.state();
+    let first = parts(&disk);
+    let handle = life.begin();
+    let installed = || life.db.stats().checkpoints.map_or(0, |stats| stats.installed);
+    // The one step that installs is not followed by another, which would remove.
+    for step in 0.. {
+        life.step(step % CHECKPOINTERS);
+        if installed() == 2 {
+            break;
+        }
+        life.settle();
+    }
+    assert!(handle.outcome().is_none(), "not all of it is done");
+    assert!(first.iter().all(|name| parts(&disk).contains(name)), "the first one's files are still there");
+    let life = crash(&disk, life);
+    let left = parts(&disk);
+    assert_eq!(left.len(), first.len());
+    assert!(left.iter().all(|name| !first.contains(name)), "the second one counts: {left:?}");
+    assert_eq!(life.state(), expected);
+}
+
+#[test]
+fn a_closed_database_leaves_nothing_of_an_interrupted_checkpoint() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in 0..50 {
+        life.put(key, &[1; 100]);
+    }
+    life.settle();
+    let handle = life.begin();
+    (0..6).for_each(|step| {
+        life.step(step % CHECKPOINTERS);
+    });
+    assert!(!parts(&disk).is_empty());
+    let expected = life.state();
+    life.db.close().expect("closes");
+    assert!(parts(&disk).is_empty(), "{:?}", parts(&disk));
+    assert!(handle.outcome().is_some_and(|outcome| outcome.is_err()), "who asked is told");
+    assert!(life.db.checkpoint().is_err());
+    drop(life);
+    assert_eq!(Life::open(&disk).state(), expected);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_told_and_tried_again() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in 0..50 {
+        life.put(key, &[1; 100]);
+    }
+    life.settle();
+    let handle = life.begin();
+    life.step(0);
+    life.step(1);
+    disk.fail_write(1);
+    for step in 0..400 {
+        life.step(step % CHECKPOINTERS);
+    }
+    let error = handle.outcome().expect("it is over").expect_err("a write failed").to_string();
+    assert!(error.contains("no checkpoint was made"), "{error}");
+    assert!(parts(&disk).is_empty());
+    let stats = life.db.stats().checkpoints.expect("has them");
+    assert_eq!((stats.failed, stats.installed), (1, 0));
+    life.put(51, b"the log goes on");
+    life.settle();
+    life.checkpoint();
+    let life = crash(&disk, life);
+    assert_eq!(life.state().len(), 51);
+}
+
+#[test]
+fn a_missing_or_damaged_checkpoint_file_is_damage_and_names_it() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk);
+    for key in 0..50 {
+        life.put(key, &[1; 100]);
+    }
+    life.checkpoint();
+    life.db.close().expect("closes");
+    drop(life);
+    for name in parts(&disk) {
+        let bytes = disk.bytes(&name);
+        let lost = disk.fork();
+        lost.lose(&name);
+        let error = Life::try_open(&lost).err().expect("damage").to_string();
+        assert!(error.contains(&name), "{error}");
+        for at in (0..bytes.len()).step_by(7) {
+            let flipped = disk.fork();
+            flipped.flip(&name, at as u64, 4);
+            let error = Life::try_open(&flipped).err().expect("damage").to_string();
+            assert!(error.contains(&name), "byte {at}: {error}");
+        }
+        for other in parts(&disk) {
+            if disk.bytes(&other) != bytes {
+                let exchanged = disk.fork();
+                exchanged.put(&name, disk.bytes(&other));
+                assert!(Life::try_open(&exchanged).is_err(), "{other} in the place of {name}");
+            }
+        }
+    }
+    assert_eq!(Life::open(&disk).state().len(), 50);
+}
+
+/// A transaction of random writes: its epoch, and what it wrote.
+fn transaction(life: &Life, random: &mut Random) -> Option<(Epoch, Vec<(u64, Option<Vec<u8>>)>)> {
+    let count = random.between(1, 4);
+    let writes: Vec<_> = (0..count)
+        .map(|_| {
+            let size = if random.percent(10) { 3000 } else { random.below(200) };
+            let value = (!random.percent(30)).then(|| vec![random.next_u64() as u8; size as usize]);
+            (random.below(48), value)
+        })
+        .collect();
+    let outcome = life.db.submit(|tx| {
+        writes.iter().try_for_each(|(key, value)| match value {
+            Some(value) => tx.put(&life.rows, key, value),
+            None => tx.delete(&life.rows, key).map(drop),
+        })
+    });
+    outcome.ok().map(|((), receipt)| (receipt.epoch(), writes.clone()))
+}
+
+fn apply(state: &mut State, writes: &[(u64, Option<Vec<u8>>)]) {
+    for (key, value) in writes {
+        match value {
+            Some(value) => state.insert(*key, value.clone()),
+            None => state.remove(key),
+        };
+    }
+}
+
+#[test]
+fn lives_with_checkpoints_lose_power_at_any_call_and_nothing_that_was_durable() {
+    let mut installed = 0;
+    for seed in 0..120 {
+        let mut random = Random::seeded(seed);
+        let disk = SimDisk::new();
+        let mut state = State::new();
+        for number in 0..6 {
+            let context = format!("seed {seed}, life {number}");
+            let life = Life::try_open(&disk).unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(life.state(), state, "{context}: what came back is not what was judged");
+            if random.percent(80) {
+                disk.cut_power_at(disk.calls().all + random.between(1, 250));
+            }
+            let (mut history, mut announced) = (Vec::new(), Epoch::ZERO);
+            for _ in 0..random.between(10, 400) {
+                match random.below(20) {
+                    0..6 => history.extend(transaction(&life, &mut random)),
+                    6 | 7 => {
+                        let seed = random.next_u64();
+                        history.extend(std::thread::scope(|scope| {
+                            let other = scope.spawn(|| transaction(&life, &mut Random::seeded(seed)));
+                            other.join().expect("no panic")
+                        }));
+                    }
+                    8..10 => life.beat(),
+                    10..14 => {
+                        life.db.logger_step(random.below(2) as usize);
+                    }
+                    14 => drop(life.db.checkpoint()),
+                    _ => {
+                        life.step(random.below(2) as usize);
+                    }
+                }
+                if disk.is_without_power() {
+                    break;
+                }
+                announced = life.db.durable_epoch();
+            }
+            installed += life.db.stats().checkpoints.map_or(0, |stats| stats.installed);
+            disk.crash(random.next_u64());
+            drop(life);
+            let look = Life::try_open(&disk).unwrap_or_else(|error| panic!("{context}, after: {error}"));
+            let durable = look.db.recovery_report().expect("has a log").durable_epoch;
+            for (epoch, writes) in &history {
+                assert!(
+                    *epoch <= durable || *epoch > announced,
+                    "{context}: {epoch} was announced and is lost"
+                );
+                if *epoch <= durable {
+                    apply(&mut state, writes);
+                }
+            }
+            assert_eq!(look.state(), state, "{context}: not the state after epoch {durable}");
+            if random.percent(50) {
+                disk.crash(random.next_u64());
+            }
+            drop(look);
+        }
+    }
+    assert!(installed > 60, "{installed} checkpoints were installed");
+}
