@@ -12,7 +12,8 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 
 fn generation(durable: Option<u64>) -> Generation {
-    Generation { number: 4, first: Epoch::new(3), logs: 2, durable: durable.map(Epoch::new) }
+    let salt = Salt::draw(&mut Random::seeded(1));
+    Generation { number: 4, first: Epoch::new(3), logs: 2, salt, durable: durable.map(Epoch::new) }
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
