@@ -392,12 +392,20 @@ impl Log {
         loop {
             let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
-            self.disk.remove(&oldest.file.to_string())?;
+            self.remove_file(&oldest)?;
             self.lock_older().remove(0);
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
         folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
+    }
+
+    /// Removes a file. One that is gone already was removed by a call that reported a failure.
+    fn remove_file(&self, file: &ClosedFile) -> Result<(), DiskError> {
+        match self.disk.remove(&file.file.to_string()) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        }
     }
 
     fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
@@ -417,7 +425,7 @@ impl Log {
             // The lock is let go of while the disk works: a logger that begins a new file takes it too.
             let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
-            self.disk.remove(&oldest.file.to_string())?;
+            self.remove_file(&oldest)?;
             logger.closed_files().pop_front();
             self.note_removed(&oldest, removed);
         }
