@@ -195,6 +195,7 @@ impl RunArguments {
             prefault_bytes: self.prefault_mib << 20,
             snapshots: true,
             checkpoints: None,
+            workers_own: 0,
             compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
@@ -469,9 +470,9 @@ pub struct SilorArguments {
     /// Seed of all random numbers
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Keep each worker on one core
+    /// Let all threads run on all cores; otherwise each worker has a core to itself where there are cores to spare
     #[arg(long)]
-    pub(crate) pin: bool,
+    pub(crate) no_pin: bool,
 }
 
 /// `ensile bench recovery`.

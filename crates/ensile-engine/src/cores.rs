@@ -4,11 +4,11 @@
 //! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:
 //! so what counts is whether a thread was put somewhere itself, and where the opening thread was allowed to run.
 //!
-//! The loggers' threads are the database's own: they are kept from the other end of the list, so that with fewer workers than
-//! cores each has its own.
+//! Heartbeat, loggers and checkpointers are the database's own threads: they are kept from the other end of the list, so that
+//! with fewer workers than cores workers have cores to themselves.
 //!
 //! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have, `threads` for
-//! loggers.
+//! its own.
 
 use std::cell::Cell;
 
@@ -53,11 +53,11 @@ impl Cores {
         self.keep_on(turn % self.allowed.len());
     }
 
-    /// Keeps the calling thread, the database's own logger of this number, on a core from the end of the list: workers take
-    /// them from its beginning.
-    pub(crate) fn keep_logger(&self, logger: usize) {
+    /// Keeps the calling thread, the database's own of this number, on a core from the end of the list: workers take them
+    /// from its beginning.
+    pub(crate) fn keep_own_thread(&self, number: usize) {
         if let Some(last) = self.allowed.len().checked_sub(1) {
-            self.keep_on(last - logger % self.allowed.len());
+            self.keep_on(last - number % self.allowed.len());
         }
     }
 
@@ -87,17 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn loggers_are_kept_from_the_last_core_on() {
+    fn own_threads_are_kept_from_the_last_core_on() {
         let free: Vec<usize> = cores_of(&sched_getaffinity(None).expect("asked")).collect();
         let cores = Cores::of_this_thread().expect("asked");
         let cores = &cores;
         std::thread::scope(|scope| {
-            for logger in 0..2 * free.len() {
+            for number in 0..2 * free.len() {
                 let kept = scope.spawn(move || {
-                    cores.keep_logger(logger);
+                    cores.keep_own_thread(number);
                     cores_of(&sched_getaffinity(None).expect("asked")).collect::<Vec<_>>()
                 });
-                assert_eq!(kept.join().expect("runs"), [free[free.len() - 1 - logger % free.len()]]);
+                assert_eq!(kept.join().expect("runs"), [free[free.len() - 1 - number % free.len()]]);
             }
         });
     }

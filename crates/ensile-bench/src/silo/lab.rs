@@ -89,6 +89,7 @@ impl<'a> Lab<'a> {
             prefault_bytes: 0,
             snapshots: true,
             checkpoints: None,
+            workers_own: 0,
             compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),

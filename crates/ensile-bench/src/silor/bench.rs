@@ -165,6 +165,7 @@ impl<'a> Bench<'a> {
             prefault_bytes: 0,
             snapshots: true,
             checkpoints: None,
+            workers_own: 0,
             compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
@@ -196,20 +197,27 @@ impl<'a> Bench<'a> {
         Options {
             checkpoints: (setup.system == System::Silor).then_some(checkpoints),
             compress_log: setup.otherwise == Otherwise::CompressedLog,
+            workers_own: self.workers_own(setup),
             ..self.options()
         }
     }
 
+    /// Cores that only workers run on, where there are more cores than workers: the paper reserves cores for loggers and
+    /// checkpointers (§6.1), so that these do not take the workers'.
+    fn workers_own(&self, setup: Setup) -> usize {
+        if self.arguments.no_pin || setup.workers >= cores() { 0 } else { setup.workers }
+    }
+
     /// Runs the load and watches it.
     fn watched(&self, setup: Setup, subject: &dyn Subject, db: &Database) -> Result<Course> {
-        let SilorArguments { seconds, pin, .. } = *self.arguments;
+        let SilorArguments { seconds, .. } = *self.arguments;
         let plan = Plan {
             threads: setup.workers,
             batch: 1,
             pace: Pace::Timed(seconds),
             rounds: 1,
             seed: setup.seed,
-            pin: pin.then_some(0),
+            pin: (self.workers_own(setup) > 0).then_some(0),
         };
         let most = (self.arguments.resident_max_gb * 1e9) as u64;
         let folder = self.arguments.data.join(folder_of(setup.load));
