@@ -5,3 +5,4 @@ mod conditions;
 mod ending;
 mod simulation;
 mod store;
+mod whole;
