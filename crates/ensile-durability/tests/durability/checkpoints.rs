@@ -5,3 +5,4 @@ mod conditions;
 mod ending;
 mod simulation;
 pub(crate) mod store;
+mod whole;

@@ -358,3 +358,17 @@ fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
     }
     assert_eq!(damage_found(&disk).0, "MANIFEST");
 }
+
+#[test]
+fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    for _ in 0..5 {
+        rig.settle();
+    }
+    assert!(rig.log.durable_epoch() > rig.first, "D passes epochs without entries, and writes nothing");
+    rig.log.hint_step();
+    drop(rig);
+    disk.kill();
+    assert!(Rig::simulated(&disk, 1).report.torn_tails.is_empty(), "nothing was lost");
+}
