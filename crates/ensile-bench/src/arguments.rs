@@ -195,6 +195,8 @@ impl RunArguments {
             loggers: self.loggers,
             prefault_bytes: self.prefault_mib << 20,
             snapshots: true,
+            checkpoints: None,
+            compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
@@ -468,6 +470,12 @@ pub struct SilorArguments {
     /// Logger threads
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub(crate) loggers: usize,
+    /// Checkpointer threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) checkpointers: usize,
+    /// Time from the end of a checkpoint to the beginning of the next, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
+    pub(crate) checkpoint_seconds: f64,
     /// Time between epochs, in milliseconds
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
     pub(crate) epoch_ms: u64,

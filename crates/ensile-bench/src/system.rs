@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ensile::{Builder, Database, Durability};
+use ensile::{Builder, CheckpointConfig, Database, Durability};
 
 use crate::failure::{Failure, Result};
 
@@ -64,6 +64,10 @@ pub(crate) struct Options {
     pub(crate) prefault_bytes: usize,
     /// Whether old versions are kept for snapshots.
     pub(crate) snapshots: bool,
+    /// How checkpoints are made, where there is a log; none by default, as in Silo.
+    pub(crate) checkpoints: Option<CheckpointConfig>,
+    /// Whether blocks of the log are compressed.
+    pub(crate) compress_log: bool,
     /// What the engine does otherwise than it ships.
     #[cfg(feature = "experiments")]
     pub(crate) variants: ensile::Variants,
@@ -90,7 +94,12 @@ impl Options {
             .epoch_interval(self.epoch_interval)
             .snapshot_interval(self.snapshot_interval)
             .prefault_bytes(self.prefault_bytes)
-            .snapshots(self.snapshots);
+            .snapshots(self.snapshots)
+            .log_compression(self.compress_log);
+        let builder = match &self.checkpoints {
+            Some(config) => builder.checkpoints(config.clone()),
+            None => builder.checkpoints_on_demand(),
+        };
         #[cfg(feature = "experiments")]
         let builder = builder.variants(self.variants);
         Ok(builder.open()?)

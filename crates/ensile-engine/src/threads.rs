@@ -57,10 +57,13 @@ impl Threads {
         let mut handles = vec![std::thread::spawn(move || heartbeat(&heart))];
         if let Some(log) = &core.log {
             for logger in 0..log.loggers() {
-                let (log, interval) = (StdArc::clone(log), core.epoch_interval);
+                let (log, core) = (StdArc::clone(log), Arc::clone(core));
                 handles.push(std::thread::spawn(move || {
+                    if let Some(cores) = &core.cores {
+                        cores.keep_logger(logger);
+                    }
                     while log.logger_step(logger) != Step::Stopped {
-                        log.logger_wait(logger, interval);
+                        log.logger_wait(logger, core.epoch_interval);
                     }
                 }));
             }

@@ -88,6 +88,8 @@ impl<'a> Lab<'a> {
             loggers: self.arguments.loggers,
             prefault_bytes: 0,
             snapshots: true,
+            checkpoints: None,
+            compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
