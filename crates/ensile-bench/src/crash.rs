@@ -268,7 +268,11 @@ fn recover(
 
 /// A kill does not lose what was written: an empty recovery means that the wrong folder was looked at.
 fn empty_log(report: &RecoveryReport) -> Vec<String> {
-    if report.entries == 0 { vec!["recovery found an empty log".to_owned()] } else { Vec::new() }
+    if report.entries + report.checkpoint_entries == 0 {
+        vec!["recovery found an empty folder".to_owned()]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Acknowledged orders that are not there as they were acknowledged.
