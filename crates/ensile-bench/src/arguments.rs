@@ -63,7 +63,8 @@ const TPCC_EXAMPLES: &str = "Examples:
   ensile bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
   ensile bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
   ensile bench tpcc --crash-after 3
-  ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100";
+  ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100
+  ensile bench tpcc --crash-after 0.2 --repeat 100 --lives 5 --kill-in-recovery 2 --checkpoint-ms 50 --items 200";
 
 const SILO_EXAMPLES: &str = "Examples:
   ensile bench silo                                   every experiment, into ./silo-results
@@ -316,6 +317,12 @@ pub struct TpccArguments {
     /// How often each database is killed and recovered before the next fresh one
     #[arg(long, default_value_t = 1, requires = "crash_after", value_parser = value_parser!(u32).range(1..=50))]
     pub(crate) lives: u32,
+    /// How often the recovery after each kill is killed itself, at a random moment, before one may end
+    #[arg(long, default_value_t = 0, requires = "crash_after", value_parser = value_parser!(u32).range(0..=50))]
+    pub(crate) kill_in_recovery: u32,
+    /// The process that is killed makes a checkpoint every so many milliseconds [default: as a database does]
+    #[arg(long, requires = "crash_after", value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) checkpoint_ms: Option<u64>,
 }
 
 /// `ensile bench tpcc-victim`: not for people.
@@ -328,6 +335,12 @@ pub struct VictimArguments {
     /// How many victims the folder has had before
     #[arg(long)]
     pub(crate) life: u32,
+    /// Only open the database, and wait
+    #[arg(long)]
+    pub(crate) recover_only: bool,
+    /// Time between checkpoints
+    #[arg(long)]
+    pub(crate) checkpoint_ms: Option<u64>,
     /// The database's folder
     #[arg(long)]
     pub(crate) folder: PathBuf,

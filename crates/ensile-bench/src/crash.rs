@@ -8,6 +8,8 @@
 //! Invariants:
 //! - An order counts as acknowledged when its whole record has left the victim: what a client would have seen.
 //! - With several lives the orders of all lives before must still be there after each kill.
+//! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery that
+//!   is judged: what is left then is of a recovery of a recovery.
 //!
 //! Neighbours: [`victim`] is the child's side; [`crate::workload::tpcc`] is what it runs and checks.
 
@@ -37,6 +39,8 @@ use victim::Acknowledged;
 
 /// Missing orders that are told one by one.
 const TOLD_MAX: usize = 5;
+/// A process starts, opens a small database and is ready in about this time.
+const RECOVERY_SECONDS: f64 = 0.02;
 
 /// What one kill showed.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +53,9 @@ struct Verdict {
     entries_ignored: u64,
     torn_tails: usize,
     recovery_seconds: f64,
+    /// Recoveries that were killed before this one, and how many of them had not ended.
+    recoveries_killed: u32,
+    recoveries_killed_midway: u32,
     /// What is wrong; empty if nothing is.
     lost: Vec<String>,
 }
@@ -64,16 +71,16 @@ struct Document {
 /// Kills and recovers as often as asked. True if every verdict is clean.
 pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
     let folder = arguments.run.data.join("tpcc-crash");
-    let kills = arguments.repeat * arguments.lives;
+    let kills = arguments.repeat * arguments.lives * (1 + arguments.kill_in_recovery);
     let mut progress = Progress::new(kills as usize);
     // A kill must not always fall at the same place within an epoch.
     let mut random = Random::unpredictable();
-    let mut verdicts = Vec::new();
+    let (mut verdicts, mut recovery_seconds) = (Vec::new(), 0.0);
     for _ in 0..arguments.repeat {
         arguments.run.options().fresh_folder("tpcc-crash")?;
         let mut acknowledged = Vec::new();
         for life in 0..arguments.lives {
-            let number = verdicts.len() as u32 + 1;
+            let number = verdicts.len() as u32 * (1 + arguments.kill_in_recovery) + 1;
             let jitter = random.unit() * arguments.run.epoch_ms as f64 / 1e3;
             let seen = live_and_die(arguments, &folder, life, seconds + jitter, &mut progress)?;
             if seen.is_empty() {
@@ -81,6 +88,11 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
                 return Err(Failure::Usage(problem.to_owned()));
             }
             acknowledged.extend(seen);
+            let mut midway = 0;
+            for _ in 0..arguments.kill_in_recovery {
+                let seconds = random.unit() * RECOVERY_SECONDS.max(1.5 * recovery_seconds);
+                midway += u32::from(recover_and_die(arguments, &folder, seconds, &mut progress)?);
+            }
             progress.say(&format!("kill {number} of {kills}: recovering"));
             // On a thread of its own: what threads keep of a database is gone before the next victim opens it, and a
             // recovery that panics is a result like any other.
@@ -89,6 +101,9 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
             });
             let verdict =
                 verdict.unwrap_or_else(|panic| Err(Failure::Panic(panic_message(panic.as_ref()))))?;
+            let recoveries_killed = arguments.kill_in_recovery;
+            let verdict = Verdict { recoveries_killed, recoveries_killed_midway: midway, ..verdict };
+            recovery_seconds = verdict.recovery_seconds;
             progress.clear();
             if !arguments.run.json {
                 print_verdict(&verdict, kills);
@@ -110,7 +125,7 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
 fn print_verdict(verdict: &Verdict, kills: u32) {
     println!(
         "kill {} of {kills}: {} orders acknowledged; recovered to epoch {} in {:.2} s: {} entries ({:.1} MB) replayed, \
-         {} beyond it ignored, {} torn ends cut: {}",
+         {} beyond it ignored, {} torn ends cut, {} of {} recoveries killed before it had not ended: {}",
         verdict.kill,
         grouped(verdict.acknowledged as f64),
         verdict.durable_epoch,
@@ -119,6 +134,8 @@ fn print_verdict(verdict: &Verdict, kills: u32) {
         verdict.bytes_replayed as f64 / 1e6,
         verdict.entries_ignored,
         verdict.torn_tails,
+        verdict.recoveries_killed_midway,
+        verdict.recoveries_killed,
         if verdict.lost.is_empty() { "clean" } else { "NOT CLEAN" },
     );
     for line in &verdict.lost {
@@ -170,10 +187,37 @@ pub(crate) fn live_and_die(
     Ok(records.to_vec())
 }
 
+/// Kills a victim so soon after it has started to recover. True if it had not ended that.
+fn recover_and_die(
+    arguments: &TpccArguments,
+    folder: &Path,
+    seconds: f64,
+    progress: &mut Progress,
+) -> Result<bool> {
+    progress.say(&format!("recovering, killed after {seconds:.3} s"));
+    let mut command = victim(arguments, folder, 0)?;
+    let mut child = command.arg("--recover-only").spawn().map_err(Failure::io("starting the victim"))?;
+    std::thread::sleep(Duration::from_secs_f64(seconds));
+    let alive = matches!(child.try_wait(), Ok(None));
+    child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing the victim"))?;
+    if !alive {
+        return Err(Failure::Usage("a recovery failed before it was killed".to_owned()));
+    }
+    let mut told = Vec::new();
+    let mut pipe = child.stdout.take().expect("its standard output is a pipe");
+    pipe.read_to_end(&mut told).map_err(Failure::io("reading what the victim told"))?;
+    Ok(told.is_empty())
+}
+
 fn spawn(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Child> {
+    victim(arguments, folder, life)?.spawn().map_err(Failure::io("starting the victim"))
+}
+
+fn victim(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Command> {
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
     let run = &arguments.run;
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(["bench", "tpcc-victim", "--folder"])
         .arg(folder)
         .args(["--life", &life.to_string()])
@@ -182,9 +226,11 @@ fn spawn(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Child> {
         .args(["--epoch-ms", &run.epoch_ms.to_string(), "--snapshot-ms", &run.snapshot_ms.to_string()])
         .args(arguments.business.words(arguments.business.warehouses))
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(Failure::io("starting the victim"))
+        .stdout(Stdio::piped());
+    if let Some(millis) = arguments.checkpoint_ms {
+        command.args(["--checkpoint-ms", &millis.to_string()]);
+    }
+    Ok(command)
 }
 
 /// Opens what the victim left, and looks for everything that it had promised.
@@ -214,13 +260,19 @@ fn recover(
         entries_ignored: report.ignored_entries,
         torn_tails: report.torn_tails.len(),
         recovery_seconds,
+        recoveries_killed: 0,
+        recoveries_killed_midway: 0,
         lost,
     })
 }
 
 /// A kill does not lose what was written: an empty recovery means that the wrong folder was looked at.
 fn empty_log(report: &RecoveryReport) -> Vec<String> {
-    if report.entries == 0 { vec!["recovery found an empty log".to_owned()] } else { Vec::new() }
+    if report.entries + report.checkpoint_entries == 0 {
+        vec!["recovery found an empty folder".to_owned()]
+    } else {
+        Vec::new()
+    }
 }
 
 /// Acknowledged orders that are not there as they were acknowledged.

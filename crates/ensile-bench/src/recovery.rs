@@ -191,6 +191,8 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
         crash_after: None,
         repeat: 1,
         lives: 1,
+        kill_in_recovery: 0,
+        checkpoint_ms: None,
     };
     if !arguments.keeps(&folder) {
         fresh_folder(&arguments.run.data, "recovery-tpcc")?;

@@ -91,7 +91,8 @@ impl Options {
         self.open(Database::builder(path).durability(durability).loggers(self.loggers))
     }
 
-    fn open(&self, builder: Builder) -> Result<Database> {
+    /// Opens a database with these options besides.
+    pub(crate) fn open(&self, builder: Builder) -> Result<Database> {
         let builder = builder
             .epoch_interval(self.epoch_interval)
             .snapshot_interval(self.snapshot_interval)

@@ -40,7 +40,8 @@ fn ensile(folder: &Folder, line: &str) -> (Output, String, String) {
 #[test]
 fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
     let folder = Folder::new("crash");
-    let line = "bench tpcc --crash-after 0.3 --repeat 2 --lives 2 --items 200 --customers 30 --threads 2";
+    let line = "bench tpcc --crash-after 0.3 --repeat 2 --lives 2 --kill-in-recovery 2 --items 200 --customers 30 \
+                --threads 2";
     let (output, stdout, stderr) = ensile(&folder, line);
     assert!(output.status.success(), "{stdout}\n{stderr}");
     assert!(stdout.ends_with("verdict: clean\n"), "{stdout}");

@@ -230,7 +230,8 @@ impl Scan {
         let mut chains = Vec::new();
         for ((number, _), files) in &listed {
             let files: Vec<_> = read.by_ref().take(files.len()).collect();
-            check_salt(&generations, *number, &files)?;
+            let listing = generations.iter().find(|generation| generation.number == *number);
+            chain::check_salt(listing.expect("it lists them").salt, &files)?;
             chains.push(Chain::stitch(&*recovery.disk, files, recovery.load.low())?);
         }
         let mut chains = chains.into_iter();
@@ -493,17 +494,6 @@ impl Recovery {
         report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }
-}
-
-/// Files were made anew, and synced, for the generation that lists them: what is there under their names with another salt
-/// was put there.
-fn check_salt(generations: &[Generation], number: u64, files: &[FileChain]) -> Result<(), DurabilityError> {
-    let listed = generations.iter().find(|generation| generation.number == number).map(|one| one.salt);
-    let is_strange = |file: &&FileChain| file.opening.as_ref().is_some_and(|one| Some(one.salt) != listed);
-    files.iter().find(is_strange).map_or(Ok(()), |file| {
-        let detail = "the log, or the manifest, is of another database or of another time";
-        Err(DurabilityError::damaged(&file.file.to_string(), 0, detail))
-    })
 }
 
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.

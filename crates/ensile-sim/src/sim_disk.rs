@@ -253,7 +253,7 @@ impl SimDisk {
     }
 
     /// Lets the calls of these numbers fail, beginning at [`Calls::all`] + 1 for the next one: `k..=k` once, `k..` for
-    /// good, until [`SimDisk::heal`].
+    /// good, until [`SimDisk::heal`]. A disk without space refuses the first of them, whatever it is, and then what grows.
     pub fn fail_calls(&self, numbers: impl RangeBounds<u64>, fault: Fault) {
         self.lock_state().sequence.fail(numbers, fault);
     }

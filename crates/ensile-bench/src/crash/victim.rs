@@ -60,8 +60,18 @@ impl Observer for Placed {
 /// Runs until it is killed.
 pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let run = &arguments.run;
-    let db = run.options().open_at(&arguments.folder, Durability::Strict)?;
+    let builder = Database::builder(&arguments.folder).durability(Durability::Strict).loggers(run.loggers);
+    let db = run.options().open(match arguments.checkpoint_ms {
+        Some(millis) => builder.checkpoint_interval(Duration::from_millis(millis)),
+        None => builder,
+    })?;
     let tables = Tables::open(&db, arguments.business.scale())?;
+    if arguments.recover_only {
+        tell(&[0; size_of::<Acknowledged>()])?;
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
     tables.begin_life(arguments.life);
     let constants = Constants::seeded(run.seed);
     if arguments.life == 0 {

@@ -183,6 +183,23 @@ impl Chain {
     }
 }
 
+/// Is this a file of a log with another salt? Files were made anew, and synced, for the generation that lists them: what is
+/// there under their names with another salt was put there.
+pub(super) fn is_strange(salt: Salt, file: &FileChain) -> bool {
+    file.opening.as_ref().is_some_and(|opening| opening.salt != salt)
+}
+
+/// All files of a generation's log bear its salt.
+///
+/// # Errors
+/// [`DurabilityError::Damaged`] names the first one that does not.
+pub(super) fn check_salt(salt: Salt, files: &[FileChain]) -> Result<(), DurabilityError> {
+    files.iter().find(|file| is_strange(salt, file)).map_or(Ok(()), |file| {
+        let detail = "the log, or the manifest, is of another database or of another time";
+        Err(DurabilityError::damaged(&file.file.to_string(), 0, detail))
+    })
+}
+
 /// Where a log begins: at file 0, or behind the last gap, if what stood before is covered.
 fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityError> {
     let numbers = || files.iter().map(|file| file.file.name.number);

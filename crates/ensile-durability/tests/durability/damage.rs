@@ -372,3 +372,41 @@ fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
     disk.kill();
     assert!(Rig::simulated(&disk, 1).report.torn_tails.is_empty(), "nothing was lost");
 }
+
+#[test]
+fn a_log_of_another_database_is_damage_though_its_own_bytes_are_whole() {
+    let (disk, other) = (disk_with_entries(true), disk_with_entries(true));
+    disk.put("log1/log-1-0", other.bytes("log1/log-1-0"));
+    let (file, _, detail) = damage_found(&disk);
+    assert_eq!(file, "log1/log-1-0");
+    assert!(detail.contains("another database"), "{detail}");
+}
+
+/// One log in several files, and their names in order.
+fn disk_with_files() -> (SimDisk, Vec<String>) {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..80 {
+        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        rig.settle();
+    }
+    disk.crash(3);
+    let files: Vec<_> = disk.files().into_iter().filter(|name| name.contains("log-")).collect();
+    assert!(files.len() > 3);
+    (disk, files)
+}
+
+#[test]
+fn a_first_file_that_cannot_be_read_is_damage_and_the_next_one_does_not_stand_in_for_it() {
+    let (disk, files) = disk_with_files();
+    disk.flip(&files[0], 32, 16);
+    assert_eq!(damage_found(&disk).0, files[0]);
+}
+
+#[test]
+fn a_later_file_of_a_log_does_not_pass_for_its_first() {
+    let (disk, files) = disk_with_files();
+    disk.put(&files[0], disk.bytes(&files[2]));
+    assert_eq!(damage_found(&disk).0, files[0]);
+}

@@ -1,6 +1,4 @@
-//! Damage as a matrix (L5): each kind of damage, before, at and after D, has one verdict. `docs/protocols/durability.md`
-//! has the table; `every_bit` damages a whole folder everywhere.
+//! Damage to a whole folder, everywhere (L5): `folder` has the folder and the verdict, `every_bit` the kinds of damage.
 
-mod cells;
 mod every_bit;
 mod folder;

@@ -15,7 +15,7 @@ use ensile_engine::{Epoch, Error, Readable, Result};
 use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Ledger, Rows, Writes};
 
-use crate::life::{KEYS, Life};
+use crate::life::{CHECKPOINTERS, KEYS, Life};
 
 /// Notes the disk's call before which an answer came.
 struct Bell {
@@ -106,7 +106,7 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     /// Does something; an error is noted, and life goes on.
     pub(crate) fn step(&mut self) {
-        let done = match self.random.below(24) {
+        let done = match self.random.below(27) {
             0..8 => self.transact(),
             8..10 => self.read(),
             10 => self.read_snapshot(),
@@ -119,6 +119,16 @@ impl<'scope, 'env> Driver<'scope, 'env> {
                 Ok(())
             }
             17 => self.leave_open(),
+            18..20 => {
+                if self.random.percent(20) {
+                    // Whatever comes of it: who asked does not wait.
+                    drop(self.life.db.checkpoint());
+                }
+                for _ in 0..self.random.below(6) {
+                    self.life.db.checkpoint_step(self.random.below(CHECKPOINTERS as u64) as usize);
+                }
+                Ok(())
+            }
             _ => {
                 let logger = self.random.below(self.life.loggers as u64) as usize;
                 self.life.db.logger_step(logger);

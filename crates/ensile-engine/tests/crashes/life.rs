@@ -14,6 +14,8 @@ use ensile_sim::ledger::{Rows, Writes};
 /// Keys are below this.
 pub(crate) const KEYS: u64 = 24;
 
+/// Checkpointers, stepped by the test.
+pub(crate) const CHECKPOINTERS: usize = 2;
 /// A log begins a new file so soon.
 const LOG_FILE_BYTES: u64 = 8 << 10;
 
@@ -38,6 +40,9 @@ impl Life {
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
             .loggers(loggers)
+            .checkpoints_on_demand()
+            .checkpointers(CHECKPOINTERS)
+            .checkpoint_files(2)
             // Small, so that logs get new files.
             .log_file_bytes(LOG_FILE_BYTES)
             .recovery_threads(1)

@@ -141,7 +141,15 @@ impl Sequence {
             Operation::SyncFolder => self.calls.folder_syncs += 1,
             _ => {}
         }
-        let planned = self.planned.iter().find(|(from, to, _)| (*from..=*to).contains(&number));
+        let grows = matches!(
+            operation,
+            Operation::Write | Operation::Preallocate | Operation::Create | Operation::CreateFolder
+        );
+        let planned = self.planned.iter().find(|(from, to, fault)| {
+            // A disk that stays full refuses what grows, and nothing else.
+            (*from..=*to).contains(&number)
+                && (*from == number || grows || fault.code != Fault::NO_SPACE.code)
+        });
         let by_kind = self.planned_of_kind.contains(&(operation, of_kind))
             || self.all_syncs_fail && operation == Operation::Sync;
         let fate = if self.cut_at == Some(number) {

@@ -7,7 +7,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::super::chain::Chain;
+use super::super::chain::{self, Chain};
 use super::super::file::FileChain;
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
@@ -18,6 +18,7 @@ use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFa
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
 use crate::hint::Hint;
+use crate::log::block::Salt;
 use crate::manifest::{Generation, Installed, Manifest};
 use crate::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Recoverable};
@@ -156,7 +157,7 @@ impl<'a> Judge<'a> {
                 self.note(Err::<(), _>(listing::missing_file(name)))?;
                 continue;
             };
-            chains.extend(self.chain(&files)?);
+            chains.extend(self.chain(&files, generation.salt)?);
         }
         let mut facts = GenerationFacts {
             number: generation.number,
@@ -188,7 +189,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Puts a log together from its files.
-    fn chain(&mut self, files: &[SegmentFile]) -> Result<Option<Chain>, DurabilityError> {
+    fn chain(&mut self, files: &[SegmentFile], salt: Salt) -> Result<Option<Chain>, DurabilityError> {
         let mut read = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let next = files.get(index + 1).copied();
@@ -211,6 +212,9 @@ impl<'a> Judge<'a> {
         }
         if read.len() < files.len() {
             // One contradicts itself, which is noted: what stands behind it cannot be judged.
+            return Ok(None);
+        }
+        if self.note(chain::check_salt(salt, &read))?.is_none() {
             return Ok(None);
         }
         let chain = self.note(Chain::stitch(self.disk, read, self.covered))?;

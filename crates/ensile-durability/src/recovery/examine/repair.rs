@@ -20,7 +20,7 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskLock};
 
 use super::super::Recovery;
-use super::super::chain::Chain;
+use super::super::chain::{self, Chain};
 use super::super::file::FileChain;
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
@@ -28,6 +28,7 @@ use super::facts::{Damage, Examination, Loss, Repaired};
 use super::{Nowhere, check_is_database, examine_locked};
 use crate::hint::Hint;
 use crate::log::LogConfig;
+use crate::log::block::Salt;
 use crate::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::names::{LOCK, MANIFEST, SegmentFile};
 use crate::{DurabilityError, Recoverable};
@@ -95,7 +96,7 @@ pub(super) fn plan(
     let mut chains = Vec::new();
     for logger in 0..generation.logs {
         let own = files.get(&(oldest, logger)).map_or(&[][..], Vec::as_slice);
-        chains.push(cut_chain(disk, own, covered, limits.get(&(oldest, logger)))?);
+        chains.push(cut_chain(disk, own, covered, generation.salt, limits.get(&(oldest, logger)))?);
     }
     let mark = |chain: &Option<Chain>| chain.as_ref().map_or(Epoch::ZERO, |chain| chain.mark);
     let whole = chains.iter().map(mark).min().unwrap_or_default();
@@ -198,6 +199,7 @@ fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
     covered: Epoch,
+    salt: Salt,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Option<Chain>, DurabilityError> {
     let mut read = Vec::new();
@@ -207,6 +209,8 @@ fn cut_chain(
         let next = files.get(index + 1).copied().filter(|_| limit.is_none());
         read.push(FileChain::read_until(disk, *file, next, limit.unwrap_or(u64::MAX))?);
     }
+    let strange = read.iter().position(|file| chain::is_strange(salt, file));
+    read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {
         match Chain::stitch(disk, read.clone(), covered) {
             Ok(chain) => return Ok((!chain.links.is_empty()).then_some(chain)),

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Long runs of faults: ENSILE_CRASH_POINTS (100,000) crash points, and each of the first ENSILE_FAILING_CALLS (2,000) calls of a
+# run failing with EIO and ENOSPC, once and for good, on the simulated disk; then 1,000 kills of a real process, two of three in
+# recovery. A failure of the first names the seed that makes it come again. About 20 minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export ENSILE_CRASH_POINTS="${ENSILE_CRASH_POINTS:-100000}" ENSILE_FAILING_CALLS="${ENSILE_FAILING_CALLS:-2000}"
+cargo test --profile release-plain --package ensile-engine --test crashes -- --nocapture "$@"
+[ $# -eq 0 ] || exit 0
+cargo run --profile release-plain --package ensile-cli -- bench tpcc --crash-after 0.15 --repeat 84 --lives 4 \
+    --kill-in-recovery 2 --checkpoint-ms 50 --items 200 --customers 30 --threads 2 --loggers 2
