@@ -194,6 +194,9 @@ impl RunArguments {
             loggers: self.loggers,
             prefault_bytes: self.prefault_mib << 20,
             snapshots: true,
+            checkpoints: None,
+            workers_own: 0,
+            compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
@@ -455,15 +458,21 @@ pub struct SilorArguments {
     /// Logger threads
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub(crate) loggers: usize,
+    /// Checkpointer threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) checkpointers: usize,
+    /// Time from the end of a checkpoint to the beginning of the next, in seconds
+    #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
+    pub(crate) checkpoint_seconds: f64,
     /// Time between epochs, in milliseconds
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
     pub(crate) epoch_ms: u64,
     /// Seed of all random numbers
     #[arg(long, default_value_t = 42)]
     pub(crate) seed: u64,
-    /// Keep each worker on one core
+    /// Let all threads run on all cores; otherwise each worker has a core to itself where there are cores to spare
     #[arg(long)]
-    pub(crate) pin: bool,
+    pub(crate) no_pin: bool,
 }
 
 /// `ensile bench recovery`.

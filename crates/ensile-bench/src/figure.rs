@@ -123,7 +123,8 @@ impl Figure {
         text.push_str("system,place,metric,unit,median,min,max,rounds\n");
         for row in &self.rows {
             let Row { system, place, metric, unit, median, min, max, rounds } = row;
-            let _ = writeln!(text, "{system},{place},{metric},{unit},{median},{min},{max},{rounds}");
+            let names = [system.as_str(), &place.to_string(), metric, unit].map(field).join(",");
+            let _ = writeln!(text, "{names},{median},{min},{max},{rounds}");
         }
         text
     }
@@ -168,6 +169,11 @@ fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
         );
     }
     text
+}
+
+/// A name as a field of CSV: in quotes if it has a comma.
+fn field(name: &str) -> String {
+    if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() }
 }
 
 /// A number with as many digits as mean something.

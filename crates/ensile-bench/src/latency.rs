@@ -27,7 +27,7 @@ use crate::workload::ycsb::load::LoadPlan;
 use crate::workload::ycsb::payload::Payload;
 
 /// The value that a commit writes.
-type Row = Payload<100>;
+pub(crate) type Row = Payload<100>;
 
 /// What was measured, in microseconds.
 #[derive(Debug, Serialize)]
@@ -114,7 +114,7 @@ fn log_bytes(db: &Database) -> u64 {
 }
 
 /// Commits one row at a time, each waited for.
-fn strict_commits(
+pub(crate) fn strict_commits(
     db: &Database,
     table: &Table<u64, Row>,
     records: u64,

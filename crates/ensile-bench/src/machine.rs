@@ -114,6 +114,22 @@ pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     sched_setaffinity(None, &one).map_err(asked)
 }
 
+/// Runs `open` while the calling thread may use the cores from the `first`th on only: threads that it starts keep to them.
+pub(crate) fn on_cores_from<R>(first: usize, open: impl FnOnce() -> Result<R>) -> Result<R> {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let asked = |source: rustix::io::Errno| Failure::Io {
+        what: "keeping threads of a database off the workers' cores".to_owned(),
+        source: source.into(),
+    };
+    let allowed = sched_getaffinity(None).map_err(asked)?;
+    let mut rest = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).skip(first).for_each(|core| rest.set(core));
+    sched_setaffinity(None, &rest).map_err(asked)?;
+    let opened = open();
+    sched_setaffinity(None, &allowed).map_err(asked)?;
+    opened
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Machine, field_after, resident_bytes, selected};

@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ensile::{Builder, Database, Durability};
+use ensile::{Builder, CheckpointConfig, Database, Durability};
 
 use crate::failure::{Failure, Result};
+use crate::machine;
 
 /// A system by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,6 +65,12 @@ pub(crate) struct Options {
     pub(crate) prefault_bytes: usize,
     /// Whether old versions are kept for snapshots.
     pub(crate) snapshots: bool,
+    /// Cores that are the workers': the database's own threads keep off them. 0: they run anywhere.
+    pub(crate) workers_own: usize,
+    /// How checkpoints are made, where there is a log; none by default, as in Silo.
+    pub(crate) checkpoints: Option<CheckpointConfig>,
+    /// Whether blocks of the log are compressed.
+    pub(crate) compress_log: bool,
     /// What the engine does otherwise than it ships.
     #[cfg(feature = "experiments")]
     pub(crate) variants: ensile::Variants,
@@ -89,10 +96,16 @@ impl Options {
             .epoch_interval(self.epoch_interval)
             .snapshot_interval(self.snapshot_interval)
             .prefault_bytes(self.prefault_bytes)
-            .snapshots(self.snapshots);
+            .snapshots(self.snapshots)
+            .log_compression(self.compress_log);
+        let builder = match &self.checkpoints {
+            Some(config) => builder.checkpoints(config.clone()),
+            None => builder.checkpoints_on_demand(),
+        };
         #[cfg(feature = "experiments")]
         let builder = builder.variants(self.variants);
-        Ok(builder.open()?)
+        let open = || Ok(builder.open()?);
+        if self.workers_own == 0 { open() } else { machine::on_cores_from(self.workers_own, open) }
     }
 
     /// A folder of that name in the data folder, emptied of what an earlier benchmark left there.

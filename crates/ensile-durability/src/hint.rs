@@ -111,6 +111,8 @@ impl HintWriter {
 
     /// Writes and syncs the last hint of a clean close.
     pub(crate) fn close(&mut self, durable: Epoch, blocks: Vec<u64>) {
+        // The heartbeat may be at its step: it must not write over this.
+        self.next_nanos = u64::MAX;
         // What it vouches for is durable without it.
         let _ = self.write(durable, blocks).and_then(|()| self.file.sync_all());
     }
@@ -126,8 +128,19 @@ impl HintWriter {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::Hint;
+    use super::{Hint, HintWriter};
     use ensile_base::Epoch;
+    use ensile_sim::SimDisk;
+
+    #[test]
+    fn a_step_that_comes_after_the_close_does_not_write_over_the_last_hint() {
+        let disk = SimDisk::new();
+        let mut writer = HintWriter::create(&disk, 3).expect("creates");
+        writer.close(Epoch::new(57), vec![12, 7]);
+        writer.step(u64::MAX - 1, Epoch::new(57));
+        let last = Hint { generation: 3, durable: Epoch::new(57), closed: vec![12, 7] };
+        assert_eq!(Hint::read(&disk).expect("reads"), Some(last));
+    }
 
     #[test]
     fn the_documented_text_is_the_one_that_is_written() {

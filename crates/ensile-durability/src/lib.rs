@@ -6,6 +6,7 @@
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
+//! - [`examine`]: the same judgement without an open, of every byte, and the cut to the last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are appended.

@@ -69,9 +69,10 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// A log begins a new file once its current one is this old, if anything was written to it.
     pub segment_interval: Duration,
-    /// Sealed bytes of one logger's workers that may wait to be written; a worker that needs a buffer beyond this
-    /// waits in [`Appender::reserve`].
-    pub unwritten_bytes_max: usize,
+    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones. A worker
+    /// that needs one beyond this waits in [`Appender::reserve`]. Each worker may have one in any case, and one entry that
+    /// is larger than a buffer gets one of its own for each logger.
+    pub buffer_bytes_max: usize,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
 }
@@ -83,7 +84,7 @@ impl Default for LogConfig {
             folders: Vec::new(),
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
-            unwritten_bytes_max: 64 << 20,
+            buffer_bytes_max: 64 << 20,
             compress: false,
         }
     }
@@ -108,8 +109,8 @@ impl LogConfig {
         if self.segment_bytes < 4096 {
             return Err(DurabilityError::config("segment_bytes must be at least 4096"));
         }
-        if self.unwritten_bytes_max < LOG_BUFFER_BYTES {
-            return Err(DurabilityError::config("unwritten_bytes_max must hold at least one log buffer"));
+        if self.buffer_bytes_max < LOG_BUFFER_BYTES {
+            return Err(DurabilityError::config("buffer_bytes_max must hold at least one log buffer"));
         }
         Ok(())
     }
@@ -181,7 +182,8 @@ pub struct Log {
     marks: MarkTable,
     waiters: Waiters,
     counters: Counters,
-    unwritten_bytes_max: usize,
+    /// Of one logger's workers.
+    buffer_bytes_max: usize,
     next_logger: AtomicUsize,
     /// No reserve succeeds: as `refusal` says.
     refuses: AtomicBool,
@@ -225,7 +227,7 @@ impl Log {
             loggers,
             waiters: Waiters::new(durable),
             counters: Counters::default(),
-            unwritten_bytes_max: recovered.config.unwritten_bytes_max,
+            buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
@@ -339,7 +341,8 @@ impl Log {
             files += closed.len() as u64 + 1;
             file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
         }
-        LogStats { files, file_bytes, ..self.counters.read() }
+        let buffer_bytes = self.loggers.iter().map(|logger| logger.queue.bytes() as u64).sum();
+        LogStats { files, file_bytes, buffer_bytes, ..self.counters.read() }
     }
 
     /// Bytes that the log has written since it had written `bytes_before` (see [`LogStats::bytes`]).
@@ -389,12 +392,20 @@ impl Log {
         loop {
             let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
-            self.disk.remove(&oldest.file.to_string())?;
+            self.remove_file(&oldest)?;
             self.lock_older().remove(0);
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
         folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
+    }
+
+    /// Removes a file. One that is gone already was removed by a call that reported a failure.
+    fn remove_file(&self, file: &ClosedFile) -> Result<(), DiskError> {
+        match self.disk.remove(&file.file.to_string()) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        }
     }
 
     fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
@@ -414,7 +425,7 @@ impl Log {
             // The lock is let go of while the disk works: a logger that begins a new file takes it too.
             let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
-            self.disk.remove(&oldest.file.to_string())?;
+            self.remove_file(&oldest)?;
             logger.closed_files().pop_front();
             self.note_removed(&oldest, removed);
         }

@@ -5,9 +5,9 @@
 //! ```text
 //! ensile manifest 2
 //! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d
-//! generation 3 first 61 logs 2 durable 66
-//! generation 4 first 70 logs 2
-//! crc32c b72c5ea1
+//! generation 3 first 61 logs 2 salt 1a2b3c4d durable 66
+//! generation 4 first 70 logs 2 salt 1a2b3c4d
+//! crc32c 78861cf7
 //! ```
 //! Invariants:
 //! - L4: the last generation is the open one; each earlier one has its durable epoch, and the first epoch of the next
@@ -26,6 +26,7 @@ use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError};
 
 use crate::DurabilityError;
+use crate::log::block::Salt;
 use crate::names::{MANIFEST, MANIFEST_NEW, PartName};
 
 const TITLE: &str = "ensile manifest 2";
@@ -40,6 +41,8 @@ pub(crate) struct Generation {
     pub(crate) first: Epoch,
     /// How many logs it has.
     pub(crate) logs: u32,
+    /// Its logs': a file with another one is of another database.
+    pub(crate) salt: Salt,
     /// Its D, once a recovery has decided it.
     pub(crate) durable: Option<Epoch>,
 }
@@ -234,8 +237,8 @@ impl std::fmt::Display for Manifest {
             write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
             writeln!(body, "seal {seal:08x}")?;
         }
-        for Generation { number, first, logs, durable } in &self.generations {
-            write!(body, "generation {number} first {first} logs {logs}")?;
+        for Generation { number, first, logs, salt, durable } in &self.generations {
+            write!(body, "generation {number} first {first} logs {logs} salt {salt}")?;
             if let Some(durable) = durable {
                 write!(body, " durable {durable}")?;
             }
@@ -272,8 +275,8 @@ fn parse_checkpoint(line: &str) -> Option<Installed> {
 
 fn parse_generation(line: &str) -> Option<Generation> {
     let words: Vec<&str> = line.split(' ').collect();
-    let (head, tail) = words.split_at_checked(6)?;
-    let ["generation", number, "first", first, "logs", logs] = head else { return None };
+    let (head, tail) = words.split_at_checked(8)?;
+    let ["generation", number, "first", first, "logs", logs, "salt", salt] = head else { return None };
     let durable = match tail {
         [] => None,
         ["durable", durable] => Some(parse_epoch(durable)?),
@@ -283,6 +286,7 @@ fn parse_generation(line: &str) -> Option<Generation> {
         number: number.parse().ok()?,
         first: parse_epoch(first)?,
         logs: logs.parse().ok()?,
+        salt: Salt::parse(salt)?,
         durable,
     })
 }

@@ -228,12 +228,10 @@ impl Scan {
         let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
-        for files in listed.values() {
-            chains.push(Chain::stitch(
-                &*recovery.disk,
-                read.by_ref().take(files.len()).collect(),
-                recovery.load.low(),
-            )?);
+        for ((number, _), files) in &listed {
+            let files: Vec<_> = read.by_ref().take(files.len()).collect();
+            check_salt(&generations, *number, &files)?;
+            chains.push(Chain::stitch(&*recovery.disk, files, recovery.load.low())?);
         }
         let mut chains = chains.into_iter();
         for generation in generations {
@@ -408,7 +406,8 @@ impl Recovery {
         let logs = self.config.loggers as u32;
         let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
-        generations.push(Generation { number, first, logs, durable: None });
+        let salt = Salt::draw(&mut Random::unpredictable());
+        generations.push(Generation { number, first, logs, salt, durable: None });
         let manifest = Manifest { checkpoint: self.keeper.manifest().checkpoint.clone(), generations };
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
@@ -418,10 +417,9 @@ impl Recovery {
         }
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
-        let (mut segments, mut random) = (Vec::new(), Random::unpredictable());
+        let mut segments = Vec::new();
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
-            let salt = Salt::draw(&mut random);
             segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
@@ -495,6 +493,17 @@ impl Recovery {
         report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }
+}
+
+/// Files were made anew, and synced, for the generation that lists them: what is there under their names with another salt
+/// was put there.
+fn check_salt(generations: &[Generation], number: u64, files: &[FileChain]) -> Result<(), DurabilityError> {
+    let listed = generations.iter().find(|generation| generation.number == number).map(|one| one.salt);
+    let is_strange = |file: &&FileChain| file.opening.as_ref().is_some_and(|one| Some(one.salt) != listed);
+    files.iter().find(is_strange).map_or(Ok(()), |file| {
+        let detail = "the log, or the manifest, is of another database or of another time";
+        Err(DurabilityError::damaged(&file.file.to_string(), 0, detail))
+    })
 }
 
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.

@@ -141,6 +141,14 @@ impl Builder {
         self
     }
 
+    /// Bytes that all log buffers together may take; a transaction that would need more waits before it commits until the disk
+    /// has taken some. 64 MiB by default; every thread that writes has half a MiB in any case, and an entry that is larger
+    /// has its own.
+    pub fn log_buffer_bytes_max(mut self, bytes: usize) -> Self {
+        self.log.buffer_bytes_max = bytes;
+        self
+    }
+
     /// Whether loggers compress what they write (LZ4). Off by default: it takes the processor's time to save the disk's.
     pub fn log_compression(mut self, compress: bool) -> Self {
         self.log.compress = compress;

@@ -4,7 +4,11 @@
 //! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:
 //! so what counts is whether a thread was put somewhere itself, and where the opening thread was allowed to run.
 //!
-//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have.
+//! Heartbeat, loggers and checkpointers are the database's own threads: they are kept from the other end of the list, so that
+//! with fewer workers than cores workers have cores to themselves.
+//!
+//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have, `threads` for
+//! its own.
 
 use std::cell::Cell;
 
@@ -46,8 +50,20 @@ impl Cores {
         }
         // Relaxed: threads only take turns.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.keep_on(turn % self.allowed.len());
+    }
+
+    /// Keeps the calling thread, the database's own of this number, on a core from the end of the list: workers take them
+    /// from its beginning.
+    pub(crate) fn keep_own_thread(&self, number: usize) {
+        if let Some(last) = self.allowed.len().checked_sub(1) {
+            self.keep_on(last - number % self.allowed.len());
+        }
+    }
+
+    fn keep_on(&self, at: usize) {
         let mut one = CpuSet::new();
-        one.set(self.allowed[turn % self.allowed.len()]);
+        one.set(self.allowed[at]);
         let _ = sched_setaffinity(None, &one);
     }
 }
@@ -60,7 +76,7 @@ fn cores_of(set: &CpuSet) -> impl Iterator<Item = usize> + '_ {
 mod tests {
     use rustix::thread::sched_getaffinity;
 
-    use super::cores_of;
+    use super::{Cores, cores_of};
     use crate::{Database, Result};
 
     /// The cores that the calling thread may run on, after a transaction of its own.
@@ -68,6 +84,22 @@ mod tests {
         let table = db.table::<u64, u64>("numbers").expect("opens");
         db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
         cores_of(&sched_getaffinity(None).expect("asked")).collect()
+    }
+
+    #[test]
+    fn own_threads_are_kept_from_the_last_core_on() {
+        let free: Vec<usize> = cores_of(&sched_getaffinity(None).expect("asked")).collect();
+        let cores = Cores::of_this_thread().expect("asked");
+        let cores = &cores;
+        std::thread::scope(|scope| {
+            for number in 0..2 * free.len() {
+                let kept = scope.spawn(move || {
+                    cores.keep_own_thread(number);
+                    cores_of(&sched_getaffinity(None).expect("asked")).collect::<Vec<_>>()
+                });
+                assert_eq!(kept.join().expect("runs"), [free[free.len() - 1 - number % free.len()]]);
+            }
+        });
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!   collect           what the commit left behind is freed when nobody can reach it
 //! walk              tables are written out beside their writers: what a checkpoint holds
 //! builder -> replay   at open: the log becomes records again
+//! folder              what is in a database's folder, and whether it is whole, without an open
 //! ```
 //! Applications use the crate `ensile`, which re-exports what is public here.
 //!

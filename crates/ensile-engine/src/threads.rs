@@ -54,13 +54,18 @@ impl Threads {
     #[expect(clippy::disallowed_methods, reason = "the database is where threads are spawned")]
     pub(crate) fn start(core: &Arc<Core>) -> Self {
         let heart = Arc::clone(core);
-        let mut handles = vec![std::thread::spawn(move || heartbeat(&heart))];
+        let beat = move || {
+            keep(&heart, 0);
+            heartbeat(&heart);
+        };
+        let mut handles = vec![std::thread::spawn(beat)];
         if let Some(log) = &core.log {
             for logger in 0..log.loggers() {
-                let (log, interval) = (StdArc::clone(log), core.epoch_interval);
+                let (log, core) = (StdArc::clone(log), Arc::clone(core));
                 handles.push(std::thread::spawn(move || {
+                    keep(&core, logger);
                     while log.logger_step(logger) != Step::Stopped {
-                        log.logger_wait(logger, interval);
+                        log.logger_wait(logger, core.epoch_interval);
                     }
                 }));
             }
@@ -68,7 +73,11 @@ impl Threads {
         for checkpointer in 0..core.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers())
         {
             let core = Arc::clone(core);
-            handles.push(std::thread::spawn(move || checkpoint(&core, checkpointer)));
+            let loggers = core.log.as_ref().map_or(0, |log| log.loggers());
+            handles.push(std::thread::spawn(move || {
+                keep(&core, loggers + checkpointer);
+                checkpoint(&core, checkpointer);
+            }));
         }
         Self { handles: Mutex::new(handles) }
     }
@@ -83,6 +92,13 @@ impl Threads {
                 let _ = handle.join();
             }
         }
+    }
+}
+
+/// Keeps one of the database's own threads on a core, if workers are kept on theirs.
+fn keep(core: &Core, number: usize) {
+    if let Some(cores) = &core.cores {
+        cores.keep_own_thread(number);
     }
 }
 

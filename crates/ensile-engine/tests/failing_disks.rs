@@ -26,7 +26,8 @@ fn get(db: &Database, durability: Durability, table: &Table<u64, u64>, key: u64)
 fn is_unknown<T: std::fmt::Debug>(result: Result<T>) -> bool {
     match result {
         Err(Error::Durability(error)) => {
-            matches!(error, DurabilityError::OutcomeUnknown(_)) && error.to_string().contains("outcome unknown")
+            matches!(error, DurabilityError::OutcomeUnknown(_))
+                && error.to_string().contains("outcome unknown")
         }
         other => panic!("{other:?}"),
     }

@@ -18,6 +18,8 @@ use ensile_sim::SimDisk;
 
 use crate::input::Input;
 
+/// Of the generation.
+const SALT: u32 = 0x5a17_0000;
 const HEADER_BYTES: usize = 80;
 /// The kind of a file's first block.
 const OPENING: u8 = 2;
@@ -218,8 +220,7 @@ fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
 pub fn log_blocks(data: &[u8]) {
     let mut input = Input::new(data);
     let logs = input.choice(3) + 1;
-    let mut writers: Vec<Writer> =
-        (0..logs as u32).map(|logger| Writer::new(logger, 0x5a17_0000 + logger)).collect();
+    let mut writers: Vec<Writer> = (0..logs as u32).map(|logger| Writer::new(logger, SALT)).collect();
     for _ in 0..BLOCKS_MAX {
         let what = input.byte();
         if input.is_empty() || what == 255 {
@@ -240,7 +241,7 @@ pub fn log_blocks(data: &[u8]) {
         disk.create_folder(&folder).expect("a new disk");
         put(&disk, &format!("{folder}/log-1-0"), &writer.bytes);
     }
-    let body = format!("ensile manifest 2\ngeneration 1 first 1 logs {logs}\n");
+    let body = format!("ensile manifest 2\ngeneration 1 first 1 logs {logs} salt {SALT:08x}\n");
     put(&disk, "MANIFEST", format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).as_bytes());
     judge(disk, logs, &writers);
 }

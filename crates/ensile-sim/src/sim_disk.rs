@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
+use std::sync::Arc as StdArc;
 
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
@@ -38,7 +39,8 @@ use content::{Change, Content, Inode, NameChange, Names, folder_of};
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    inodes: Vec<Arc<Inode>>,
+    /// Behind std's `Arc`: shared bytes are copied when they change, which a checker's own cannot do.
+    inodes: Vec<StdArc<Inode>>,
     names: Names,
     stable_names: Names,
     unsynced_names: Vec<NameChange>,
@@ -98,7 +100,7 @@ impl State {
     }
 
     fn inode(&mut self, inode: usize) -> &mut Inode {
-        Arc::make_mut(&mut self.inodes[inode])
+        StdArc::make_mut(&mut self.inodes[inode])
     }
 
     fn used_bytes(&self) -> u64 {
@@ -151,7 +153,7 @@ impl State {
     fn drop_nameless(&mut self) {
         for index in 0..self.inodes.len() {
             if !self.names.files.values().any(|inode| *inode == index) {
-                self.inodes[index] = Arc::default();
+                self.inodes[index] = StdArc::default();
             }
         }
     }
@@ -328,7 +330,7 @@ impl SimDisk {
         let content = Content::from(bytes);
         let allocated = content.length;
         let file = Inode { seen: content.clone(), stable: content, unsynced: Vec::new(), allocated };
-        state.inodes.push(Arc::new(file));
+        state.inodes.push(StdArc::new(file));
         let folders = name.match_indices('/').map(|(end, _)| NameChange::Folder(name[..end].to_owned()));
         for change in folders.chain([NameChange::Link(name.to_owned(), inode)]) {
             state.names.apply(&change);
@@ -399,7 +401,7 @@ impl Disk for SimDisk {
                 state.inode(inode).allocated = 0;
                 state.change(inode, Change::Length(0));
             } else {
-                state.inodes.push(Arc::default());
+                state.inodes.push(StdArc::default());
                 state.change_name(NameChange::Link(name.to_owned(), inode));
             }
         }

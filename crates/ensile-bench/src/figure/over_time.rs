@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Row, panels, table_of, write_files};
+use super::{Row, field, panels, table_of, write_files};
 use crate::failure::Result;
 use crate::machine::Machine;
 
@@ -96,8 +96,8 @@ impl OverTime {
                 let _ = writeln!(
                     text,
                     "{},{},{second:.2},{throughput:.0},{latencies},{resident_mb:.1},{}",
-                    scene.title,
-                    line.system,
+                    field(&scene.title),
+                    field(&line.system),
                     u8::from(within)
                 );
             }

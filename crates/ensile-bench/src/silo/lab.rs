@@ -88,6 +88,9 @@ impl<'a> Lab<'a> {
             loggers: self.arguments.loggers,
             prefault_bytes: 0,
             snapshots: true,
+            checkpoints: None,
+            workers_own: 0,
+            compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }

@@ -4,17 +4,16 @@
 
 use std::time::Duration;
 
-use ensile::Database;
+use ensile::{CheckpointConfig, Database};
 
+use super::course::{Course, Look};
 use crate::arguments::SilorArguments;
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
-use crate::machine::resident_bytes;
 use crate::progress::Progress;
 use crate::report::grouped;
 use crate::system::engine::Engine;
 use crate::system::{Options, SystemKind};
-use crate::timeline::Timeline;
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::Flags;
 use crate::workload::tpcc::{Business, Founding, LOG_FOLDER};
@@ -33,6 +32,8 @@ pub(super) enum System {
     Memsilo,
     /// A log, no checkpoints.
     Logsilo,
+    /// A log and checkpoints.
+    Silor,
 }
 
 impl System {
@@ -40,6 +41,7 @@ impl System {
         match self {
             Self::Memsilo => "memsilo",
             Self::Logsilo => "logsilo",
+            Self::Silor => "silor",
         }
     }
 
@@ -62,6 +64,29 @@ pub(super) enum Load {
     Tpcc,
 }
 
+/// What is done otherwise than usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Otherwise {
+    No,
+    /// Checkpoints are synced once, at their end (SiloR figure 4 (a)).
+    OneSync,
+    /// The same, and checkpointers sleep so that they write so many bytes a second (figure 4 (b)).
+    Sleeps(u64),
+    /// Blocks of the log are compressed.
+    CompressedLog,
+}
+
+impl std::fmt::Display for Otherwise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::No => "as it ships",
+            Self::OneSync => "one sync at the end",
+            Self::Sleeps(_) => "one sync and sleeps",
+            Self::CompressedLog => "compressed log",
+        })
+    }
+}
+
 /// A run to be made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
@@ -69,19 +94,7 @@ pub(super) struct Setup {
     pub(super) load: Load,
     pub(super) workers: usize,
     pub(super) seed: u64,
-}
-
-/// A run that was made.
-#[derive(Debug)]
-pub(super) struct Course {
-    pub(super) setup: Setup,
-    pub(super) timeline: Timeline,
-    /// Resident memory of the process over time: seconds and bytes.
-    pub(super) resident: Vec<(f64, u64)>,
-    /// When checkpoints were written, in seconds.
-    pub(super) checkpoints: Vec<(f64, f64)>,
-    /// Whether it was ended early because the process held too much memory.
-    pub(super) too_large: bool,
+    pub(super) otherwise: Otherwise,
 }
 
 /// Runs, one after the other.
@@ -107,12 +120,12 @@ impl<'a> Bench<'a> {
 
     /// A run of that system with the usual number of workers.
     pub(super) fn setup(&self, system: System, load: Load) -> Setup {
-        Setup { system, load, workers: self.workers(), seed: self.arguments.seed }
+        Setup { system, load, workers: self.workers(), seed: self.arguments.seed, otherwise: Otherwise::No }
     }
 
     /// Makes a run: opens, loads, runs, and removes what it left on disk.
     pub(super) fn run(&mut self, setup: Setup) -> Result<Course> {
-        let options = self.options();
+        let options = self.options_for(setup);
         let name = setup.system.name();
         self.runs += 1;
         let course = match setup.load {
@@ -131,20 +144,19 @@ impl<'a> Bench<'a> {
                 self.watched(setup, &business, &business.tables.db)?
             }
         };
-        let folder = if setup.load == Load::Ycsb { YCSB_FOLDER } else { LOG_FOLDER };
-        let path = options.fresh_folder(folder)?;
+        let path = options.fresh_folder(folder_of(setup.load))?;
         std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
         let rate = course.timeline.part(|_| true).rate();
         self.say(&format!("run {}: {name}, {} workers: {} txn/s", self.runs, setup.workers, grouped(rate)));
         Ok(course)
     }
 
-    fn say(&mut self, text: &str) {
+    pub(super) fn say(&mut self, text: &str) {
         self.progress.say(text);
     }
 
     /// How databases are opened.
-    fn options(&self) -> Options {
+    pub(super) fn options(&self) -> Options {
         Options {
             data: self.arguments.data.clone(),
             epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
@@ -152,6 +164,9 @@ impl<'a> Bench<'a> {
             loggers: self.arguments.loggers,
             prefault_bytes: 0,
             snapshots: true,
+            checkpoints: None,
+            workers_own: 0,
+            compress_log: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
@@ -167,26 +182,61 @@ impl<'a> Bench<'a> {
         Founding { scale, split: false, flags: Flags::default(), seed: setup.seed, threads: cores() }
     }
 
+    /// How the database of a run is opened.
+    fn options_for(&self, setup: Setup) -> Options {
+        let SilorArguments { checkpointers, checkpoint_seconds, .. } = *self.arguments;
+        let interval = Some(Duration::from_secs_f64(checkpoint_seconds));
+        let mut checkpoints = CheckpointConfig { checkpointers, interval, ..CheckpointConfig::default() };
+        match setup.otherwise {
+            Otherwise::No | Otherwise::CompressedLog => {}
+            Otherwise::OneSync => checkpoints.sync_bytes = u64::MAX,
+            Otherwise::Sleeps(bandwidth) => {
+                (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
+            }
+        }
+        Options {
+            checkpoints: (setup.system == System::Silor).then_some(checkpoints),
+            compress_log: setup.otherwise == Otherwise::CompressedLog,
+            workers_own: self.workers_own(setup),
+            ..self.options()
+        }
+    }
+
+    /// Cores that only workers run on, where there are more cores than workers: the paper reserves cores for loggers and
+    /// checkpointers (§6.1), so that these do not take the workers'.
+    fn workers_own(&self, setup: Setup) -> usize {
+        if self.arguments.no_pin || setup.workers >= cores() { 0 } else { setup.workers }
+    }
+
     /// Runs the load and watches it.
-    fn watched(&self, setup: Setup, subject: &dyn Subject, _db: &Database) -> Result<Course> {
-        let SilorArguments { seconds, pin, .. } = *self.arguments;
+    fn watched(&self, setup: Setup, subject: &dyn Subject, db: &Database) -> Result<Course> {
+        let SilorArguments { seconds, .. } = *self.arguments;
         let plan = Plan {
             threads: setup.workers,
             batch: 1,
             pace: Pace::Timed(seconds),
             rounds: 1,
             seed: setup.seed,
-            pin: pin.then_some(0),
+            pin: (self.workers_own(setup) > 0).then_some(0),
         };
         let most = (self.arguments.resident_max_gb * 1e9) as u64;
-        let mut resident = Vec::new();
+        let folder = self.arguments.data.join(folder_of(setup.load));
+        let mut looks = Vec::new();
         let timeline = driver::over_time(subject, &plan, |nanos| {
-            let (now, bytes) = (nanos as f64 / 1e9, resident_bytes());
-            resident.push((now, bytes));
-            now < seconds && bytes < most
+            let look = Look::at(nanos, db, &folder, looks.last());
+            let go_on = look.second < seconds && look.resident < most;
+            looks.push(look);
+            go_on
         })?;
-        let too_large = resident.last().is_some_and(|&(_, bytes)| bytes >= most);
-        Ok(Course { setup, timeline, resident, checkpoints: Vec::new(), too_large })
+        let too_large = looks.last().is_some_and(|look| look.resident >= most);
+        Ok(Course { setup, timeline, looks, too_large })
+    }
+}
+
+fn folder_of(load: Load) -> &'static str {
+    match load {
+        Load::Ycsb => YCSB_FOLDER,
+        Load::Tpcc => LOG_FOLDER,
     }
 }
 

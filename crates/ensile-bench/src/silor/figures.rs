@@ -2,42 +2,64 @@
 //!
 //! Neighbours: [`super::bench`] makes the runs, [`crate::figure::OverTime`] the files.
 
-use super::bench::{Bench, Course, Load, Setup, System, cores};
+use super::Made;
+use super::bench::{Bench, Load, Otherwise, Setup, System, cores};
+use super::course::{Course, workers_of};
 use crate::failure::Result;
 use crate::figure::{Line, OverTime, Place, Point, Row, Scene};
 use crate::report::grouped;
+use crate::timeline::Part;
 
+/// The place of averages over runs, and the metric that counts.
+pub(super) const WHOLE: &str = "whole run";
+pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 /// Points of a line at most: more cannot be told apart.
 const POINTS_MAX: usize = 600;
-/// What a run's averages leave out at its beginning: caches and pipelines fill.
-const LEAD_IN_STEPS: usize = 10;
 
 /// Figure 1.
-pub(super) fn ycsb(bench: &mut Bench<'_>) -> Result<OverTime> {
+pub(super) fn ycsb(bench: &mut Bench<'_>) -> Result<Made> {
     compared(bench, "fig1", Load::Ycsb, 1, &[])
 }
 
 /// Figure 5.
-pub(super) fn tpcc(bench: &mut Bench<'_>) -> Result<OverTime> {
+pub(super) fn tpcc(bench: &mut Bench<'_>) -> Result<Made> {
     compared(bench, "fig5", Load::Tpcc, 1, &[])
 }
 
 /// Figure 6.
-pub(super) fn ycsb_again(bench: &mut Bench<'_>) -> Result<OverTime> {
+pub(super) fn ycsb_again(bench: &mut Bench<'_>) -> Result<Made> {
     compared(bench, "fig6", Load::Ycsb, bench.arguments.rounds, &[])
 }
 
 /// Figure 7.
-pub(super) fn tpcc_again(bench: &mut Bench<'_>) -> Result<OverTime> {
+pub(super) fn tpcc_again(bench: &mut Bench<'_>) -> Result<Made> {
     let every_core = Setup { workers: cores(), ..bench.setup(System::Memsilo, Load::Tpcc) };
     compared(bench, "fig7", Load::Tpcc, bench.arguments.rounds, &[every_core])
 }
 
 /// Figure 2.
-pub(super) fn fewer_workers(bench: &mut Bench<'_>) -> Result<OverTime> {
+pub(super) fn fewer_workers(bench: &mut Bench<'_>) -> Result<Made> {
     let fewer = bench.setup(System::Memsilo, Load::Ycsb);
     let setups = [Setup { workers: cores(), ..fewer }, fewer];
     drawn(bench, "fig2", "YCSB 70/30 without a log", vec![setups.to_vec()])
+}
+
+/// Figure 3: with a worker for each core loggers and checkpointers have none of their own.
+pub(super) fn oversubscribed(bench: &mut Bench<'_>) -> Result<Made> {
+    let spare = bench.setup(System::Silor, Load::Ycsb);
+    let setups = [spare, Setup { workers: cores(), ..spare }];
+    drawn(bench, "fig3", "YCSB 70/30 with log and checkpoints", setups.map(|setup| vec![setup]).to_vec())
+}
+
+/// Bytes a second that figure 4's sleeping checkpointers write: about half of what they would.
+const SLEEPING_BANDWIDTH: u64 = 100 << 20;
+
+/// Figure 4: a checkpoint synced once at its end, the same with sleeps, and as it ships.
+pub(super) fn sync_strategies(bench: &mut Bench<'_>) -> Result<Made> {
+    let shipped = bench.setup(System::Silor, Load::Ycsb);
+    let strategies = [Otherwise::OneSync, Otherwise::Sleeps(SLEEPING_BANDWIDTH), Otherwise::No];
+    let scenes = strategies.map(|otherwise| vec![Setup { otherwise, ..shipped }]);
+    drawn(bench, "fig4", "YCSB 70/30, how checkpoints are synced", scenes.to_vec())
 }
 
 /// Every system with the same workers, and `others`, as often as there are rounds.
@@ -47,8 +69,8 @@ fn compared(
     load: Load,
     rounds: usize,
     others: &[Setup],
-) -> Result<OverTime> {
-    let systems = [System::Memsilo, System::Logsilo].map(|system| bench.setup(system, load));
+) -> Result<Made> {
+    let systems = [System::Memsilo, System::Logsilo, System::Silor].map(|system| bench.setup(system, load));
     let scene = |round: usize| {
         let seeded = |setup: &Setup| Setup { seed: setup.seed + round as u64, ..*setup };
         systems.iter().chain(others).map(seeded).collect()
@@ -61,36 +83,46 @@ fn compared(
 }
 
 /// Makes the runs of every scene and puts them together.
-fn drawn(bench: &mut Bench<'_>, name: &'static str, what: &str, scenes: Vec<Vec<Setup>>) -> Result<OverTime> {
+fn drawn(bench: &mut Bench<'_>, name: &'static str, what: &str, scenes: Vec<Vec<Setup>>) -> Result<Made> {
     let mut rounds: Vec<Vec<Course>> = Vec::new();
     for setups in &scenes {
         rounds.push(setups.iter().map(|setup| bench.run(*setup)).collect::<Result<_>>()?);
     }
-    let title_of = |round: usize| if rounds.len() > 1 { format!("run {}", round + 1) } else { String::new() };
+    let title_of = |round: usize| if rounds.len() > 1 { scene_title(&rounds, round) } else { String::new() };
     let scenes = rounds
         .iter()
         .enumerate()
         .map(|(round, courses)| Scene { title: title_of(round), lines: courses.iter().map(line).collect() })
         .collect();
     let title = format!("{what}: averages over 0.5 s; with a log counted when durable");
-    Ok(OverTime { name, title, scenes, rows: averages(&rounds) })
+    Ok(Made::OverTime(OverTime { name, title, scenes, rows: averages(&rounds) }))
 }
 
-/// Its name in the figure.
-fn label(course: &Course) -> String {
-    let Setup { system, workers, .. } = course.setup;
-    let plural = if workers == 1 { "" } else { "s" };
-    format!("{}, {workers} worker{plural}", system.name())
+/// What tells a scene from the others: what is done otherwise, workers, or nothing but the time.
+fn scene_title(rounds: &[Vec<Course>], round: usize) -> String {
+    let first = |round: &Vec<Course>| round[0].setup;
+    let differ = |what: fn(Setup) -> String| {
+        let text = what(first(&rounds[round]));
+        rounds
+            .iter()
+            .enumerate()
+            .all(|(other, courses)| other == round || what(first(courses)) != text)
+            .then_some(text)
+    };
+    let otherwise = differ(|setup| setup.otherwise.to_string());
+    otherwise
+        .or_else(|| differ(|setup| workers_of(setup.workers)))
+        .unwrap_or_else(|| format!("run {}", round + 1))
 }
 
 /// A run as a line.
 fn line(course: &Course) -> Line {
     let stride = course.timeline.len().div_ceil(POINTS_MAX);
-    let mut resident = course.resident.iter().peekable();
+    let mut resident = course.looks.iter().peekable();
     let mut bytes = 0;
     let points = course.timeline.rolling(stride).into_iter().map(|(second, part)| {
-        while let Some((_, seen)) = resident.next_if(|(at, _)| *at <= second) {
-            bytes = *seen;
+        while let Some(look) = resident.next_if(|look| look.second <= second) {
+            bytes = look.resident;
         }
         Point {
             second,
@@ -103,52 +135,57 @@ fn line(course: &Course) -> Line {
         }
     });
     Line {
-        system: label(course),
+        system: course.label(),
         durable: course.setup.system.is_durable(),
         points: points.collect(),
-        checkpoints: course.checkpoints.clone(),
+        checkpoints: course.periods(),
     }
 }
 
 /// Averages over whole runs, by system; ratios to the first.
 fn averages(rounds: &[Vec<Course>]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let place = || Place::Bar("whole run".to_owned());
-    let mut rates: Vec<(String, Vec<f64>)> = Vec::new();
-    for system in 0..rounds.first().map_or(0, Vec::len) {
-        let courses = || rounds.iter().map(|courses| &courses[system]);
-        let parts: Vec<_> = courses()
-            .map(|course| course.timeline.part(|step| step >= LEAD_IN_STEPS.min(course.timeline.len() / 4)))
-            .collect();
-        let name = label(&rounds[0][system]);
-        let own: Vec<f64> = parts.iter().map(|part| part.rate()).collect();
-        rows.push(Row::new(&name, place(), ("throughput", "txn/s"), own.clone()));
-        for (metric, quantile) in [
-            ("latency, mean", None),
-            ("latency, p50", Some(0.5)),
-            ("latency, p99", Some(0.99)),
-            ("latency, p99.9", Some(0.999)),
-        ] {
-            let of = |part: &crate::timeline::Part| {
-                quantile.map_or_else(|| part.mean_ms(), |q| part.quantile_ms(q))
-            };
-            let values: Vec<f64> = parts.iter().filter_map(of).collect();
-            if !values.is_empty() {
-                rows.push(Row::new(&name, place(), (metric, "ms"), values));
-            }
+    let mut systems: Vec<(String, Vec<&Course>)> = Vec::new();
+    for course in rounds.iter().flatten() {
+        let label = course.label();
+        match systems.iter_mut().find(|(name, _)| *name == label) {
+            Some((_, courses)) => courses.push(course),
+            None => systems.push((label, vec![course])),
         }
-        let ended = courses().filter(|course| course.too_large);
-        let seconds: Vec<f64> =
-            ended.filter_map(|course| course.resident.last().map(|last| last.0)).collect();
+    }
+    let mut rows = Vec::new();
+    let place = || Place::Bar(WHOLE.to_owned());
+    let mut rates: Vec<(&str, Vec<f64>)> = Vec::new();
+    for (name, courses) in &systems {
+        let parts: Vec<Part> = courses.iter().map(|course| course.whole()).collect();
+        let own: Vec<f64> = parts.iter().map(Part::rate).collect();
+        rows.push(Row::new(name, place(), THROUGHPUT, own.clone()));
+        rows.extend(latencies(name, &place(), &parts));
+        let ended = courses.iter().filter(|course| course.too_large);
+        let seconds: Vec<f64> = ended.filter_map(|course| Some(course.looks.last()?.second)).collect();
         if !seconds.is_empty() {
-            rows.push(Row::new(&name, place(), ("ended early, memory is at its limit", "s"), seconds));
+            rows.push(Row::new(name, place(), ("ended early, memory is at its limit", "s"), seconds));
         }
         rates.push((name, own));
     }
-    if let Some((first, others)) = rates.split_first() {
-        rows.extend(
-            others.iter().map(|other| Row::ratio((&other.0, &other.1), (&first.0, &first.1), place())),
-        );
+    if let Some(((first, base), others)) = rates.split_first() {
+        let ratio = |(name, own): &(&str, Vec<f64>)| Row::ratio((name, own), (first, base), place());
+        rows.extend(others.iter().map(ratio));
     }
     rows
+}
+
+/// The mean and quantiles of latency, as far as any was sampled.
+pub(super) fn latencies(system: &str, place: &Place, parts: &[Part]) -> Vec<Row> {
+    let row = |metric, of: &dyn Fn(&Part) -> Option<f64>| {
+        let values: Vec<f64> = parts.iter().filter_map(of).collect();
+        (!values.is_empty()).then(|| Row::new(system, place.clone(), (metric, "ms"), values))
+    };
+    let quantile = |metric, quantile| row(metric, &move |part: &Part| part.quantile_ms(quantile));
+    let rows = [
+        row("latency, mean", &Part::mean_ms),
+        quantile("latency, p50", 0.5),
+        quantile("latency, p99", 0.99),
+        quantile("latency, p99.9", 0.999),
+    ];
+    rows.into_iter().flatten().collect()
 }

@@ -27,30 +27,40 @@ impl Drop for Folder {
     }
 }
 
-/// Runs `silor FIGURE` small, with `more` options; answers its JSON document.
-fn document_of(figure: &str, more: &str) -> Value {
+/// Checkpoints one after the other, large enough to be seen.
+const CHECKPOINTS: &str = "--records 50000 --checkpoint-seconds 0.05";
+
+/// Runs `silor FIGURE` small, with `more` options; answers whether its limits were kept, its JSON document, and how
+/// many lines its CSV has.
+fn made(figure: &str, more: &str) -> (bool, Value, usize) {
     let folder = Folder(std::env::temp_dir().join(format!("ensile-silor-{figure}-{}", std::process::id())));
+    let records = if more.contains("--records") { "" } else { "--records 2000" };
     let line = format!(
-        "bench silor {figure} --seconds 0.8 --rounds 2 --records 2000 --items 200 --customers 30 --workers 1 \
+        "bench silor {figure} --seconds 0.8 --rounds 2 {records} --items 200 --customers 30 --workers 1 \
          --epoch-ms 5 --out {0}/out --data {0}/data {more}",
         folder.0.display()
     );
     let Bench::Silor(arguments) = Command::parse_from(line.split_whitespace()).bench else {
         panic!("not silor")
     };
-    run(&arguments).expect("it runs");
+    let held = run(&arguments).expect("it runs");
     let read = |extension| {
         fs::read_to_string(folder.0.join(format!("out/{figure}.{extension}"))).expect("it was written")
     };
     assert!(read("svg").trim_end().ends_with("</svg>"));
-    let document: Value = serde_json::from_str(&read("json")).expect("it parses");
-    let points: usize =
-        lines(&document).iter().map(|line| line["points"].as_array().expect("points").len()).sum();
-    assert_eq!(read("csv").lines().filter(|line| !line.starts_with('#')).count(), points + 1);
     assert!(
         fs::read_dir(folder.0.join("data")).map_or(0, Iterator::count) == 0,
         "what was measured is removed from disk"
     );
+    let document = serde_json::from_str(&read("json")).expect("it parses");
+    (held, document, read("csv").lines().filter(|line| !line.starts_with('#')).count() - 1)
+}
+
+/// The document of a figure over time.
+fn document_of(figure: &str, more: &str) -> Value {
+    let (_, document, csv) = made(figure, more);
+    let points = |line: &&Value| line["points"].as_array().expect("points").len();
+    assert_eq!(csv, lines(&document).iter().map(points).sum::<usize>());
     document
 }
 
@@ -76,7 +86,7 @@ fn row(document: &Value, system: &str, metric: &str) -> Option<f64> {
 #[test]
 fn fig1_draws_every_system_over_the_same_seconds() {
     let document = document_of("fig1", "");
-    assert_eq!(names(&document), ["memsilo, 1 worker", "logsilo, 1 worker"]);
+    assert_eq!(names(&document), ["memsilo, 1 worker", "logsilo, 1 worker", "silor, 1 worker"]);
     for line in lines(&document) {
         let points = line["points"].as_array().expect("points");
         assert!((5..=8).contains(&points.len()), "{} points", points.len());
@@ -99,9 +109,58 @@ fn fig2_has_memsilo_with_every_core_and_with_one_less() {
 }
 
 #[test]
+fn fig3_and_fig4_tell_their_scenes_apart() {
+    let titles = |document: &Value| -> Vec<String> {
+        let scenes = document["scenes"].as_array().expect("scenes");
+        scenes.iter().map(|scene| scene["title"].as_str().expect("a title").to_owned()).collect()
+    };
+    let document = document_of("fig3", "");
+    assert_eq!(names(&document)[0], "silor, 1 worker");
+    assert_eq!(titles(&document).len(), 2);
+    let document = document_of("fig4", CHECKPOINTS);
+    assert_eq!(titles(&document), ["one sync at the end", "one sync and sleeps", "as it ships"]);
+    for line in lines(&document) {
+        let checkpoints = line["checkpoints"].as_array().expect("periods");
+        assert!(!checkpoints.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn skip_counts_what_checkpoints_leave_to_the_log() {
+    let (_, document, _) = made("skip", CHECKPOINTS);
+    let left_out = row(&document, "silor", "left out of a checkpoint").expect("a checkpoint was installed");
+    assert!((0.0..100.0).contains(&left_out), "{left_out} %");
+}
+
+#[test]
+fn compression_sets_a_compressed_log_against_the_log() {
+    let (_, document, _) = made("compression", "");
+    let bytes = |system: &str| row(&document, system, "log").expect("bytes of log");
+    let (plain, compressed) = (bytes("logsilo, 1 worker"), bytes("logsilo, 1 worker, compressed log"));
+    assert!(compressed > 0.0 && compressed < plain, "{compressed} of {plain} bytes");
+}
+
+#[test]
 fn fig7_repeats_tpcc_and_says_when_memory_ended_it() {
     let document = document_of("fig7", "--resident-max-gb 0.000001");
-    assert_eq!(names(&document).len(), 6);
+    assert_eq!(names(&document).len(), 8);
     assert!(row(&document, "logsilo", "ended early, memory is at its limit").is_some_and(|at| at < 0.5));
     assert_eq!(document["scenes"][1]["title"], "run 2");
+}
+
+#[test]
+fn the_table_says_whether_each_limit_is_kept() {
+    let (held, document, csv) = made("table", CHECKPOINTS);
+    assert_eq!(csv, document["rows"].as_array().expect("rows").len());
+    let ratio = row(&document, "with idle threads / without", "ratio").expect("strict commits");
+    assert!(ratio > 0.0);
+    for metric in ["extra resident memory", "writing, per GB of record data"] {
+        assert!(row(&document, "silor", metric).is_some_and(|value| value < 4e3), "{metric} in {document}");
+    }
+    let margins = document["rows"].as_array().expect("rows").iter().filter(|row| row["system"] == "limits");
+    let margins: Vec<f64> = margins.filter_map(|row| row["median"].as_f64()).collect();
+    // A loaded machine may not get to a second checkpoint, and what compares two is not measured then.
+    assert!(margins.len() >= 6, "{margins:?}");
+    let are_kept = margins.len() == 8 && margins.iter().all(|margin| *margin >= 1.0);
+    assert_eq!(held, are_kept, "{margins:?}");
 }

@@ -462,6 +462,12 @@ impl Checkpoints {
     fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
+            if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
+                // No mark is written before there is space, and it may be this attempt's files that take it.
+                attempt.failure = Some(format!("its epochs cannot become durable: {reason}").into());
+                state.phase = Phase::Failing;
+                return CheckpointStep::Worked;
+            }
             return CheckpointStep::Waiting;
         }
         let installed = Installed {
@@ -537,6 +543,8 @@ impl Checkpoints {
         state.phase = Phase::Moving;
         drop(state);
         self.remove_void(|part| Some(part.checkpoint) == kept, None);
+        // There is space now.
+        self.log.wake_loggers();
         let mut state = lock(&self.state);
         self.finish(&mut state, true);
         CheckpointStep::Worked
@@ -593,17 +601,18 @@ impl Checkpoints {
     /// afterwards. To be called before the log is closed, which gives the folder free.
     pub fn close(&self) {
         let mut state = lock(&self.state);
-        if state.phase == Phase::Ended {
-            return;
+        let was_open = state.phase != Phase::Ended;
+        if was_open {
+            self.end(&mut state, CLOSED);
         }
-        self.end(&mut state, CLOSED);
         drop(state);
         self.ring();
         for station in &self.stations {
-            // Waits for a step that is under way.
+            // Waits for a step that is under way, also where the log's failure ended the checkpoints: it may be at the
+            // manifest, or remove files, which are soon another's.
             *lock(&station.work) = None;
         }
-        if !self.log.health().has_ended() {
+        if was_open && !self.log.health().has_ended() {
             let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
             self.remove_void(|part| Some(part.checkpoint) == kept, None);
         }

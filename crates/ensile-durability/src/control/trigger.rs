@@ -71,8 +71,9 @@ impl Trigger {
             return None;
         }
         if now.is_log_full {
-            // Nothing else begins: it would take the space that the log waits for.
-            return now.has_grown().then_some(Reason::LogFull);
+            // Nothing else begins: it would take the space that the log waits for. One that failed meanwhile is not repeated: it
+            // could not be installed, as no mark is written before there is space.
+            return (now.has_grown() && !now.has_failed).then_some(Reason::LogFull);
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
             return Some(Reason::LogBytes);
@@ -179,6 +180,8 @@ mod tests {
         assert_eq!(trigger.decide(&full(64 * MB, 0)), Some(Reason::LogFull));
         assert_eq!(trigger.decide(&full(64 * MB, 1000 * MB)), None);
         assert_eq!(Trigger::default().decide(&full(64 * MB, 0)), Some(Reason::LogFull));
+        let again = Situation { has_failed: true, ..full(64 * MB, 0) };
+        assert_eq!(trigger.decide(&again), None, "it would fail again");
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Appender {
             logger.queue.push(buffer);
             self.slot.clear_oldest();
         } else {
-            logger.queue.give_back(std::iter::once(buffer), 0, 0);
+            logger.queue.give_back([buffer]);
         }
         // While this worker waits for the disk it owns nothing, so it cannot hold D back (L2).
         self.slot.put(Buffer::stub());
@@ -90,16 +90,15 @@ impl Appender {
         if body_bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });
         }
-        if logger.queue.wait_for_space(self.log.unwritten_bytes_max, || self.log.refuses()) {
+        let bound = self.log.buffer_bytes_max;
+        let (fresh, waited) = logger.queue.fresh(body_bytes, bound, || self.log.refuses());
+        if waited {
             self.log.counters.buffer_waits.add(1);
         }
-        self.check_refusal()?;
-        let usual = logger.queue.spare().unwrap_or_else(Buffer::usual);
-        let fresh = if usual.has_room(body_bytes) {
-            usual
-        } else {
-            logger.queue.give_back(std::iter::once(usual), 0, 1);
-            Buffer::for_entry(body_bytes)
+        let Some(fresh) = fresh else {
+            self.check_refusal()?;
+            // It refused, and went on just now.
+            return self.reserve(body_bytes);
         };
         let stub = self.slot.take();
         debug_assert!(stub.is_empty(), "nobody but this worker fills its buffer");
@@ -125,8 +124,18 @@ impl Appender {
     #[inline]
     pub fn release(&mut self) {
         if let Some(buffer) = self.owned.take() {
+            if buffer.is_empty() && buffer.is_large() {
+                return self.give_up(buffer);
+            }
             self.slot.put(buffer);
         }
+    }
+
+    /// A large buffer that was not needed is not kept: it would stand in the way of others'.
+    #[cold]
+    fn give_up(&self, buffer: Box<Buffer>) {
+        self.slot.put(Buffer::stub());
+        self.logger().queue.give_back([buffer]);
     }
 
     /// The log that this appends to.

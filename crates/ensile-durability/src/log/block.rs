@@ -33,7 +33,7 @@ const VERSION: u16 = 3;
 const HEADER_CRC_AT: usize = 76;
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// What a log's header checksums begin with: a random number of its own, known to nobody who has not read the log.
+/// What the header checksums of a generation's logs begin with: a random number, known to nobody who has not read the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
@@ -46,8 +46,20 @@ impl Salt {
         Self((random.next_u64() as u32).max(1))
     }
 
+    /// As it stands in the manifest.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let salt = Self(u32::from_str_radix(word, 16).ok()?);
+        (salt != Self::OPENING && salt.to_string() == word).then_some(salt)
+    }
+
     fn checksum(self, header: &[u8]) -> u32 {
         crc32c_append(self.0, header)
+    }
+}
+
+impl std::fmt::Display for Salt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:08x}", self.0)
     }
 }
 

@@ -40,7 +40,22 @@ impl Buffer {
 
     /// An empty buffer with room for one entry with a body of `body_bytes`, if the usual size is too small for it.
     pub(crate) fn for_entry(body_bytes: usize) -> Box<Self> {
-        Self::of_capacity(HEADER_BYTES + ENTRY_FRAME_BYTES + padded(body_bytes) + ALIGN_BYTES)
+        Self::of_capacity(Self::bytes_for(body_bytes))
+    }
+
+    /// Bytes of a buffer with room for one entry with a body of `body_bytes`.
+    pub(crate) const fn bytes_for(body_bytes: usize) -> usize {
+        HEADER_BYTES + ENTRY_FRAME_BYTES + padded(body_bytes) + ALIGN_BYTES
+    }
+
+    /// Bytes that it takes; none for a stub.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Was it made for one large entry?
+    pub(crate) fn is_large(&self) -> bool {
+        self.bytes.capacity() > LOG_BUFFER_BYTES
     }
 
     fn of_capacity(capacity: usize) -> Box<Self> {
@@ -101,7 +116,7 @@ impl Buffer {
         (self.epoch_min, self.epoch_max)
     }
 
-    /// Bytes in memory that count against the bound on unwritten buffers.
+    /// Bytes of the block.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.len()
     }

@@ -61,11 +61,8 @@ pub(crate) struct Logger {
 #[derive(Debug)]
 struct Writer {
     segments: Segments,
-    /// Buffers whose entries are encoded elsewhere or written, the bytes that all taken ones count in the queue, and the
-    /// number of workers that may want them back.
+    /// Buffers whose entries are encoded elsewhere or written.
     spent: Vec<Box<Buffer>>,
-    queued_bytes: usize,
-    workers: usize,
     /// Bytes since the last mark, and up to it since the one before.
     bytes_since_mark: u64,
     bytes_recent: u64,
@@ -99,9 +96,6 @@ struct Gathered {
     /// L1's d.
     claim: Epoch,
     buffers: Vec<Box<Buffer>>,
-    /// Bytes of those that came through the queue.
-    queued_bytes: usize,
-    workers: usize,
 }
 
 impl Logger {
@@ -110,8 +104,6 @@ impl Logger {
         let writer = Writer {
             segments,
             spent: Vec::new(),
-            queued_bytes: 0,
-            workers: 0,
             bytes_since_mark: 0,
             bytes_recent: 0,
             mark_due: None,
@@ -175,6 +167,7 @@ impl Logger {
     /// A worker joins. If the logger's scan misses it, then by this lock the worker's later reads of E give at least
     /// the E that the scan began with, so its entries are above the claim (L1).
     pub(super) fn add(&self, slot: Arc<Slot>) {
+        self.queue.add_worker();
         self.lock_slots().push(slot);
     }
 
@@ -278,26 +271,28 @@ impl Logger {
         let mut buffers = if is_planted(Bug::QueueBeforeSlots) { self.queue.drain() } else { Vec::new() };
         let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
-        slots.retain(|slot| !slot.is_spent());
-        let workers = slots.len();
+        slots.retain(|slot| {
+            let is_spent = slot.is_spent();
+            if is_spent {
+                self.queue.remove_worker(slot.reclaim());
+            }
+            !is_spent
+        });
         drop(slots);
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
         let queued = if is_planted(Bug::QueueBeforeSlots) { Vec::new() } else { self.queue.drain() };
-        let queued_bytes = queued.iter().map(|buffer| buffer.bytes()).sum();
         buffers.extend(queued);
         for buffer in &buffers {
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
         // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).
-        Gathered { claim: claim.max(before), buffers, queued_bytes, workers }
+        Gathered { claim: claim.max(before), buffers }
     }
 
     /// Encodes the buffers, and a mark of the claim where one is due.
     fn encode(&self, log: &Log, writer: &mut Writer, gathered: Gathered, mark: bool) {
-        let Gathered { claim, buffers, queued_bytes, workers } = gathered;
+        let Gathered { claim, buffers } = gathered;
         let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
-        writer.queued_bytes += queued_bytes;
-        writer.workers = workers;
         for buffer in buffers {
             log.counters.blocks.add(1);
             log.counters.entries.add(u64::from(buffer.entries()));
@@ -329,8 +324,7 @@ impl Logger {
             log.resume(self.index);
         }
         if !writer.spent.is_empty() {
-            let queued_bytes = std::mem::take(&mut writer.queued_bytes);
-            self.queue.give_back(writer.spent.drain(..), queued_bytes, writer.workers);
+            self.queue.give_back(writer.spent.drain(..));
         }
         let Some(claim) = writer.mark_due.take() else { return Ok(Written::All) };
         if is_planted(Bug::MarkBeforeSync) {

@@ -1,12 +1,16 @@
-//! Full buffers on their way to the logger, and empty ones on their way back (SiloR §3.4).
+//! Full buffers on their way to the logger, and empty ones on their way back (SiloR §3.4); what all of them may take.
 //!
 //! Invariants:
-//! - Bytes that are sealed and not yet written are bounded: beyond the bound a worker waits in `reserve`, before it
-//!   binds (E1). One entry larger than the bound passes when nothing else is queued.
+//! - All buffers of a logger's workers, in use, sealed, being written and spare, take no more than the bound, or one buffer a
+//!   worker where that is more; beside that there is at most one for a single entry that is larger. Beyond it a worker waits
+//!   in `reserve`, before it binds (E1).
+//! - Who waits gets on: it holds no buffer, so if there are as many as workers, one is on its way to be written, and comes back
+//!   once the disk has taken it.
 //! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
+use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 
 use super::buffer::Buffer;
@@ -19,8 +23,62 @@ const SPARE_BUFFERS: usize = 4;
 struct State {
     sealed: Vec<Box<Buffer>>,
     free: Vec<Box<Buffer>>,
-    /// Bytes of sealed buffers not yet written, drained ones included.
-    unwritten_bytes: usize,
+    /// Capacity of all buffers, wherever they are, and of those that are larger than usual.
+    bytes: usize,
+    large_bytes: usize,
+    workers: usize,
+    /// Workers that wait for a buffer.
+    waiting: usize,
+}
+
+impl State {
+    /// A buffer is no more.
+    fn forget(&mut self, capacity: usize) {
+        self.bytes -= capacity;
+        if capacity != LOG_BUFFER_BYTES {
+            self.large_bytes -= capacity;
+        }
+    }
+
+    /// Takes back an empty buffer, or one that is written.
+    fn take_back(&mut self, buffer: Box<Buffer>) {
+        let capacity = buffer.capacity();
+        match buffer.recycle() {
+            Some(buffer) if self.free.len() < self.workers + SPARE_BUFFERS => self.free.push(buffer),
+            _ => self.forget(capacity),
+        }
+    }
+
+    fn take_back_all(&mut self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
+        // A stub takes nothing.
+        let real = buffers.into_iter().filter(|buffer| buffer.capacity() > 0);
+        real.for_each(|buffer| self.take_back(buffer));
+    }
+
+    /// A buffer with room for an entry, if the bound allows it.
+    fn fresh(&mut self, body_bytes: usize, bound: usize) -> Option<Box<Buffer>> {
+        let needed = Buffer::bytes_for(body_bytes);
+        if needed <= LOG_BUFFER_BYTES {
+            if let Some(buffer) = self.free.pop() {
+                return Some(buffer);
+            }
+            let is_due = self.bytes - self.large_bytes < self.workers * LOG_BUFFER_BYTES;
+            let fits = is_due || self.bytes + LOG_BUFFER_BYTES <= bound;
+            return fits.then(|| {
+                self.bytes += LOG_BUFFER_BYTES;
+                Buffer::usual()
+            });
+        }
+        while self.bytes + needed > bound && self.free.pop().is_some() {
+            self.forget(LOG_BUFFER_BYTES);
+        }
+        (self.large_bytes == 0 || self.bytes + needed <= bound).then(|| {
+            let buffer = Buffer::for_entry(body_bytes);
+            self.bytes += buffer.capacity();
+            self.large_bytes += buffer.capacity();
+            buffer
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -39,11 +97,21 @@ impl Queue {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// A worker joins.
+    pub(crate) fn add_worker(&self) {
+        self.lock().workers += 1;
+    }
+
+    /// A worker has gone, and leaves this.
+    pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
+        let mut state = self.lock();
+        state.workers -= 1;
+        state.take_back_all(left);
+    }
+
     /// A worker hands over a buffer that has no room left.
     pub(crate) fn push(&self, buffer: Box<Buffer>) {
-        let mut state = self.lock();
-        state.unwritten_bytes += buffer.bytes();
-        state.sealed.push(buffer);
+        self.lock().sealed.push(buffer);
     }
 
     /// Takes all that was pushed.
@@ -55,41 +123,50 @@ impl Queue {
         std::mem::take(&mut self.lock().sealed)
     }
 
-    /// Waits until fewer than `limit` bytes are unwritten; returns whether it had to wait. `stopped` ends the wait.
-    pub(crate) fn wait_for_space(&self, limit: usize, stopped: impl Fn() -> bool) -> bool {
+    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than `bound`;
+    /// and whether it had to wait. `stopped` ends the wait, with none.
+    pub(crate) fn fresh(
+        &self,
+        body_bytes: usize,
+        bound: usize,
+        stopped: impl Fn() -> bool,
+    ) -> (Option<Box<Buffer>>, bool) {
         let mut state = self.lock();
         let mut waited = false;
-        while state.unwritten_bytes >= limit && !stopped() {
-            waited = true;
-            state = self.space.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-        waited
-    }
-
-    /// An empty buffer of the usual size, if one is at hand.
-    pub(crate) fn spare(&self) -> Option<Box<Buffer>> {
-        self.lock().free.pop()
-    }
-
-    /// Takes back buffers whose entries are written; `workers` bounds how many are kept. `queued_bytes` of them had
-    /// come through `push`.
-    pub(crate) fn give_back(
-        &self,
-        buffers: impl Iterator<Item = Box<Buffer>>,
-        queued_bytes: usize,
-        workers: usize,
-    ) {
-        let mut state = self.lock();
-        for buffer in buffers.filter_map(Buffer::recycle) {
-            if state.free.len() < workers + SPARE_BUFFERS {
-                state.free.push(buffer);
+        loop {
+            if stopped() {
+                return (None, waited);
             }
+            if let Some(buffer) = state.fresh(body_bytes, bound) {
+                return (Some(buffer), waited);
+            }
+            waited = true;
+            state.waiting += 1;
+            state = self.space.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state.waiting -= 1;
         }
-        state.unwritten_bytes -= queued_bytes;
+    }
+
+    /// An empty buffer of the usual size to put in the place of one that is taken, if one is at hand and nobody waits for it.
+    pub(crate) fn spare(&self) -> Option<Box<Buffer>> {
+        let mut state = self.lock();
+        if state.waiting > 0 { None } else { state.free.pop() }
+    }
+
+    /// Takes back buffers that are empty, or whose entries are written.
+    pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
+        let mut state = self.lock();
+        state.take_back_all(buffers);
+        let wake = state.waiting > 0;
         drop(state);
-        if queued_bytes > 0 {
+        if wake {
             self.space.notify_all();
         }
+    }
+
+    /// Capacity of all buffers.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
     }
 
     /// Wakes workers that wait for space, to find the log stopped.

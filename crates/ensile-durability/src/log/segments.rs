@@ -301,7 +301,7 @@ impl Segments {
         let mut block = [0; HEADER_BYTES];
         let crc = opening.encode(&mut block, self.salt);
         let next = SegmentName { number: self.name.number + 1, ..self.name };
-        let Some((file, allocated)) = self.begin(next, &block)? else {
+        let Some(file) = self.begin(next, &block)? else {
             self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
             return Ok(None);
         };
@@ -311,7 +311,7 @@ impl Segments {
         }
         self.file = file;
         (self.name, self.opened_nanos) = (next, now_nanos);
-        (self.offset, self.allocated) = (HEADER_BYTES as u64, allocated);
+        (self.offset, self.allocated) = (HEADER_BYTES as u64, self.first_bytes());
         // As much as the last file took: a log that writes little keeps its files small.
         self.step_bytes = closed.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
         (self.sequence, self.chain_crc) = (opening.sequence + 1, crc);
@@ -320,13 +320,12 @@ impl Segments {
     }
 
     /// Makes a file with this first block, synced, and with space set aside. `None` if there is no space.
-    fn begin(&self, name: SegmentName, block: &[u8]) -> Result<Option<(Box<dyn DiskFile>, u64)>, DiskError> {
+    fn begin(&self, name: SegmentName, block: &[u8]) -> Result<Option<Box<dyn DiskFile>>, DiskError> {
         let file = match self.disk.create(&name.to_string()) {
             Err(error) if error.is_full() => return Ok(None),
             created => created?,
         };
-        let bytes = PREALLOCATE_FIRST_BYTES.min(self.limits.bytes);
-        let written = file.preallocate(bytes).and_then(|()| file.write_at(block, 0));
+        let written = file.preallocate(self.first_bytes()).and_then(|()| file.write_at(block, 0));
         match written {
             Err(error) if error.is_full() => {
                 // It would tell a place of the chain that the current file is about to take.
@@ -339,7 +338,12 @@ impl Segments {
         if !is_planted(Bug::NewFileMarkUnsynced) {
             file.sync_all()?;
         }
-        Ok(Some((file, bytes)))
+        Ok(Some(file))
+    }
+
+    /// Space that a new file begins with.
+    fn first_bytes(&self) -> u64 {
+        PREALLOCATE_FIRST_BYTES.min(self.limits.bytes)
     }
 
     /// Gives back the unused space of the current file and renames it. The new name is for people, so a disk that has no space

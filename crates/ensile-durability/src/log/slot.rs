@@ -190,6 +190,11 @@ impl Slot {
         self.oldest().filter(|oldest| *oldest <= claim).map_or(Found::Nothing, Found::Held)
     }
 
+    /// The buffer of a worker that is spent: nobody else takes it any more.
+    pub(crate) fn reclaim(&self) -> Option<Box<Buffer>> {
+        self.shared.exchange.take()
+    }
+
     /// The worker's appender is gone; nothing is appended here any more.
     pub(crate) fn end(&self) {
         // Release: after the last append (partner: `is_spent`).

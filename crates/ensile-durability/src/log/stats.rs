@@ -35,6 +35,8 @@ pub struct LogStats {
     pub files: u64,
     /// Bytes of those files, space that is set aside included.
     pub file_bytes: u64,
+    /// Bytes of all log buffers now: in use, waiting to be written, and spare.
+    pub buffer_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +89,7 @@ impl Counters {
             bytes_removed: self.bytes_removed.read(),
             files: 0,
             file_bytes: 0,
+            buffer_bytes: 0,
         }
     }
 }

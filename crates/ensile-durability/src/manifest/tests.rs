@@ -1,13 +1,15 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
 use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced};
+use crate::log::block::Salt;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 use std::sync::Arc;
 
 fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
-    Generation { number, first: Epoch::new(first), logs: 2, durable: durable.map(Epoch::new) }
+    let salt = Salt::parse("1a2b3c4d").expect("a salt");
+    Generation { number, first: Epoch::new(first), logs: 2, salt, durable: durable.map(Epoch::new) }
 }
 
 fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {

@@ -5,6 +5,8 @@
 //!   in the first file where that fails. Only marks inside the chain count.
 //! - A log begins with file 0, or with a later one whose opening mark says that every entry before it is of an epoch that an
 //!   installed checkpoint covers. Files before that are void: a removal was under way.
+//! - L5: a file is begun when all before it is synced, and gets its second block when its opening mark is. So a later file shows
+//!   that what is missing before its blocks was synced.
 //!
 //! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the
 //! runs of blocks.
@@ -56,6 +58,8 @@ pub(super) struct Chain {
     /// How many blocks come before that.
     pub(super) blocks: u64,
     pub(super) tail: Tail,
+    /// Where something is missing that a block of this log shows to be synced.
+    pub(super) lost: Option<End>,
     /// Files behind the end.
     pub(super) beyond: Vec<SegmentFile>,
     /// Files before the beginning.
@@ -87,6 +91,7 @@ impl Chain {
             end: End { file: first.file, offset: 0, detail: first.detail },
             blocks: 0,
             tail: Tail::default(),
+            lost: None,
             beyond: Vec::new(),
             void,
         };
@@ -114,6 +119,7 @@ impl Chain {
         self.seen = self.seen.max(file.seen);
         self.end = End { file: file.file, offset: file.end, detail: file.detail };
         self.tail = file.tail.clone();
+        self.lost = (file.shown > file.mark).then(|| self.end.clone());
         self.links.push(Link {
             file: file.file,
             end: file.end,
@@ -134,9 +140,13 @@ impl Chain {
         if last.is_some() {
             self.beyond.push(file.file);
         }
+        let mut lost = None;
         let salt = last.and_then(|last| last.opening.as_ref()).map(|opening| opening.salt);
         match (&file.opening, salt) {
-            (None, Some(salt)) => file.look_with(disk, salt)?,
+            (None, Some(salt)) => {
+                file.look_with(disk, salt)?;
+                lost = file.has_blocks().then_some(End { file: file.file, offset: 0, detail: file.detail });
+            }
             // The first file: whatever stands behind it, it is the end.
             (None, None) => {}
             (Some(opening), salt) => {
@@ -149,7 +159,12 @@ impl Chain {
                 if let Some((low, high)) = file.epochs() {
                     file.tail.add_epochs(low, high);
                 }
+                let is_later = last.is_some_and(|last| opening.sequence > last.next_sequence);
+                lost = (is_later || file.has_blocks()).then(|| self.end.clone());
             }
+        }
+        if self.lost.is_none() {
+            self.lost = lost;
         }
         self.published = self.published.max(file.published);
         self.seen = self.seen.max(file.seen);

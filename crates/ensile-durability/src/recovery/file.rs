@@ -6,6 +6,7 @@
 //! Invariants:
 //! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening mark of its file.
 //! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
+//! - L5: a data block repeats its log's last synced mark, so a chain that ends below it is damaged and not torn.
 //! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
@@ -85,11 +86,15 @@ pub(super) struct FileChain {
     pub(super) published: Epoch,
     /// The largest epoch in any block.
     pub(super) seen: Epoch,
+    /// The largest synced d of this log that a block behind the end shows.
+    pub(super) shown: Epoch,
     pub(super) runs: Vec<Run>,
     /// Where its chain ends, and why.
     pub(super) end: u64,
     pub(super) detail: &'static str,
     pub(super) tail: Tail,
+    /// Blocks of this log stand there, torn ones among them.
+    has_blocks_behind: bool,
     /// Up to where later blocks show that a sync had returned; what comes behind may be in the system's cache only.
     pub(super) synced_to: u64,
 }
@@ -105,10 +110,12 @@ impl FileChain {
             largest: Epoch::ZERO,
             published: Epoch::ZERO,
             seen: Epoch::ZERO,
+            shown: Epoch::ZERO,
             runs: Vec::new(),
             end: 0,
             detail,
             tail: Tail::default(),
+            has_blocks_behind: false,
             synced_to: 0,
         }
     }
@@ -117,6 +124,12 @@ impl FileChain {
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
         let low = self.runs.iter().map(|run| run.epoch_min).min()?;
         Some((low, self.runs.iter().map(|run| run.epoch_max).max()?))
+    }
+
+    /// Does it hold a block of its log besides the opening mark?
+    pub(super) fn has_blocks(&self) -> bool {
+        let in_chain = self.opening.as_ref().is_some_and(|opening| self.next_sequence > opening.sequence + 1);
+        in_chain || self.has_blocks_behind
     }
 
     /// Reads a file; `next` is the one behind it, if there is one.
@@ -211,7 +224,10 @@ impl FileChain {
                 self.mark = self.mark.max(header.mark);
             }
             self.seen = self.seen.max(header.epoch_seen());
+            self.has_blocks_behind = true;
             if header.kind == Kind::Data {
+                // It repeats the last mark that was synced before it was written.
+                self.shown = self.shown.max(header.mark);
                 self.tail.add_epochs(header.epoch_min, header.epoch_max);
             }
         }

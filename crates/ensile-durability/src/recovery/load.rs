@@ -48,6 +48,19 @@ pub(super) struct Load {
     ended: Condvar,
 }
 
+/// A thread at its file: however it leaves, those that wait for it are told.
+struct Turn<'l> {
+    load: &'l Load,
+    is_loaded: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.load.lock().has_failed |= !self.is_loaded;
+        self.load.ended.notify_all();
+    }
+}
+
 impl Load {
     /// Checks that every file of the checkpoint is there.
     pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
@@ -108,11 +121,9 @@ impl Load {
         // Relaxed: hands out numbers.
         let index = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(part) = self.parts.get(index) else { return Ok(self.wait_for_others()) };
+        let mut turn = Turn { load: self, is_loaded: false };
         let result = self.load(disk, *part, target).and_then(|end| self.note(index, end));
-        if result.is_err() {
-            self.lock().has_failed = true;
-        }
-        self.ended.notify_all();
+        turn.is_loaded = result.is_ok();
         result.map(|()| LoadStep::Loaded)
     }
 

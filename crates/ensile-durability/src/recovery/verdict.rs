@@ -8,7 +8,8 @@
 //! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
 //! block of any of its logs, behind a gap too, or the hint's. After a clean close the hint also counts each log's blocks: a
 //! chain with fewer is damaged. A published D was worked out from synced marks of all logs, so a crash
-//! cannot leave a log that is whole for less: something else took bytes away. A listed log has at least its first mark.
+//! cannot leave a log that is whole for less: something else took bytes away. So too where a later block of a log shows that what
+//! is missing from its chain was synced. A listed log has at least its first mark.
 //!
 //! Neighbours: `chain` reads, `recovery` acts.
 
@@ -53,7 +54,13 @@ pub(super) fn decide(
         );
         return Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail));
     }
-    let ends = hint.filter(|_| generation.durable.is_none()).map(|hint| &hint.closed[..]).unwrap_or_default();
+    // An earlier recovery has decided over a closed one, and what stands behind its D is void.
+    let is_open = generation.durable.is_none();
+    if let Some(lost) = chains.iter().filter(|_| is_open).find_map(|chain| chain.lost.as_ref()) {
+        let detail = format!("{}; a later block of this log was written after it was synced", lost.detail);
+        return Err(DurabilityError::damaged(&lost.file.to_string(), lost.offset, detail));
+    }
+    let ends = hint.filter(|_| is_open).map(|hint| &hint.closed[..]).unwrap_or_default();
     if let Some((cut, blocks)) = chains.iter().zip(ends).find(|(chain, blocks)| chain.blocks < **blocks) {
         let detail = format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
         return Err(DurabilityError::damaged(&cut.end_file(), cut.end.offset, detail));

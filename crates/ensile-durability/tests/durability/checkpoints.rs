@@ -2,5 +2,7 @@
 //! call of the disk, and each condition of K1 by name.
 
 mod conditions;
+mod ending;
 mod simulation;
 pub(crate) mod store;
+mod whole;

@@ -227,6 +227,84 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
     assert_eq!(damage_found(&disk).0, "log0/log-1-2");
 }
 
+/// One log with a durable epoch in its first file and another in its second, on a disk that has lost power since.
+fn disk_with_two_files() -> SimDisk {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
+    rig.settle();
+    assert_eq!(rig.log.stats().rolls, 1);
+    let tid = worker.commit(&rig.epochs, 2, b"durable").expect("runs");
+    rig.settle();
+    assert!(rig.log.durable_epoch() >= tid.epoch());
+    drop((worker, rig));
+    disk.crash(4);
+    disk
+}
+
+#[test]
+fn a_damaged_opening_mark_with_blocks_behind_it_is_not_a_torn_tail() {
+    for at in [4, 20, 64, 76] {
+        let disk = disk_with_two_files();
+        disk.lose("HINT");
+        disk.flip("log0/log-1-1", at, 1);
+        let (file, offset, _) = damage_found(&disk);
+        assert_eq!((&*file, offset), ("log0/log-1-1", 0), "at {at}");
+    }
+}
+
+#[test]
+fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
+    rig.advance();
+    // This log's mark is synced and its file closed before the other log has its mark: so no block shows this D.
+    rig.log.logger_step(0);
+    assert_eq!(rig.log.stats().rolls, 1);
+    rig.log.logger_step(1);
+    assert!(rig.log.durable_epoch() >= tid.epoch());
+    drop((worker, rig));
+    disk.crash(5);
+    let closed = disk.list("log0").expect("lists").into_iter().find(|name| name.starts_with("log-1-0-to-"));
+    let closed = format!("log0/{}", closed.expect("a closed file"));
+    let mark_at = disk.bytes(&closed).len() as u64 - 80;
+    disk.flip(&closed, mark_at + 50, 1);
+    assert_eq!(
+        damage_found(&disk),
+        (
+            closed,
+            mark_at,
+            "the block header's checksum is wrong; a later block of this log was written after it was synced"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_damaged_mark_that_a_later_block_shows_to_be_synced_is_not_a_torn_tail() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"durable").expect("runs");
+    rig.advance();
+    rig.log.logger_step(0);
+    let end = disk.bytes("log0/log-1-0").iter().rposition(|byte| *byte != 0).expect("written") as u64;
+    // Written before the other log has its mark, so it shows no D, only what was synced here.
+    worker.commit(&rig.epochs, 2, b"later").expect("runs");
+    rig.advance();
+    rig.log.logger_step(0);
+    rig.log.logger_step(1);
+    assert!(rig.log.durable_epoch() >= tid.epoch());
+    drop((worker, rig));
+    disk.kill();
+    disk.lose("HINT");
+    disk.flip("log0/log-1-0", end - 20, 1);
+    assert_eq!(damage_found(&disk).0, "log0/log-1-0");
+}
+
 /// A block as the log writes them, under a checksum that everybody can work out: it says that a far epoch is durable.
 fn forged_block() -> [u8; 80] {
     let mut block = [0; 80];
@@ -279,4 +357,18 @@ fn a_log_that_is_not_listed_and_cannot_be_read_is_not_removed() {
         disk.flip(log, 20, 1);
     }
     assert_eq!(damage_found(&disk).0, "MANIFEST");
+}
+
+#[test]
+fn the_hint_shows_no_epoch_that_passed_without_a_synced_mark() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    for _ in 0..5 {
+        rig.settle();
+    }
+    assert!(rig.log.durable_epoch() > rig.first, "D passes epochs without entries, and writes nothing");
+    rig.log.hint_step();
+    drop(rig);
+    disk.kill();
+    assert!(Rig::simulated(&disk, 1).report.torn_tails.is_empty(), "nothing was lost");
 }

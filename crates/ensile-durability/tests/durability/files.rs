@@ -298,3 +298,32 @@ fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() 
     assert_eq!((found, offset), (file, 80));
     assert!(detail.contains("checksum"), "{detail}");
 }
+
+#[test]
+fn a_removal_that_was_done_and_reported_as_failed_does_not_stop_those_after_it() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..3 {
+        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
+        rig.settle();
+    }
+    assert_eq!(rig.log.stats().rolls, 3);
+    let next = disk.calls().all + 1;
+    disk.fail_calls(next..=next, ensile_sim::Fault::INPUT_OUTPUT.after_percent(100));
+    let covered = rig.epochs.now();
+    assert!(rig.log.remove_files_below(covered).is_err(), "told");
+    assert_eq!(rig.log.remove_files_below(covered).expect("removes the rest").files, 3);
+    assert_eq!(disk.list("log0").expect("lists").len(), 1);
+}
+
+#[test]
+fn a_file_with_an_entry_of_the_first_epoch_that_is_not_covered_stays() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let tid = rig.worker().commit(&rig.epochs, 1, &[1; 20_000]).expect("runs");
+    rig.settle();
+    assert_eq!(rig.log.stats().rolls, 1);
+    assert_eq!(rig.log.remove_files_below(tid.epoch()).expect("nothing to do"), Removed::default());
+    assert_eq!(rig.log.remove_files_below(tid.epoch().next()).expect("removes").files, 1);
+}

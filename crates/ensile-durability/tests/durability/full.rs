@@ -171,7 +171,7 @@ fn removed_files_make_space() {
 #[test]
 fn a_worker_that_waits_for_a_buffer_is_told_that_the_disk_is_full() {
     let disk = SimDisk::new();
-    let limits = LogConfig { unwritten_bytes_max: LOG_BUFFER_BYTES, segment_bytes: 4096, ..config(1) };
+    let limits = LogConfig { buffer_bytes_max: LOG_BUFFER_BYTES, segment_bytes: 4096, ..config(1) };
     let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
     fill_up(&disk);
     let mut worker = rig.worker();

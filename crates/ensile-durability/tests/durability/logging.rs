@@ -224,7 +224,7 @@ fn logs_roll_by_bytes_and_replay_as_one() {
 #[test]
 fn a_worker_waits_when_too_much_is_unwritten() {
     let disk = SimDisk::new();
-    let limits = ensile_durability::LogConfig { unwritten_bytes_max: LOG_BUFFER_BYTES, ..config(1) };
+    let limits = ensile_durability::LogConfig { buffer_bytes_max: LOG_BUFFER_BYTES, ..config(1) };
     let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
     let mut worker = rig.worker();
     let value = vec![1; LOG_BUFFER_BYTES / 2];
@@ -332,4 +332,65 @@ fn busy_workers_a_heartbeat_and_loggers_lose_nothing_together() {
     });
     disk.crash(9);
     assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, WORKERS * COMMITS);
+}
+
+#[test]
+fn all_buffers_stay_within_their_bound_and_who_waits_gets_on_when_the_disk_does() {
+    const WORKERS: usize = 4;
+    const BOUND: usize = 6 * LOG_BUFFER_BYTES;
+    let disk = SimDisk::new();
+    let limits = ensile_durability::LogConfig { buffer_bytes_max: BOUND, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.clone()), limits, Clock::manual()).expect("recovers");
+    let mut workers: Vec<_> = (0..WORKERS).map(|_| rig.worker()).collect();
+    let mut most = 0;
+    std::thread::scope(|scope| {
+        let rig = &rig;
+        let threads: Vec<_> = workers
+            .drain(..)
+            .enumerate()
+            .map(|(at, mut worker)| {
+                scope.spawn(move || {
+                    for key in 0..40 {
+                        // Now and then one larger than a buffer, and one that is reserved and given up.
+                        let bytes = LOG_BUFFER_BYTES / if key % 10 == 9 { 1 } else { 3 };
+                        worker.commit(&rig.epochs, at as u64 * 100 + key, &vec![1; bytes]).expect("runs");
+                        if key % 7 == 0 {
+                            worker.appender.reserve(2 * LOG_BUFFER_BYTES).expect("runs");
+                            worker.appender.release();
+                        }
+                    }
+                    worker
+                })
+            })
+            .collect();
+        // The disk is stuck: nothing is written until everybody waits.
+        let mut stuck = 0;
+        while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            most = most.max(rig.log.stats().buffer_bytes);
+            stuck += 1;
+            if stuck % 10 == 0 {
+                rig.settle();
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        threads.into_iter().for_each(|thread| drop(thread.join().expect("no panic")));
+    });
+    let large = 2 * LOG_BUFFER_BYTES as u64 + 1000;
+    assert!(most <= BOUND as u64 + large, "{most} bytes");
+    assert!(rig.log.stats().buffer_waits > 0);
+    (0..3).for_each(|_| rig.settle());
+    assert!(rig.log.stats().buffer_bytes <= BOUND as u64, "large ones are not kept");
+    disk.crash(1);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), WORKERS * 40);
+}
+
+#[test]
+fn buffers_of_ended_workers_are_given_back() {
+    let rig = Rig::simulated(&SimDisk::new(), 1);
+    for key in 0..50 {
+        rig.worker().commit(&rig.epochs, key, b"x").expect("runs");
+        rig.settle();
+    }
+    rig.settle();
+    assert!(rig.log.stats().buffer_bytes <= 6 * LOG_BUFFER_BYTES as u64, "{:?}", rig.log.stats());
 }

@@ -52,8 +52,7 @@ pub(crate) fn put(rows: &mut Rows, key: u64, tid: Tid, value: &[u8]) {
 }
 
 pub(crate) fn config(loggers: usize) -> LogConfig {
-    let mut config =
-        LogConfig { segment_bytes: 16 << 10, unwritten_bytes_max: 1 << 30, ..LogConfig::default() };
+    let mut config = LogConfig { segment_bytes: 16 << 10, buffer_bytes_max: 1 << 30, ..LogConfig::default() };
     config.loggers = loggers;
     config
 }

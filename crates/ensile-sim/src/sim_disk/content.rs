@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use ensile_base::random::Random;
-use ensile_base::sync::Arc;
+use std::sync::Arc;
 
 /// Writes are torn at multiples of this.
 const SECTOR_BYTES: usize = 512;

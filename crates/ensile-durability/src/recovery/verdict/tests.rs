@@ -12,7 +12,8 @@ use ensile_base::Epoch;
 use ensile_base::random::Random;
 
 fn generation(durable: Option<u64>) -> Generation {
-    Generation { number: 4, first: Epoch::new(3), logs: 2, durable: durable.map(Epoch::new) }
+    let salt = Salt::draw(&mut Random::seeded(1));
+    Generation { number: 4, first: Epoch::new(3), logs: 2, salt, durable: durable.map(Epoch::new) }
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
@@ -29,6 +30,7 @@ fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
         end: End { file, offset: 640, detail: "the block's checksum is wrong" },
         blocks: mark,
         tail: Tail { bytes: tail_bytes, ..Tail::default() },
+        lost: None,
         beyond: Vec::new(),
         void: Vec::new(),
     }
@@ -118,4 +120,20 @@ fn the_hint_is_a_witness_of_the_open_generation() {
         panic!("its last mark is gone")
     };
     assert!(file == "log1/log-4-2" && detail.contains("8 blocks"), "{file}: {detail}");
+}
+
+#[test]
+fn what_a_later_block_shows_to_be_synced_is_not_torn_unless_an_earlier_recovery_decided() {
+    for closed in [None, Some(6)] {
+        let mut torn = chain(1, 7, 6, 512);
+        torn.lost = Some(torn.end.clone());
+        let verdict = decide(&generation(closed), &[chain(0, 9, 6, 0), torn], None);
+        match closed {
+            None => assert!(matches!(
+                verdict,
+                Err(DurabilityError::Damaged { file, offset: 640, .. }) if file == "log1/log-4-2"
+            )),
+            Some(closed) => assert_eq!(durable(verdict), (closed, 0)),
+        }
+    }
 }

@@ -1,0 +1,181 @@
+//! A run that was made: what became durable when, and what was seen of the database meanwhile.
+//!
+//! Neighbours: [`super::bench`] makes it; figures and rows are worked out of it.
+
+use std::fs;
+use std::path::Path;
+
+use ensile::Database;
+
+use super::bench::{Otherwise, Setup};
+use crate::machine::resident_bytes;
+use crate::timeline::{Part, Timeline, seconds_at};
+
+/// What averages over a run leave out at its beginning, in steps: caches and pipelines fill.
+const LEAD_IN_STEPS: usize = 10;
+/// Between two looks at the files on disk, which cost more than the rest, in seconds.
+const FILES_EVERY: f64 = 0.1;
+/// How long before a checkpoint memory is looked at for what it takes without one, in seconds: two snapshot intervals.
+const BEFORE: f64 = 2.0;
+
+/// What was seen at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    pub(super) second: f64,
+    /// Resident memory of the process, in bytes.
+    pub(super) resident: u64,
+    /// Bytes written to the log so far.
+    log_written: u64,
+    /// Bytes of log files on disk, and when that was looked at.
+    log_on_disk: (f64, u64),
+    /// Whether a checkpoint was under way.
+    is_running: bool,
+    /// Checkpoints installed so far, and of the last of them the entries.
+    installed: u64,
+    entries: u64,
+}
+
+impl Look {
+    pub(super) fn at(nanos: u64, db: &Database, folder: &Path, before: Option<&Self>) -> Self {
+        let second = nanos as f64 / 1e9;
+        let stats = db.stats();
+        let checkpoints = stats.checkpoints.unwrap_or_default();
+        let log_on_disk = match before {
+            Some(before) if second < before.log_on_disk.0 + FILES_EVERY => before.log_on_disk,
+            _ => (second, log_bytes_in(folder)),
+        };
+        Self {
+            second,
+            resident: resident_bytes(),
+            log_written: stats.log.map_or(0, |log| log.bytes),
+            log_on_disk,
+            is_running: checkpoints.running.is_some(),
+            installed: checkpoints.installed,
+            entries: checkpoints.last.map_or(0, |last| last.entries),
+        }
+    }
+}
+
+/// Bytes of all log files in a database's folder, space set aside included. A file that goes meanwhile counts nothing.
+fn log_bytes_in(folder: &Path) -> u64 {
+    let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let is_log = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with("log");
+    let folders = list(folder).filter(is_log);
+    folders
+        .flat_map(|logs| list(&logs.path()))
+        .filter_map(|file| file.metadata().ok())
+        .map(|file| file.len())
+        .sum()
+}
+
+/// A checkpoint that was written and installed while a run was watched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checkpoint {
+    /// In seconds of the run.
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) entries: u64,
+    /// Most resident memory while it was written, above the most of the time just before.
+    pub(super) extra_bytes: u64,
+    /// Log written between the beginning of the one before and its own; `None` for the first that was seen.
+    pub(super) log_between: Option<u64>,
+    /// Log on disk once what it made void was removed.
+    pub(super) log_kept: Option<u64>,
+}
+
+/// A run.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) setup: Setup,
+    pub(super) timeline: Timeline,
+    pub(super) looks: Vec<Look>,
+    /// Whether it was ended early because the process held too much memory.
+    pub(super) too_large: bool,
+}
+
+impl Course {
+    /// What ran, in words.
+    pub(super) fn label(&self) -> String {
+        let Setup { system, workers, otherwise, .. } = self.setup;
+        let more = if otherwise == Otherwise::No { String::new() } else { format!(", {otherwise}") };
+        format!("{}, {}{more}", system.name(), workers_of(workers))
+    }
+
+    /// The whole run without its beginning.
+    pub(super) fn whole(&self) -> Part {
+        self.timeline.part(|step| step >= self.lead_in())
+    }
+
+    /// Bytes of log that a transaction left on average.
+    pub(super) fn log_bytes_per_transaction(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.looks.first(), self.looks.last()) else { return 0.0 };
+        (last.log_written - first.log_written) as f64 / self.timeline.part(|_| true).released.max(1) as f64
+    }
+
+    fn lead_in(&self) -> usize {
+        LEAD_IN_STEPS.min(self.timeline.len() / 4)
+    }
+
+    /// Times in which a checkpoint was under way, in seconds, ended or not.
+    pub(super) fn periods(&self) -> Vec<(f64, f64)> {
+        let runs = self.looks.chunk_by(|a, b| a.is_running == b.is_running);
+        let running = runs.filter(|run| run[0].is_running);
+        running.map(|run| (run[0].second, run[run.len() - 1].second)).collect()
+    }
+
+    /// The steps while a checkpoint was under way, and the others.
+    pub(super) fn inside_and_between(&self) -> (Part, Part) {
+        let periods = self.periods();
+        let is_inside = |step: usize| {
+            let middle = f64::midpoint(seconds_at(step), seconds_at(step + 1));
+            periods.iter().any(|(from, to)| (*from..*to).contains(&middle))
+        };
+        let counted = |step: usize| step >= self.lead_in();
+        let inside = self.timeline.part(|step| counted(step) && is_inside(step));
+        (inside, self.timeline.part(|step| counted(step) && !is_inside(step)))
+    }
+
+    /// Checkpoints that began and were installed in the run.
+    pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
+        let mut found = Vec::new();
+        let mut begun_before: Option<u64> = None;
+        for run in self.looks.chunk_by(|a, b| a.is_running == b.is_running) {
+            let (first, last) = (&run[0], &run[run.len() - 1]);
+            if !first.is_running {
+                continue;
+            }
+            let log_between = begun_before.map(|written| first.log_written - written);
+            begun_before = Some(first.log_written);
+            let after = self.looks.iter().find(|look| look.second > last.second);
+            let Some(after) = after.filter(|after| after.installed > first.installed) else { continue };
+            found.push(Checkpoint {
+                from: first.second,
+                to: last.second,
+                entries: after.entries,
+                extra_bytes: self.extra_bytes(first.second, last.second),
+                log_between,
+                log_kept: self.log_kept(last.second),
+            });
+        }
+        found
+    }
+
+    fn extra_bytes(&self, from: f64, to: f64) -> u64 {
+        let most = |from: f64, to: f64| {
+            let looks = self.looks.iter().filter(|look| (from..=to).contains(&look.second));
+            looks.map(|look| look.resident).max().unwrap_or(0)
+        };
+        most(from, to).saturating_sub(most(from - BEFORE, from))
+    }
+
+    /// Log on disk at the first look at the files that is so long behind `ended` that removal is done.
+    fn log_kept(&self, ended: f64) -> Option<u64> {
+        let settled = self.looks.iter().find(|look| look.log_on_disk.0 > ended + FILES_EVERY)?;
+        Some(settled.log_on_disk.1)
+    }
+}
+
+/// So many workers, in words.
+pub(super) fn workers_of(workers: usize) -> String {
+    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
+}

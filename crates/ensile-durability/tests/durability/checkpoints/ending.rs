@@ -1,0 +1,136 @@
+//! How checkpoints end: nobody waits for ever, nothing is changed on disk after a close.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_durability::{
+    CheckpointBlock, CheckpointConfig, CheckpointStep, Entry, Health, Recoverable, Recovery, Refused, Slice,
+    Walk,
+};
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{Life, Store, settings};
+use crate::rig::config;
+
+/// Ends the epoch and steps everything, `times` times.
+fn run(life: &Life, times: usize) {
+    for _ in 0..times {
+        for checkpointer in 0..life.checkpoints.checkpointers() {
+            life.step(checkpointer);
+        }
+        life.rig.settle();
+    }
+}
+
+/// A walk whose first look at the state waits until it is told to go on.
+struct HeldWalk {
+    begun: mpsc::Sender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Walk for HeldWalk {
+    fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
+        self.begun.send(()).expect("somebody waits");
+        self.go_on.lock().expect("no panic").recv().expect("somebody says so");
+        vec![Vec::new(); parts]
+    }
+
+    fn walk(&self, _: &Slice, _: &mut Vec<u8>, _: Epoch, _: &mut CheckpointBlock) -> bool {
+        unreachable!("no slices")
+    }
+}
+
+#[test]
+fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    life.commit(&mut worker, 1, Some(b"one"));
+    let _demand = life.checkpoints.demand();
+    assert_eq!(life.step(0), CheckpointStep::Worked);
+    life.rig.settle();
+    let (begun, has_begun) = mpsc::channel();
+    let (say, told) = mpsc::channel();
+    let held = HeldWalk { begun, go_on: Mutex::new(told) };
+    let (closed, has_closed) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| life.checkpoints.step(0, &held));
+        has_begun.recv().expect("the step begins");
+        // The log fails, and the other checkpointer ends all checkpoints.
+        life.commit(&mut worker, 2, Some(b"two"));
+        disk.fail_all_syncs(true);
+        life.rig.settle();
+        assert!(matches!(life.rig.log.health(), Health::Poisoned(_)));
+        assert_eq!(life.step(1), CheckpointStep::Stopped);
+        scope.spawn(|| {
+            life.checkpoints.close();
+            closed.send(()).expect("somebody waits");
+        });
+        let too_early = has_closed.recv_timeout(Duration::from_millis(100));
+        say.send(()).expect("it waits");
+        assert!(too_early.is_err(), "it closed while a step was under way");
+        has_closed.recv().expect("it closes");
+    });
+}
+
+#[test]
+fn a_checkpoint_that_waits_for_a_full_log_gives_back_the_space_that_the_log_waits_for() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, CheckpointConfig { checkpointers: 1, ..settings() }).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..40 {
+        life.commit(&mut worker, key, Some(&[1; 400]));
+        life.rig.settle();
+    }
+    let demanded = life.checkpoints.demand();
+    // The walk takes what is left of the disk; then the log needs more.
+    for _ in 0..100 {
+        life.step(0);
+        life.rig.advance();
+    }
+    assert!(demanded.outcome().is_none(), "no mark of e_h stands yet");
+    disk.set_capacity(Some(disk.used_bytes()));
+    life.commit(&mut worker, 1, Some(&[2; 8000]));
+    life.rig.settle();
+    assert!(matches!(life.rig.log.health(), Health::Full(_)));
+    run(&life, 100);
+    assert_eq!(life.rig.log.health(), Health::Running);
+}
+
+/// A state that cannot take a checkpoint.
+struct Panics;
+
+impl Recoverable for Panics {
+    fn replay(&self, _: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+
+    fn load(&self, _: u32, _: &[Entry<'_>]) -> Result<(), Refused> {
+        panic!("out of place")
+    }
+}
+
+#[test]
+fn a_thread_that_panics_while_it_loads_keeps_no_other_one_waiting() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    (0..20).for_each(|key| _ = life.commit(&mut worker, key, Some(b"value")));
+    life.rig.settle();
+    life.checkpoint().expect("installs");
+    drop((worker, life));
+    disk.crash(1);
+    let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("reads");
+    let (say, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let first = catch_unwind(AssertUnwindSafe(|| recovery.load_step(&Panics)));
+        assert!(first.is_err(), "it panics");
+        let store = Store::default();
+        while recovery.replay_step(&store).expect("loads") {}
+        say.send(recovery.finish().is_err()).expect("somebody waits");
+    });
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true), "it ends, and is not finished");
+}

@@ -1,0 +1,76 @@
+//! An installed checkpoint is whole, and so is the log up to its e_h; anything else is damage (K1).
+
+use ensile_durability::DurabilityError;
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{Life, settings};
+
+/// A disk with an installed checkpoint of twenty keys with this value, which has lost power since.
+fn disk_with_checkpoint(value: &[u8]) -> SimDisk {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..20 {
+        life.commit(&mut worker, key, Some(value));
+    }
+    life.rig.settle();
+    let report = life.checkpoint().expect("installs");
+    assert_eq!(report.entries, 20);
+    drop((worker, life));
+    disk.crash(1);
+    disk.lose("HINT");
+    disk
+}
+
+/// The files of the installed checkpoint that hold rows.
+fn parts(disk: &SimDisk) -> Vec<String> {
+    let is_part = |name: &String| name.starts_with("checkpoint") && disk.bytes(name).len() > 100;
+    disk.files().into_iter().filter(is_part).collect()
+}
+
+fn damage_found(disk: &SimDisk) -> String {
+    match Life::open(disk, 1, settings()).map(|_| ()) {
+        Err(DurabilityError::Damaged { file, .. }) => file,
+        other => panic!("damage must be found, not {other:?}"),
+    }
+}
+
+#[test]
+fn a_file_of_an_installed_checkpoint_that_is_lost_cut_lengthened_or_changed_is_damage() {
+    let disk = disk_with_checkpoint(b"value");
+    let part = parts(&disk).swap_remove(0);
+    let bytes = disk.bytes(&part);
+    let hurt = |change: &dyn Fn(&SimDisk)| {
+        let hurt = disk.fork();
+        change(&hurt);
+        assert_eq!(damage_found(&hurt), part);
+    };
+    hurt(&|disk| disk.lose(&part));
+    for at in 0..bytes.len() {
+        hurt(&|disk| disk.put(&part, bytes[..at].to_vec()));
+        hurt(&|disk| disk.flip(&part, at as u64, 0x10));
+    }
+    hurt(&|disk| disk.put(&part, [&*bytes, &[0; 8]].concat()));
+}
+
+#[test]
+fn a_whole_file_of_another_databases_checkpoint_does_not_pass_the_seal() {
+    // Numbers, epochs and counts are the same; only the values differ.
+    let (disk, other) = (disk_with_checkpoint(b"mine"), disk_with_checkpoint(b"your"));
+    let names = parts(&disk);
+    assert_eq!(names, parts(&other));
+    for part in names {
+        let mixed = disk.fork();
+        mixed.put(&part, other.bytes(&part));
+        assert_eq!(damage_found(&mixed), "MANIFEST", "{part}");
+    }
+}
+
+#[test]
+fn a_log_that_ends_below_e_h_is_damage_though_no_block_shows_more() {
+    let disk = disk_with_checkpoint(b"value");
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/")).expect("a log");
+    let end = disk.bytes(&log).iter().rposition(|byte| *byte != 0).expect("written") as u64;
+    disk.flip(&log, end - 20, 1);
+    assert_eq!(damage_found(&disk), log);
+}
