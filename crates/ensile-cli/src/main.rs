@@ -31,7 +31,7 @@ const EXAMPLES: &str = "Examples:
 enum Command {
     /// Measure: workloads, crash tests, latencies.
     #[command(subcommand, arg_required_else_help = true)]
-    Bench(Bench),
+    Bench(Box<Bench>),
     /// Read every byte of a database's folder, without opening it, and say whether it is whole. Exit code 0: whole;
     /// 1: damaged; 2: it cannot be told.
     Verify(folder::VerifyArguments),
