@@ -477,6 +477,9 @@ pub struct SilorArguments {
     /// Time from the end of a checkpoint to the beginning of the next, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) checkpoint_seconds: f64,
+    /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's
+    #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..))]
+    pub(crate) checkpoint_mib: u64,
     /// Time between epochs, in milliseconds
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
     pub(crate) epoch_ms: u64,

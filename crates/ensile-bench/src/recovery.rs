@@ -83,8 +83,10 @@ struct Scene<'a> {
     /// Key, value and TID of an entry, if all have the same size.
     entry_bytes: Option<u64>,
     /// Opens the tables; then what is wrong with them.
-    open: Box<dyn Fn(&Database) -> Result<Check<'a>> + 'a>,
+    open: Opener<'a>,
 }
+
+type Opener<'a> = Box<dyn Fn(&Database) -> Result<Check<'a>> + 'a>;
 
 /// Finds what is wrong with a recovered database.
 type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;

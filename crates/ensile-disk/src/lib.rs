@@ -92,6 +92,12 @@ pub trait DiskFile: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
+    /// Says that so many bytes from `offset`, written just now, will not be read soon: the medium may begin with them at
+    /// once, so that the next sync finds little left. A hint: it waits for nothing and fails never.
+    fn write_behind(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// The file's length in bytes.
     fn len(&self) -> Result<u64, DiskError>;
 

@@ -202,6 +202,12 @@ struct RealFile {
 }
 
 impl RealFile {
+    /// Advice that is not taken changes nothing.
+    #[cfg(target_os = "linux")]
+    fn advise(&self, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
+        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(bytes), advice);
+    }
+
     fn fail(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError + '_ {
         move |error| DiskError::io(operation, &self.path, error)
     }
@@ -227,11 +233,15 @@ impl DiskFile for RealFile {
 
     fn will_need(&self, offset: u64, bytes: u64) {
         #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{Advice, fadvise};
-            // Advice that is not taken changes nothing.
-            let _ = fadvise(&self.file, offset, std::num::NonZero::new(bytes), Advice::WillNeed);
-        }
+        self.advise(offset, bytes, rustix::fs::Advice::WillNeed);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
+    }
+
+    fn write_behind(&self, offset: u64, bytes: u64) {
+        // Linux begins to write pages that are not needed, and drops those that are written.
+        #[cfg(target_os = "linux")]
+        self.advise(offset, bytes, rustix::fs::Advice::DontNeed);
         #[cfg(not(target_os = "linux"))]
         let _ = (offset, bytes);
     }

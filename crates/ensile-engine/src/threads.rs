@@ -20,6 +20,10 @@ const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often it looks whether a checkpoint is due; who asks for one rings.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
+/// How much a checkpointer gives way: about a third of the weight of a thread that does not.
+#[cfg(target_os = "linux")]
+const CHECKPOINTER_NICE: i32 = 5;
+
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -76,6 +80,7 @@ impl Threads {
             let loggers = core.log.as_ref().map_or(0, |log| log.loggers());
             handles.push(std::thread::spawn(move || {
                 keep(&core, loggers + checkpointer);
+                give_way();
                 checkpoint(&core, checkpointer);
             }));
         }
@@ -100,6 +105,13 @@ fn keep(core: &Core, number: usize) {
     if let Some(cores) = &core.cores {
         cores.keep_own_thread(number);
     }
+}
+
+/// A checkpointer takes what time loggers and workers leave: commits wait for those, and nobody waits for it.
+fn give_way() {
+    // Of this thread alone, as Linux has it; elsewhere it would be the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
 fn heartbeat(core: &Core) {

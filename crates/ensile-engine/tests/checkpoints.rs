@@ -415,8 +415,11 @@ fn checkpoints_beside_threads_that_move_money_keep_its_sum() {
     std::fs::remove_dir_all(&folder).expect("removes");
 }
 
+/// What each key became; `None`: deleted.
+type Writes = Vec<(u64, Option<Vec<u8>>)>;
+
 /// A transaction of random writes: its epoch, and what it wrote.
-fn transaction(life: &Life, random: &mut Random) -> Option<(Epoch, Vec<(u64, Option<Vec<u8>>)>)> {
+fn transaction(life: &Life, random: &mut Random) -> Option<(Epoch, Writes)> {
     let count = random.between(1, 4);
     let writes: Vec<_> = (0..count)
         .map(|_| {

@@ -184,12 +184,14 @@ impl<'a> Bench<'a> {
 
     /// How the database of a run is opened.
     fn options_for(&self, setup: Setup) -> Options {
-        let SilorArguments { checkpointers, checkpoint_seconds, .. } = *self.arguments;
+        let SilorArguments { checkpointers, checkpoint_seconds, checkpoint_mib, .. } = *self.arguments;
         let interval = Some(Duration::from_secs_f64(checkpoint_seconds));
-        let mut checkpoints = CheckpointConfig { checkpointers, interval, ..CheckpointConfig::default() };
+        let bandwidth = Some(checkpoint_mib << 20);
+        let mut checkpoints =
+            CheckpointConfig { checkpointers, interval, bandwidth, ..CheckpointConfig::default() };
         match setup.otherwise {
             Otherwise::No | Otherwise::CompressedLog => {}
-            Otherwise::OneSync => checkpoints.sync_bytes = u64::MAX,
+            Otherwise::OneSync => (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, None),
             Otherwise::Sleeps(bandwidth) => {
                 (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
             }

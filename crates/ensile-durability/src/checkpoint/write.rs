@@ -151,6 +151,8 @@ impl Part {
         self.previous_crc = header.encode(block);
         debug_assert_eq!(block.len(), header.block_bytes());
         self.file.write_at(block, self.offset)?;
+        // Or the next sync would find all of it, and the log's syncs would wait behind that one.
+        self.file.write_behind(self.offset, block.len() as u64);
         self.sequence += 1;
         self.offset += block.len() as u64;
         self.is_dirty = true;

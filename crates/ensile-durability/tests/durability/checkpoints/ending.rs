@@ -1,7 +1,6 @@
 //! How checkpoints end: nobody waits for ever, nothing is changed on disk after a close.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -124,13 +123,10 @@ fn a_thread_that_panics_while_it_loads_keeps_no_other_one_waiting() {
     drop((worker, life));
     disk.crash(1);
     let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("reads");
-    let (say, told) = mpsc::channel();
-    std::thread::spawn(move || {
-        let first = catch_unwind(AssertUnwindSafe(|| recovery.load_step(&Panics)));
-        assert!(first.is_err(), "it panics");
-        let store = Store::default();
-        while recovery.replay_step(&store).expect("loads") {}
-        say.send(recovery.finish().is_err()).expect("somebody waits");
-    });
-    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true), "it ends, and is not finished");
+    let first = catch_unwind(AssertUnwindSafe(|| recovery.load_step(&Panics)));
+    assert!(first.is_err(), "it panics");
+    let store = Store::default();
+    // A file that nobody will ever end must not be waited for: this would never return.
+    while recovery.replay_step(&store).expect("loads") {}
+    assert!(recovery.finish().is_err(), "what was not loaded is not finished");
 }
