@@ -1,6 +1,7 @@
 //! How checkpoints end: nobody waits for ever, nothing is changed on disk after a close.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
