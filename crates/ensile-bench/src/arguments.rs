@@ -194,12 +194,7 @@ impl RunArguments {
             snapshot_interval: Duration::from_millis(self.snapshot_ms),
             loggers: self.loggers,
             prefault_bytes: self.prefault_mib << 20,
-            snapshots: true,
-            checkpoints: None,
-            workers_own: 0,
-            compress_log: false,
-            #[cfg(feature = "experiments")]
-            variants: ensile::Variants::default(),
+            ..Options::default()
         }
     }
 }
@@ -478,7 +473,7 @@ pub struct SilorArguments {
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) checkpoint_seconds: f64,
     /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's
-    #[arg(long, default_value_t = 350, value_parser = value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 450, value_parser = value_parser!(u64).range(1..))]
     pub(crate) checkpoint_mib: u64,
     /// Time between epochs, in milliseconds
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]

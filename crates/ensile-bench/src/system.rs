@@ -76,6 +76,24 @@ pub(crate) struct Options {
     pub(crate) variants: ensile::Variants,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from("ensile-data"),
+            epoch_interval: Duration::from_millis(40),
+            snapshot_interval: Duration::from_secs(1),
+            loggers: 1,
+            prefault_bytes: 0,
+            snapshots: true,
+            workers_own: 0,
+            checkpoints: None,
+            compress_log: false,
+            #[cfg(feature = "experiments")]
+            variants: ensile::Variants::default(),
+        }
+    }
+}
+
 impl Options {
     /// Opens the database of a system: a fresh one, in a folder called `folder` where it has a log.
     pub(crate) fn open_fresh(&self, kind: SystemKind, folder: &str) -> Result<Database> {

@@ -373,6 +373,10 @@ impl Log {
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut removed = Removed::default();
         self.remove_older_files(covered, &mut removed)?;
+        if removed.files > 0 {
+            // There is space now.
+            self.wake_loggers();
+        }
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
             let result = self.remove_files_of(logger, covered, &mut removed);

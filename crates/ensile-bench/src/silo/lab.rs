@@ -86,13 +86,7 @@ impl<'a> Lab<'a> {
             epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
             snapshot_interval: Duration::from_millis(self.arguments.snapshot_ms),
             loggers: self.arguments.loggers,
-            prefault_bytes: 0,
-            snapshots: true,
-            checkpoints: None,
-            workers_own: 0,
-            compress_log: false,
-            #[cfg(feature = "experiments")]
-            variants: ensile::Variants::default(),
+            ..Options::default()
         }
     }
 

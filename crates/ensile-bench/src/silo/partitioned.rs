@@ -159,10 +159,7 @@ mod tests {
             data: std::env::temp_dir(),
             epoch_interval: std::time::Duration::from_millis(5),
             snapshot_interval: std::time::Duration::from_millis(20),
-            loggers: 1,
-            prefault_bytes: 0,
-            snapshots: true,
-            variants: ensile::Variants::default(),
+            ..Options::default()
         };
         let flags = Flags { any_home: true, remote_items_per_million: 300_000, ..new_orders() };
         let scale = Scale { warehouses: 3, items: 50, customers: 20 };

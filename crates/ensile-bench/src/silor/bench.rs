@@ -160,15 +160,8 @@ impl<'a> Bench<'a> {
         Options {
             data: self.arguments.data.clone(),
             epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
-            snapshot_interval: Duration::from_secs(1),
             loggers: self.arguments.loggers,
-            prefault_bytes: 0,
-            snapshots: true,
-            checkpoints: None,
-            workers_own: 0,
-            compress_log: false,
-            #[cfg(feature = "experiments")]
-            variants: ensile::Variants::default(),
+            ..Options::default()
         }
     }
 

@@ -57,8 +57,6 @@ pub(crate) enum Reason {
     LogBytes,
     /// Recovery would take as long as it may.
     RecoveryTime,
-    /// The log waits for space, and has files that a checkpoint makes void.
-    LogFull,
 }
 
 impl Trigger {
@@ -67,13 +65,9 @@ impl Trigger {
         if now.is_demanded {
             return Some(Reason::Demand);
         }
-        if now.has_failed && now.since_end < PAUSE_AFTER_FAILURE {
+        // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written before.
+        if now.is_log_full || now.has_failed && now.since_end < PAUSE_AFTER_FAILURE {
             return None;
-        }
-        if now.is_log_full {
-            // Nothing else begins: it would take the space that the log waits for. One that failed meanwhile is not repeated: it
-            // could not be installed, as no mark is written before there is space.
-            return (now.has_grown() && !now.has_failed).then_some(Reason::LogFull);
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
             return Some(Reason::LogBytes);
@@ -174,14 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_asks_for_a_checkpoint_that_frees_files_and_for_no_other() {
+    fn a_log_that_waits_for_space_is_left_what_there_is() {
         let trigger = Trigger { interval: Some(seconds(10)), log_bytes: Some(MB), recovery_time: None };
-        let full = |log, checkpoint| Situation { is_log_full: true, ..situation(20, log, checkpoint) };
-        assert_eq!(trigger.decide(&full(64 * MB, 0)), Some(Reason::LogFull));
-        assert_eq!(trigger.decide(&full(64 * MB, 1000 * MB)), None);
-        assert_eq!(Trigger::default().decide(&full(64 * MB, 0)), Some(Reason::LogFull));
-        let again = Situation { has_failed: true, ..full(64 * MB, 0) };
-        assert_eq!(trigger.decide(&again), None, "it would fail again");
+        let full = Situation { is_log_full: true, ..situation(20, 64 * MB, 0) };
+        assert_eq!(trigger.decide(&full), None);
+        let demanded = Situation { is_demanded: true, ..full };
+        assert_eq!(trigger.decide(&demanded), Some(Reason::Demand));
     }
 
     #[test]

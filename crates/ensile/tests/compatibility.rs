@@ -1,0 +1,138 @@
+//! Folders that released versions have written open for good: the format's documents say what, this says that it works.
+//!
+//! `fixtures/0.1` was written by `written` below (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test
+//! compatibility` writes such a folder; a kept one is never written again). It has two generations, two logs each in several
+//! files, one of them compressed, a checkpoint between them, deletes, a secondary index and a row larger than a log buffer.
+//!
+//! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::Folder;
+use ensile::prelude::*;
+use ensile::{Builder, folder};
+
+const KEPT: [&str; 1] = ["0.1"];
+const LARGE_BYTES: usize = 600 << 10;
+
+type Rows = BTreeMap<u32, String>;
+
+/// What the folder holds: two tables' rows.
+#[derive(Debug, PartialEq, Eq)]
+struct Content {
+    people: Rows,
+    large: BTreeMap<u64, Vec<u8>>,
+}
+
+fn builder(path: &Path) -> Builder {
+    Database::builder(path).loggers(2).checkpoints_on_demand().epoch_interval(Duration::from_millis(1))
+}
+
+fn people(db: &Database) -> Result<Table<u32, String>> {
+    db.define::<u32, String>("people")
+        .index("by_length", 1, |_: &u32, name: &String| name.len() as u64)
+        .open()
+}
+
+/// Lives a database's first two lives in the folder; what must be there afterwards.
+fn written(path: &Path) -> Result<Content> {
+    let mut names: Rows = (0..200).map(|key| (key, format!("person {key}"))).collect();
+    let large = vec![7; LARGE_BYTES];
+    {
+        let db = builder(path).log_file_interval(Duration::from_millis(5)).open()?;
+        let table = people(&db)?;
+        for (key, name) in &names {
+            db.run(|tx| tx.put(&table, key, name))?;
+        }
+        db.run(|tx| (0..50).try_for_each(|key| tx.delete(&table, &key).map(drop)))?;
+        names.retain(|key, _| *key >= 50);
+        db.checkpoint()?.wait()?;
+        db.run(|tx| tx.put(&table, &60, &"after the checkpoint".to_owned()))?;
+        db.run(|tx| tx.delete(&table, &61).map(drop))?;
+        names.insert(60, "after the checkpoint".to_owned());
+        names.remove(&61);
+        db.close()?;
+    }
+    let db = builder(path).log_compression(true).open()?;
+    let (table, bytes) = (people(&db)?, db.table::<u64, Vec<u8>>("large")?);
+    db.run(|tx| tx.put(&bytes, &1, &large))?;
+    db.run(|tx| tx.put(&table, &10, &"deleted and put again".to_owned()))?;
+    names.insert(10, "deleted and put again".to_owned());
+    db.close()?;
+    Ok(Content { people: names, large: BTreeMap::from([(1, large)]) })
+}
+
+fn content(db: &Database) -> Result<Content> {
+    let (table, bytes) = (people(db)?, db.table::<u64, Vec<u8>>("large")?);
+    let mut tx = db.begin();
+    let content = Content {
+        people: tx.range(&table, ..).collect::<Result<_>>()?,
+        large: tx.range(&bytes, ..).collect::<Result<_>>()?,
+    };
+    let by_length = table.index::<u64>("by_length")?;
+    let indexed: Rows = tx.range_by(&by_length, ..).collect::<Result<_>>()?;
+    assert_eq!(indexed, content.people, "the index shows the same rows");
+    Ok(content)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("read") {
+        let entry = entry.expect("read");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(from, to).expect("copied");
+        }
+    }
+}
+
+/// Opens what a version wrote, reads it, writes, and opens it once more.
+fn read_and_go_on(path: &Path, expected: &Content) -> Result<()> {
+    let examined = folder::verify(path)?;
+    assert!(examined.damage.is_empty() && examined.torn_tails.is_empty(), "{examined:?}");
+    {
+        let db = builder(path).open()?;
+        assert_eq!(&content(&db)?, expected);
+        let table = people(&db)?;
+        db.run(|tx| tx.put(&table, &1000, &"of today".to_owned()))?;
+        db.checkpoint()?.wait()?;
+        db.close()?;
+    }
+    let db = builder(path).open()?;
+    let mut found = content(&db)?;
+    assert_eq!(found.people.remove(&1000).as_deref(), Some("of today"));
+    assert_eq!(&found, expected);
+    Ok(())
+}
+
+#[test]
+fn folders_of_released_versions_open() -> Result<()> {
+    let fresh = Folder::new();
+    let expected = written(&fresh.path().join("data"))?;
+    for version in KEPT {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version);
+        let copied = fresh.path().join(version);
+        copy(&kept, &copied);
+        read_and_go_on(&copied, &expected)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_folder_of_this_version_opens() -> Result<()> {
+    let fresh = Folder::new();
+    let data = fresh.path().join("data");
+    let expected = written(&data)?;
+    if let Some(keep) = std::env::var_os("ENSILE_WRITE_FIXTURE").map(PathBuf::from) {
+        assert!(!keep.exists(), "a kept folder is never written again: {}", keep.display());
+        copy(&data, &keep);
+    }
+    read_and_go_on(&data, &expected)
+}
