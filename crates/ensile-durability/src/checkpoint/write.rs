@@ -15,11 +15,16 @@ use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
 use crate::log::block::padded;
 use crate::names::PartName;
 
+/// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
+const WRITE_BEHIND_BYTES: u64 = 4 << 20;
+
 #[derive(Debug)]
 struct Part {
     file: Box<dyn DiskFile>,
     name: PartName,
     offset: u64,
+    /// Up to here the medium was told to begin.
+    behind: u64,
     sequence: u32,
     previous_crc: u32,
     totals: Totals,
@@ -63,6 +68,7 @@ impl PartWriter {
                 file: disk.create(&name.to_string())?,
                 name,
                 offset: 0,
+                behind: 0,
                 sequence: 0,
                 previous_crc: 0,
                 totals: Totals::default(),
@@ -151,11 +157,14 @@ impl Part {
         self.previous_crc = header.encode(block);
         debug_assert_eq!(block.len(), header.block_bytes());
         self.file.write_at(block, self.offset)?;
-        // Or the next sync would find all of it, and the log's syncs would wait behind that one.
-        self.file.write_behind(self.offset, block.len() as u64);
         self.sequence += 1;
         self.offset += block.len() as u64;
         self.is_dirty = true;
+        if self.offset - self.behind >= WRITE_BEHIND_BYTES {
+            // Or the next sync would find all of it, and the log's syncs would wait behind that one.
+            self.file.write_behind(self.behind, self.offset - self.behind);
+            self.behind = self.offset;
+        }
         Ok(block.len() as u64)
     }
 }
