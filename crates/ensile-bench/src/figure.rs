@@ -104,12 +104,22 @@ struct Document<'a> {
     command: &'a str,
     machine: &'a Machine,
     rows: &'a [Row],
+    /// Of a figure over time.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    scenes: &'a [over_time::Scene],
 }
 
 impl Figure {
     /// Writes `NAME.csv`, `NAME.json` and `NAME.svg` into `folder`.
     pub(crate) fn write(&self, folder: &Path, machine: &Machine, command: &str) -> Result<()> {
-        let document = Document { figure: self.name, title: &self.title, command, machine, rows: &self.rows };
+        let document = Document {
+            figure: self.name,
+            title: &self.title,
+            command,
+            machine,
+            rows: &self.rows,
+            scenes: &[],
+        };
         let json = serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize");
         let origin = format!("{}; {command}", machine.line());
         let files =

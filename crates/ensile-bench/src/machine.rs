@@ -100,6 +100,25 @@ pub(crate) fn available_bytes() -> u64 {
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 
+/// The command that this process was started by, for who wants to do it again: where it kept its files is left out.
+pub(crate) fn command() -> String {
+    without_folders(std::env::args().skip(1))
+}
+
+fn without_folders(mut words: impl Iterator<Item = String>) -> String {
+    let mut command = String::from("ensile");
+    while let Some(word) = words.next() {
+        let (option, has_value) = word.split_once('=').map_or((&*word, false), |(option, _)| (option, true));
+        if !["--data", "--out", "--tmpfs"].contains(&option) {
+            command.push(' ');
+            command.push_str(&word);
+        } else if !has_value {
+            words.next();
+        }
+    }
+    command
+}
+
 /// Keeps the calling thread on one of the cores that this process may use; `index` counts around them.
 pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -132,7 +151,17 @@ pub(crate) fn on_cores_from<R>(first: usize, open: impl FnOnce() -> Result<R>) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, field_after, resident_bytes, selected};
+    use super::{Machine, field_after, resident_bytes, selected, without_folders};
+
+    #[test]
+    fn a_command_is_told_without_the_folders_of_who_gave_it() {
+        let told = |words: &str| without_folders(words.split(' ').map(str::to_owned));
+        assert_eq!(
+            told("bench silo fig4 --data here --rounds 3 --out=there"),
+            "ensile bench silo fig4 --rounds 3"
+        );
+        assert_eq!(told("bench silo --tmpfs /dev/shm/x --pin"), "ensile bench silo --pin");
+    }
 
     #[test]
     fn fields_and_choices_are_found_in_their_lines() {

@@ -29,7 +29,7 @@ use crate::arguments::{RecoveryArguments, TpccArguments};
 use crate::crash;
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::progress::Progress;
 use crate::report::grouped;
 use crate::system::fresh_folder;
@@ -93,8 +93,7 @@ type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 
 /// Runs it. False if a recovered database was not what it must be.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("ensile {}", command.join(" "));
+    let command = machine::command();
     let mut progress = Progress::new(arguments.run.rounds);
     let (mut rows, mut is_right) = (Vec::new(), true);
     for (load, name) in Load::SCENES {
@@ -117,10 +116,7 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     progress.clear();
     let figure = Figure {
         name: "recovery",
-        title: format!(
-            "Recovery of {} rows of 8 + 100 bytes, written in random order: a core's rate",
-            grouped(arguments.records as f64)
-        ),
+        title: title(arguments),
         horizontal: "part of the recovery",
         drawn: PER_CORE,
         rows,
@@ -129,6 +125,17 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     print!("{}", figure.table());
     println!("  in {}", arguments.out.join("recovery.{csv,json,svg}").display());
     Ok(is_right)
+}
+
+fn title(arguments: &RecoveryArguments) -> String {
+    let rows =
+        format!("{} rows of 8 + 100 bytes, written in random order", grouped(arguments.records as f64));
+    let what = match arguments.scene {
+        Load::Tpcc => "TPC-C".to_owned(),
+        Load::All => format!("{rows}, and of TPC-C"),
+        _ => rows,
+    };
+    format!("Recovery of {what}: a core's rate")
 }
 
 /// Lets a process write rows and kills it.

@@ -32,7 +32,7 @@ use clap::ValueEnum;
 use crate::arguments::SiloArguments;
 use crate::failure::Result;
 use crate::figure::Figure;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::shared_writes;
 use lab::Lab;
 
@@ -81,8 +81,7 @@ const EXPERIMENTS: &[Experiment] = &[
 
 /// Runs what was asked for; writes its files and prints its tables. False if what is counted is not as it must be.
 pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("ensile {}", command.join(" "));
+    let command = machine::command();
     let wanted = |experiment: &&Experiment| {
         arguments.figure == Name::All || experiment.names.contains(&arguments.figure)
     };

@@ -29,7 +29,7 @@ use clap::ValueEnum;
 use crate::arguments::SilorArguments;
 use crate::failure::Result;
 use crate::figure::{Figure, OverTime};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use bench::Bench;
 
 /// What can be asked for.
@@ -87,8 +87,7 @@ const EXPERIMENTS: &[Experiment] = &[
 
 /// Runs what was asked for; writes its files and prints its averages. False if a limit is missed.
 pub(crate) fn run(arguments: &SilorArguments) -> Result<bool> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("ensile {}", command.join(" "));
+    let command = machine::command();
     let (asked, out) = (arguments.figure, &arguments.out);
     let mut held = true;
     for experiment in EXPERIMENTS.iter().filter(|experiment| asked == Name::All || experiment.name == asked) {

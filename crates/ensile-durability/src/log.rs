@@ -28,8 +28,7 @@ mod slot;
 mod stats;
 mod waiters;
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
@@ -345,12 +344,6 @@ impl Log {
         LogStats { files, file_bytes, buffer_bytes, ..self.counters.read() }
     }
 
-    /// Bytes that the log has written since it had written `bytes_before` (see [`LogStats::bytes`]).
-    #[must_use]
-    pub fn bytes_since(&self, bytes_before: u64) -> u64 {
-        self.counters.bytes.read().saturating_sub(bytes_before)
-    }
-
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
     /// empty does not.
     pub fn request_roll(&self) {
@@ -372,22 +365,25 @@ impl Log {
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut removed = Removed::default();
-        self.remove_older_files(covered, &mut removed)?;
+        let result = self.remove_files(covered, &mut removed);
         if removed.files > 0 {
             // There is space now.
             self.wake_loggers();
         }
+        result.map(|()| removed)
+    }
+
+    fn remove_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
+        self.remove_older_files(covered, removed)?;
         for (index, logger) in self.loggers.iter().enumerate() {
             let before = removed.files;
-            let result = self.remove_files_of(logger, covered, &mut removed);
+            let result = self.remove_files_of(logger, covered, removed);
             if removed.files > before {
                 self.disk.sync_folder(&log_folder(index as u32))?;
-                // There is space now.
-                logger.ring();
             }
             result?;
         }
-        Ok(removed)
+        Ok(())
     }
 
     /// Files of closed generations have no order to keep: their logs are off the manifest's list.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Row, field, panels, table_of, write_files};
+use super::{Document, Row, field, panels, table_of, write_files};
 use crate::failure::Result;
 use crate::machine::Machine;
 
@@ -52,17 +52,6 @@ pub(crate) struct OverTime {
     pub(crate) scenes: Vec<Scene>,
     /// Averages over whole runs.
     pub(crate) rows: Vec<Row>,
-}
-
-/// The JSON document.
-#[derive(Serialize)]
-struct Document<'a> {
-    figure: &'a str,
-    title: &'a str,
-    command: &'a str,
-    machine: &'a Machine,
-    rows: &'a [Row],
-    scenes: &'a [Scene],
 }
 
 impl OverTime {

@@ -12,4 +12,3 @@ mod recovering;
 mod repairing;
 mod rig;
 mod simulation;
-mod speed;
