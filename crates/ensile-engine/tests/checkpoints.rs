@@ -50,6 +50,16 @@ impl Life {
         Self::try_open(disk).expect("opens")
     }
 
+    /// One whose keys 0 to 49 are there, and durable.
+    fn with_rows(disk: &SimDisk) -> Self {
+        let life = Self::open(disk);
+        for key in 0..50 {
+            life.put(key, &[1; 100]);
+        }
+        life.settle();
+        life
+    }
+
     fn put(&self, key: u64, value: &[u8]) -> Epoch {
         let ((), receipt) = self.db.submit(|tx| tx.put(&self.rows, &key, &value.to_vec())).expect("commits");
         receipt.epoch()
@@ -274,11 +284,7 @@ fn a_crash_between_the_manifest_and_the_removal_leaves_one_checkpoint() {
 #[test]
 fn a_closed_database_leaves_nothing_of_an_interrupted_checkpoint() {
     let disk = SimDisk::new();
-    let life = Life::open(&disk);
-    for key in 0..50 {
-        life.put(key, &[1; 100]);
-    }
-    life.settle();
+    let life = Life::with_rows(&disk);
     let handle = life.begin();
     (0..6).for_each(|step| {
         life.step(step % CHECKPOINTERS);
@@ -296,11 +302,7 @@ fn a_closed_database_leaves_nothing_of_an_interrupted_checkpoint() {
 #[test]
 fn a_checkpoint_that_cannot_be_written_is_told_and_tried_again() {
     let disk = SimDisk::new();
-    let life = Life::open(&disk);
-    for key in 0..50 {
-        life.put(key, &[1; 100]);
-    }
-    life.settle();
+    let life = Life::with_rows(&disk);
     let handle = life.begin();
     life.step(0);
     life.step(1);

@@ -216,10 +216,7 @@ fn a_missing_file_in_the_middle_of_a_log_is_damage() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    for key in 0..80 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
-    }
+    rig.fill_files(&mut worker, 80);
     assert!(rig.log.stats().rolls >= 3);
     disk.crash(3);
     let closed = disk.list("log0").expect("lists").into_iter().find(|name| name.starts_with("log-1-2-to-"));
@@ -387,10 +384,7 @@ fn disk_with_files() -> (SimDisk, Vec<String>) {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    for key in 0..80 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
-    }
+    rig.fill_files(&mut worker, 80);
     disk.crash(3);
     let files: Vec<_> = disk.files().into_iter().filter(|name| name.contains("log-")).collect();
     assert!(files.len() > 3);

@@ -153,10 +153,7 @@ fn removed_files_make_space() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    for key in 0..100 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
-    }
+    rig.fill_files(&mut worker, 100);
     let covered = rig.log.durable_epoch();
     fill_up(&disk);
     let held = worker.commit(&rig.epochs, 200, &[2; 30_000]).expect("runs");

@@ -212,10 +212,7 @@ fn logs_roll_by_bytes_and_replay_as_one() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    for key in 0..100 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
-    }
+    rig.fill_files(&mut worker, 100);
     assert!(rig.log.stats().rolls >= 5, "{:?}", rig.log.stats());
     disk.crash(6);
     assert_eq!(Rig::simulated(&disk, 1).rows.len(), 100);

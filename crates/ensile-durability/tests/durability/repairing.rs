@@ -96,10 +96,7 @@ fn a_file_that_is_missing_in_the_middle_ends_its_log() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
-    for key in 0..80 {
-        worker.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
-        rig.settle();
-    }
+    rig.fill_files(&mut worker, 80);
     drop((worker, rig));
     disk.crash(3);
     let files: Vec<String> =

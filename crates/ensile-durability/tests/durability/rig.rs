@@ -126,6 +126,14 @@ impl Rig {
         self.step_all();
         self.step_all();
     }
+
+    /// Commits the keys `0..keys`, a row of a kilobyte and an epoch each: the log rolls after every few of them.
+    pub(crate) fn fill_files(&self, worker: &mut Worker, keys: u64) {
+        for key in 0..keys {
+            worker.commit(&self.epochs, key, &[1; 1000]).expect("runs");
+            self.settle();
+        }
+    }
 }
 
 /// A worker and its appender.
