@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::{
-    ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, RGBColor, Rectangle,
-    SVGBackend, SeriesLabelPosition, WHITE,
+    BLACK, ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, RGBColor, Rectangle,
+    SVGBackend, ShapeStyle, Text, WHITE,
 };
 use plotters::series::LineSeries;
 
@@ -16,11 +16,16 @@ use super::figures;
 use super::over_time::{Line, OverTime, Point, Scene};
 
 /// Width of the only scene, and of each of several.
-const WIDTHS: (u32, u32) = (960, 560);
+const WIDTHS: (u32, u32) = (960, 660);
 const HEIGHT: u32 = 640;
 /// Share of a scene's height that throughput has.
 const UPPER_SHARE: f64 = 0.56;
 const SHADE: RGBColor = RGBColor(128, 128, 128);
+/// Space for the labels of the vertical axis.
+const LEFT: u32 = 84;
+/// Height of the line of keys above a panel, and the font in it.
+const KEYS_HEIGHT: u32 = 20;
+const KEYS_FONT: u32 = 12;
 
 type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
 type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -28,10 +33,20 @@ type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// One curve: what of a point it shows, and how strongly.
 struct Curve<'a> {
     line: &'a Line,
-    label: String,
     value: fn(&Point) -> Option<f64>,
-    colour: RGBColor,
-    strength: f64,
+    style: ShapeStyle,
+}
+
+/// A key to the curves of a panel: how they are drawn, and what that means.
+type Key<'a> = (ShapeStyle, &'a str);
+
+/// A curve that matters, and one behind it.
+fn strong(colour: RGBColor) -> ShapeStyle {
+    colour.stroke_width(2)
+}
+
+fn weak(colour: RGBColor) -> ShapeStyle {
+    colour.mix(0.4).stroke_width(1)
 }
 
 /// Draws the figure; `origin` says below where it comes from.
@@ -77,68 +92,76 @@ impl Tops {
 
 fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     let height = area.dim_in_pixel().1;
-    let (upper, lower) = area.split_vertically((f64::from(height) * UPPER_SHARE) as u32);
+    // Without a log nothing waits for it.
+    let any_durable = scene.lines.iter().any(|line| line.durable);
+    let upper_share = if any_durable { UPPER_SHARE } else { 1.0 };
+    let (upper, lower) = area.split_vertically((f64::from(height) * upper_share) as u32);
     let last = scene.lines.iter().flat_map(|line| &line.points).map(|point| point.second).fold(0.1, f64::max);
     let colour = |index: usize| COLOURS[index % COLOURS.len()];
-    let throughput = scene.lines.iter().enumerate().map(|(index, line)| Curve {
+    let lines = || scene.lines.iter().enumerate();
+    let keys: Vec<Key<'_>> =
+        lines().map(|(index, line)| (strong(colour(index)), line.system.as_str())).collect();
+    let throughput = lines().map(|(index, line)| Curve {
         line,
-        label: line.system.clone(),
         value: |point| Some(point.throughput),
-        colour: colour(index),
-        strength: 1.0,
+        style: strong(colour(index)),
     });
-    let durable = scene.lines.iter().enumerate().filter(|(_, line)| line.durable);
-    let latency = durable.flat_map(|(index, line)| {
-        let curve = |what: &str, value, strength| Curve {
-            line,
-            label: format!("{}, {what}", line.system),
-            value,
-            colour: colour(index),
-            strength,
-        };
-        [curve("p99", |point| point.p99_ms, 0.4), curve("mean", |point| point.mean_ms, 1.0)]
+    let latency = lines().filter(|(_, line)| line.durable).flat_map(|(index, line)| {
+        [
+            Curve { line, value: |point| point.p99_ms, style: weak(colour(index)) },
+            Curve { line, value: |point| point.mean_ms, style: strong(colour(index)) },
+        ]
     });
     let title = Some(scene.title.as_str()).filter(|title| !title.is_empty());
     let across = 0.0..last;
-    let upper_axis = (title, "", "throughput (txn/s)", 0.0..tops.throughput);
-    panel(scene, &upper, upper_axis, across.clone(), throughput.collect())?;
-    panel(scene, &lower, (None, "time (s)", "latency (ms)", 0.0..tops.latency), across, latency.collect())
+    let below = if any_durable { "" } else { "time (s)" };
+    let upper_axis = (title, below, "throughput (txn/s)", 0.0..tops.throughput);
+    panel(scene, &upper, upper_axis, across.clone(), (&keys, throughput.collect()))?;
+    if !any_durable {
+        return Ok(());
+    }
+    let keys = [(strong(BLACK), "mean"), (weak(BLACK), "99th percentile")];
+    let lower_axis = (None, "time (s)", "latency (ms)", 0.0..tops.latency);
+    panel(scene, &lower, lower_axis, across, (&keys, latency.collect()))
 }
 
-/// One panel: its heading, what stands at its axes, its range, its curves.
+/// One panel: its heading, what stands at its axes, its range, its curves and their keys.
 fn panel(
     scene: &Scene,
     area: &Area<'_>,
     (title, horizontal, vertical, range): (Option<&str>, &str, &str, Range<f64>),
     across: Range<f64>,
-    curves: Vec<Curve<'_>>,
+    (keys, curves): (&[Key<'_>], Vec<Curve<'_>>),
 ) -> Drawn {
-    let mut builder = ChartBuilder::on(area);
-    builder.margin(8).x_label_area_size(if horizontal.is_empty() { 22 } else { 40 }).y_label_area_size(84);
-    if let Some(title) = title {
-        builder.caption(title, (FONT, 15));
-    }
+    let area = title.map_or_else(|| Ok(area.clone()), |title| area.titled(title, (FONT, 15)))?;
+    let (above, area) = area.split_vertically(KEYS_HEIGHT);
+    draw_keys(&above, keys)?;
+    let mut builder = ChartBuilder::on(&area);
+    builder
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(if horizontal.is_empty() { 22 } else { 40 })
+        .y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(across, range.clone())?;
-    shade(&mut chart, scene, range.end)?;
     let mut mesh = chart.configure_mesh();
-    mesh.light_line_style(WHITE).disable_x_mesh().axis_desc_style((FONT, 14)).label_style((FONT, 12));
+    mesh.max_light_lines(0).disable_x_mesh().axis_desc_style((FONT, 14)).label_style((FONT, 12));
     mesh.x_desc(horizontal).y_desc(vertical).y_label_formatter(&|at| figures(*at)).draw()?;
-    let any = !curves.is_empty();
-    for Curve { line, label, value, colour, strength } in curves {
+    shade(&mut chart, scene, range.end)?;
+    for Curve { line, value, style } in curves {
         let points = line.points.iter().filter_map(|point| Some((point.second, value(point)?)));
-        let style = colour.mix(strength).stroke_width(if strength < 1.0 { 1 } else { 2 });
-        chart
-            .draw_series(LineSeries::new(points, style))?
-            .label(label)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style));
+        chart.draw_series(LineSeries::new(points, style))?;
     }
-    if any {
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.8))
-            .label_font((FONT, 12))
-            .draw()?;
+    Ok(())
+}
+
+/// Draws a line of keys, above the curves and not over them.
+fn draw_keys(area: &Area<'_>, keys: &[Key<'_>]) -> Drawn {
+    let middle = KEYS_HEIGHT as i32 / 2;
+    let mut left = LEFT as i32 + 16;
+    for (style, what) in keys {
+        area.draw(&PathElement::new(vec![(left, middle), (left + 18, middle)], *style))?;
+        area.draw(&Text::new(*what, (left + 24, middle - KEYS_FONT as i32 / 2), (FONT, KEYS_FONT)))?;
+        left += 40 + what.len() as i32 * KEYS_FONT as i32 * 6 / 11;
     }
     Ok(())
 }

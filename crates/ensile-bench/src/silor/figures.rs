@@ -51,7 +51,7 @@ pub(super) fn oversubscribed(bench: &mut Bench<'_>) -> Result<Made> {
     drawn(bench, "fig3", "YCSB 70/30 with log and checkpoints", setups.map(|setup| vec![setup]).to_vec())
 }
 
-/// Bytes a second that figure 4's sleeping checkpointers write: about half of what they would.
+/// Bytes a second that figure 4's sleeping checkpointers write: a fraction of what the others may.
 const SLEEPING_BANDWIDTH: u64 = 100 << 20;
 
 /// Figure 4: a checkpoint synced once at its end, the same with sleeps, and as it ships.
