@@ -23,6 +23,8 @@ const BYTES_MAX: u64 = 600;
 const LARGE_BYTES: usize = 600 << 10;
 
 type Rows = BTreeMap<u64, Vec<u8>>;
+/// What each key of each table has; `None`: it is absent.
+type State = BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>;
 
 /// A folder that is gone when the test ends.
 struct Folder(PathBuf);
@@ -162,11 +164,8 @@ fn told(folder: &Folder) -> Result<Vec<Told>> {
 
 /// What each key has after the changes; or the change that did not replace what the one before left. `begun`: nothing is
 /// known of a key until its first change is told.
-fn follow(
-    changes: &[Told],
-    begun: bool,
-) -> std::result::Result<BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>, Told> {
-    let mut now: BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>> = BTreeMap::new();
+fn follow(changes: &[Told], begun: bool) -> std::result::Result<State, Told> {
+    let mut now = State::new();
     for change in changes {
         let at = (change.table, change.key.clone());
         let known = now.get(&at).cloned().or_else(|| (!begun).then_some(None));

@@ -37,10 +37,12 @@ impl Rest {
     }
 }
 
-/// Entries that were read and not shown, by TID. Transactions that have nothing to do with each other may share one: then in
-/// the order of reading.
+/// Bodies by TID. Transactions that have nothing to do with each other may share one: then in the order of reading.
+type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
+
+/// Entries that were read and not shown.
 #[derive(Default)]
-struct Held(Mutex<BTreeMap<(Tid, u64), Box<[u8]>>>);
+struct Held(Mutex<Bodies>);
 
 impl Recoverable for Held {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
