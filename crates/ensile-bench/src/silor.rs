@@ -9,6 +9,7 @@
 //! fig6, fig7   -     figures 1 and 5 again                                            `figures`
 //! skip         §4.2  what leaving out records of epochs >= e_l saves                  `savings`
 //! compression  §6.2  blocks of the log compressed                                     `savings`
+//! before-images -    the log with what each write replaced                            `savings`
 //! table        -     the rows that are to be reached, with their limits               `table`, `idle`
 //! ```
 //! memsilo has no log, logsilo a log and no checkpoints, silor both. With a log a transaction counts, and its latency
@@ -55,6 +56,8 @@ pub(crate) enum Name {
     Skip,
     /// The log as it is and compressed.
     Compression,
+    /// The log as it is and with before-images.
+    BeforeImages,
     /// The rows that are to be reached, each with its limit; exit code 1 if one is missed.
     Table,
 }
@@ -82,6 +85,7 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Fig7, run: figures::tpcc_again },
     Experiment { name: Name::Skip, run: savings::skipped },
     Experiment { name: Name::Compression, run: savings::compression },
+    Experiment { name: Name::BeforeImages, run: savings::before_images },
     Experiment { name: Name::Table, run: table::run },
 ];
 

@@ -71,6 +71,8 @@ pub(crate) struct Options {
     pub(crate) checkpoints: Option<CheckpointConfig>,
     /// Whether blocks of the log are compressed.
     pub(crate) compress_log: bool,
+    /// Whether the log tells what each write replaced.
+    pub(crate) before_images: bool,
     /// What the engine does otherwise than it ships.
     #[cfg(feature = "experiments")]
     pub(crate) variants: ensile::Variants,
@@ -88,6 +90,7 @@ impl Default for Options {
             workers_own: 0,
             checkpoints: None,
             compress_log: false,
+            before_images: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
         }
@@ -116,7 +119,8 @@ impl Options {
             .snapshot_interval(self.snapshot_interval)
             .prefault_bytes(self.prefault_bytes)
             .snapshots(self.snapshots)
-            .log_compression(self.compress_log);
+            .log_compression(self.compress_log)
+            .before_images(self.before_images);
         let builder = match &self.checkpoints {
             Some(config) => builder.checkpoints(config.clone()),
             None => builder.checkpoints_on_demand(),

@@ -2,12 +2,15 @@
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told.
 //!
-//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words.
+//! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod changes;
+
+use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{self, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts};
 use ensile::{Epoch, TornTail};
@@ -39,6 +42,9 @@ pub(crate) struct InspectArguments {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+    /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
+    #[arg(long, conflicts_with = "json", long_help = CHANGES)]
+    changes: bool,
 }
 
 /// Reads every byte and says what is wrong; repairs it if asked to.
@@ -72,6 +78,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
 /// Explains files, epochs and tables.
 pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     let folder = &arguments.folder;
+    if arguments.changes {
+        return changes::print(folder);
+    }
     let (found, tables) = match folder::inspect(folder) {
         Ok(found) => found,
         Err(error) => return failed(folder, &error.to_string()),
@@ -219,12 +228,17 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
         let name = table.name.as_deref().unwrap_or("?");
         let indexes =
             if indexes.is_empty() { String::new() } else { format!(", indexes {}", indexes.join(", ")) };
+        let images = match table.before_images {
+            0 => String::new(),
+            images => format!(", {images} before-images in the log"),
+        };
         let types = if key_type.is_empty() {
             String::new()
         } else {
             format!(": {key_type} -> {value_type}{indexes}")
         };
-        let _ = writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}", sized(*bytes));
+        let _ =
+            writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}{images}", sized(*bytes));
     }
     text
 }
@@ -332,5 +346,6 @@ fn table(table: &TableFacts) -> Value {
     json!({
         "id": table.id, "name": table.name, "key_type": table.key_type, "value_type": table.value_type,
         "indexes": table.indexes, "rows": table.rows, "bytes": table.bytes,
+        "before_images": table.before_images,
     })
 }

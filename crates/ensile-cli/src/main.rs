@@ -25,6 +25,7 @@ const EXAMPLES: &str = "Examples:
   ensile bench silo fig4                  a figure of Silo's evaluation, as CSV, JSON and SVG
   ensile verify data                      is every byte of this database whole?
   ensile inspect data                     which files, epochs and tables are in it?
+  ensile inspect data --changes           what its log has changed, as lines of JSON
   ensile help bench ycsb                  all options of one benchmark";
 
 #[derive(Debug, Subcommand)]

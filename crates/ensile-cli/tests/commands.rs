@@ -152,6 +152,52 @@ fn a_whole_folder_is_verified_and_explained() {
 }
 
 #[test]
+fn the_changes_in_a_log_are_lines_of_json() {
+    let folder = Folder::new("changes");
+    for before_images in [false, true] {
+        let builder = ensile::Database::builder(folder.0.join("data")).before_images(before_images);
+        let db = builder.open().expect("opens");
+        let table = db.table::<u32, u8>("numbers").expect("a table");
+        db.run(|tx| tx.put(&table, &7, &1)).expect("commits");
+        db.run(|tx| tx.put(&table, &8, &u8::from(before_images)).and(tx.put(&table, &7, &2)))
+            .expect("commits");
+        db.run(|tx| tx.delete(&table, &7).map(drop)).expect("commits");
+        db.close().expect("closes");
+    }
+    let files = || std::fs::read_dir(folder.0.join("data/log0")).expect("listed").count();
+    let (before, (output, stdout, stderr)) = (files(), ensile(&folder, "inspect data --changes"));
+    assert_eq!((output.status.code(), files()), (Some(0), before), "{stderr}");
+    let lines: Vec<serde_json::Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect();
+    assert!(lines.is_sorted_by_key(|line| (line["tid"].as_u64(), line["write"].as_u64())), "{stdout}");
+    let of_table = lines.iter().filter(|line| line["table"] == "numbers");
+    let seen: Vec<String> = of_table
+        .map(|line| format!("{} {:?} {}", line["key"], line.get("before"), line["after"]).replace('"', ""))
+        .collect();
+    let expected = [
+        "00000007 None 01",
+        "00000008 None 00",
+        "00000007 None 02",
+        "00000007 None null",
+        "00000007 Some(Null) 01",
+        "00000008 Some(String(00)) 01",
+        "00000007 Some(String(01)) 02",
+        "00000007 Some(String(02)) null",
+    ];
+    assert_eq!(seen, expected, "{stdout}");
+    let (_, stdout, _) = ensile(&folder, "inspect data");
+    let table = stdout.lines().find(|line| line.contains("numbers")).expect("the table has a line");
+    assert!(table.ends_with("u32 -> u8, 4 before-images in the log"), "{table}");
+    let log = log_file(&folder);
+    let mut bytes = std::fs::read(&log).expect("the log");
+    bytes[100] ^= 1;
+    std::fs::write(&log, &bytes).expect("a flipped bit");
+    let (output, stdout, stderr) = ensile(&folder, "inspect data --changes");
+    assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{stderr}");
+    assert!(stderr.starts_with("data: DAMAGED"), "{stderr}");
+}
+
+#[test]
 fn a_damaged_folder_is_told_and_repaired_when_asked_for() {
     let folder = Folder::new("repair");
     database(&folder);

@@ -65,6 +65,7 @@ pub struct Builder {
     own_threads: bool,
     pub(crate) durability: Durability,
     pub(crate) snapshots: bool,
+    pub(crate) before_images: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
     pub(crate) switches: Switches,
@@ -92,6 +93,7 @@ impl Builder {
             own_threads: true,
             durability: Durability::Strict,
             snapshots: true,
+            before_images: false,
             garbage_bytes_max: 256 << 20,
             epoch_interval: Duration::from_millis(40),
             switches: Switches::default(),
@@ -152,6 +154,38 @@ impl Builder {
     /// Whether loggers compress what they write (LZ4). Off by default: it takes the processor's time to save the disk's.
     pub fn log_compression(mut self, compress: bool) -> Self {
         self.log.compress = compress;
+        self
+    }
+
+    /// Whether the log tells for each write also what it replaced, the value or that the key was absent: for change capture
+    /// (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default. Recovery does not need it.
+    ///
+    /// It costs the log of each write 4 bytes and the old value, copied while the record is locked, so an overwrite logs about
+    /// twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes more than 256 MiB
+    /// is refused ([`Error::TooLarge`]). A log may be written partly with and partly without; versions of Ensile that do not
+    /// know before-images refuse to open a log that has any.
+    ///
+    /// ```
+    /// use ensile_engine::{Database, folder, folder::Before};
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// # let data = std::env::temp_dir().join(format!("ensile-before-images-{}", std::process::id()));
+    /// let db = Database::builder(&data).before_images(true).open()?;
+    /// let stock = db.table::<String, u32>("stock")?;
+    /// db.run(|tx| tx.put(&stock, "apples", &5))?;
+    /// db.run(|tx| tx.put(&stock, "apples", &3))?;
+    /// db.close()?;
+    /// let mut last = None;
+    /// folder::changes(&data, &mut |change| {
+    ///     let Before::Value(before) = change.before else { return std::ops::ControlFlow::Continue(()) };
+    ///     last = Some((before.to_vec(), change.after.map(<[u8]>::to_vec)));
+    ///     std::ops::ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(last, Some((vec![5, 0, 0, 0], Some(vec![3, 0, 0, 0]))));
+    /// # std::fs::remove_dir_all(&data).expect("it was there");
+    /// # Ok(()) }
+    /// ```
+    pub fn before_images(mut self, record: bool) -> Self {
+        self.before_images = record;
         self
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) durability: Durability,
     pub(crate) snapshots: bool,
+    /// Log entries carry the values that they replace.
+    pub(crate) before_images: bool,
     pub(crate) garbage_bytes_max: u64,
     pub(crate) epoch_interval: Duration,
     /// Threads that rebuild indexes.
@@ -79,6 +81,7 @@ impl Core {
     pub(crate) fn new(builder: &Builder, parts: CoreParts) -> Self {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
+        let before_images = builder.before_images && parts.log.is_some();
         Self {
             id,
             epochs: parts.epochs,
@@ -92,6 +95,7 @@ impl Core {
             clock: parts.clock,
             durability: builder.durability,
             snapshots: builder.snapshots,
+            before_images,
             garbage_bytes_max: builder.garbage_bytes_max,
             epoch_interval: builder.epoch_interval,
             recovery_threads: builder.recovery_threads,

@@ -2,7 +2,7 @@
 //!
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
 //! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch. None of them runs while a process has the database open.
+//! epoch; [`changes`] reads the log as a sequence of changes. None of them runs while a process has the database open.
 //!
 //! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
 
@@ -11,6 +11,8 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc as StdArc;
 
+use ensile_base::Tid;
+use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examine::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
@@ -24,7 +26,8 @@ use crate::error::Result;
 use crate::record::{Handle, Scratch, Seen};
 use crate::replay::{Replay, checkpointed};
 use crate::table::CATALOG_ID;
-use crate::transaction::log_entry::Writes;
+pub use crate::transaction::log_entry::Before;
+use crate::transaction::log_entry::{LoggedWrite, Writes};
 
 /// A table as the folder holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +46,27 @@ pub struct TableFacts {
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
+    /// Writes to it in the log that tell what they replaced ([`Builder::before_images`](crate::Builder::before_images)).
+    pub before_images: u64,
+}
+
+/// A write in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'c> {
+    /// The transaction's, its epoch among its parts. Transactions that have nothing to do with each other may share one.
+    pub tid: Tid,
+    /// Its place among its transaction's writes: 0 begins a transaction.
+    pub write: usize,
+    /// The table's number in the files.
+    pub table: u32,
+    /// The table's name; `None` if the catalogue does not name it.
+    pub table_name: Option<&'c str>,
+    /// The encoded key.
+    pub key: &'c [u8],
+    /// What it replaced.
+    pub before: Before<'c>,
+    /// The encoded value; `None`: the key was deleted.
+    pub after: Option<&'c [u8]>,
 }
 
 /// Reads every byte of the folder and judges it as an open would.
@@ -63,11 +87,41 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let disk = existing(path)?;
     // The rows live in it.
     let memory = Memory::new(&MemoryConfig::default());
-    let replay = Replay::new(&memory);
-    let found = ensile_durability::examine::examine(&disk, &replay)?;
-    let trees = replay.finish();
-    let tables = if found.damage.is_empty() { tables_of(&trees) } else { Vec::new() };
+    let target = Counting { replay: Replay::new(&memory), images: Mutex::default() };
+    let found = ensile_durability::examine::examine(&disk, &target)?;
+    let trees = target.replay.finish();
+    let mut tables = if found.damage.is_empty() { tables_of(&trees) } else { Vec::new() };
+    let images = target.images.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for table in &mut tables {
+        table.before_images = images.get(&table.id).copied().unwrap_or(0);
+    }
     Ok((found, tables))
+}
+
+/// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each key the
+/// order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what transactions read and
+/// overwrote of others', not who read what another was about to overwrite: who applies changes elsewhere shows them epoch by
+/// epoch.) Changes that an installed checkpoint covers are left out: from its first epoch on nothing is missing. If something
+/// is damaged, nothing is shown and the examination says what.
+///
+/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few epochs.
+///
+/// # Errors
+/// As for [`verify`].
+pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()>) -> Result<Examination> {
+    let disk = existing(path)?;
+    let names = Names(Mutex::new(BTreeMap::from([(CATALOG_ID, CATALOG_NAME.to_owned())])));
+    let mut show = |Entry { tid, body }: Entry<'_>| {
+        let names = names.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Their form was checked when the names were read.
+        for (at, write) in Writes(body).flatten().enumerate() {
+            let LoggedWrite { table, key, value: after, before } = write;
+            let table_name = names.get(&table).map(String::as_str);
+            visit(&Change { tid, write: at, table, table_name, key, before, after })?;
+        }
+        ControlFlow::Continue(())
+    };
+    Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
 }
 
 /// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.
@@ -79,6 +133,9 @@ pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair(&disk, &Framing)?)
 }
 
+/// What the catalogue itself is called here.
+const CATALOG_NAME: &str = "the catalogue";
+
 fn existing(path: &Path) -> Result<StdArc<dyn Disk>> {
     Ok(StdArc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
@@ -88,15 +145,88 @@ struct Framing;
 
 impl Recoverable for Framing {
     fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
-        entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
-            let broken = Writes(body).find_map(std::result::Result::err);
-            broken.map_or(Ok(()), |detail| Err(Refused { entry, detail }))
-        })
+        each_write(entries, &mut |_| {})
     }
 
     fn load(&self, _section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
-        entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
-            checkpointed(body).map(|_| ()).map_err(|detail| Refused { entry, detail: detail.to_owned() })
+        each_row_of(entries, &mut |_, _| {})
+    }
+}
+
+/// Visits the writes of a log block.
+fn each_write(
+    entries: &[Entry<'_>],
+    visit: &mut dyn FnMut(&LoggedWrite<'_>),
+) -> std::result::Result<(), Refused> {
+    for (entry, Entry { body, .. }) in entries.iter().enumerate() {
+        for write in Writes(body) {
+            visit(&write.map_err(|detail| Refused { entry, detail })?);
+        }
+    }
+    Ok(())
+}
+
+/// Visits the rows of a checkpoint block.
+fn each_row_of(
+    entries: &[Entry<'_>],
+    visit: &mut dyn FnMut(&[u8], &[u8]),
+) -> std::result::Result<(), Refused> {
+    entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
+        let row = checkpointed(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
+        visit(row.0, row.1);
+        Ok(())
+    })
+}
+
+/// Rebuilds the rows, and counts before-images by table beside that.
+struct Counting {
+    replay: Replay,
+    images: Mutex<BTreeMap<u32, u64>>,
+}
+
+impl Recoverable for Counting {
+    fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        // Each number is whole at every point.
+        let mut images = self.images.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        each_write(entries, &mut |write| {
+            if write.before != Before::NotRecorded {
+                *images.entry(write.table).or_default() += 1;
+            }
+        })?;
+        self.replay.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        self.replay.load(section, entries)
+    }
+}
+
+/// Takes entries apart and keeps the names of tables: those that there were, whether or not they are there still.
+struct Names(Mutex<BTreeMap<u32, String>>);
+
+impl Names {
+    fn note(&self, name: &[u8], definition: &[u8]) {
+        if let Some(Definition { id, .. }) = Definition::decode(definition) {
+            let mut names = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            names.insert(id, String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}
+
+impl Recoverable for Names {
+    fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_write(entries, &mut |write| {
+            if let (CATALOG_ID, Some(definition)) = (write.table, write.value) {
+                self.note(write.key, definition);
+            }
+        })
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_row_of(entries, &mut |name, definition| {
+            if section == CATALOG_ID {
+                self.note(name, definition);
+            }
         })
     }
 }
@@ -112,7 +242,7 @@ fn tables_of(trees: &crate::replay::Trees) -> Vec<TableFacts> {
         });
     }
     if let Some(catalog) = tables.get_mut(&CATALOG_ID) {
-        catalog.name = Some("the catalogue".to_owned());
+        catalog.name = Some(CATALOG_NAME.to_owned());
     }
     if let Some(tree) = trees.get(&CATALOG_ID) {
         each_row(tree, &mut |name, definition| {

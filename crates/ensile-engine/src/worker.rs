@@ -15,6 +15,7 @@ use ensile_index::NodeChanges;
 use crate::collect::{Garbage, Horizon};
 use crate::database::Core;
 use crate::record::blocks::{Blocks, NodeBlocks};
+use crate::transaction::commit::Images;
 
 /// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
 /// garbage shrinks whatever the size of transactions, and no request waits for much of others' (§4.8).
@@ -67,6 +68,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<CachePadded<Counters>>,
     /// The last commit failed because its epoch had no TID left (E5).
     pub(crate) sequence_is_full: bool,
+    /// Before-images.
+    pub(crate) images: Images,
     reads_since: u32,
     /// The limits below which everything has been freed.
     collected: Option<Limits>,
@@ -88,6 +91,7 @@ impl Worker {
             changes: NodeChanges::new(),
             counters,
             sequence_is_full: false,
+            images: Images::default(),
             reads_since: 0,
             collected: None,
         }

@@ -74,6 +74,8 @@ pub(super) enum Otherwise {
     Sleeps(u64),
     /// Blocks of the log are compressed.
     CompressedLog,
+    /// The log tells what each write replaced.
+    BeforeImages,
 }
 
 impl std::fmt::Display for Otherwise {
@@ -83,6 +85,7 @@ impl std::fmt::Display for Otherwise {
             Self::OneSync => "one sync at the end",
             Self::Sleeps(_) => "one sync and sleeps",
             Self::CompressedLog => "compressed log",
+            Self::BeforeImages => "before-images",
         })
     }
 }
@@ -183,7 +186,7 @@ impl<'a> Bench<'a> {
         let mut checkpoints =
             CheckpointConfig { checkpointers, interval, bandwidth, ..CheckpointConfig::default() };
         match setup.otherwise {
-            Otherwise::No | Otherwise::CompressedLog => {}
+            Otherwise::No | Otherwise::CompressedLog | Otherwise::BeforeImages => {}
             Otherwise::OneSync => (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, None),
             Otherwise::Sleeps(bandwidth) => {
                 (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
@@ -192,6 +195,7 @@ impl<'a> Bench<'a> {
         Options {
             checkpoints: (setup.system == System::Silor).then_some(checkpoints),
             compress_log: setup.otherwise == Otherwise::CompressedLog,
+            before_images: setup.otherwise == Otherwise::BeforeImages,
             workers_own: self.workers_own(setup),
             ..self.options()
         }

@@ -1,4 +1,5 @@
-//! What two choices are worth: records of epochs >= e_l left out of a checkpoint, and blocks of the log compressed.
+//! What choices are worth: records of epochs >= e_l left out of a checkpoint, blocks of the log compressed, before-images
+//! in it.
 //!
 //! Neighbours: [`super::bench`] makes the runs.
 
@@ -39,10 +40,22 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     Ok(Made::Rows(figure, true, verdict))
 }
 
-/// Logsilo with its log as it ships and compressed, in turns.
+/// Logsilo with blocks of its log as they ship and compressed.
 pub(super) fn compression(bench: &mut Bench<'_>) -> Result<Made> {
+    let title = "YCSB 70/30: blocks of the log as they are, and compressed";
+    compared(bench, Otherwise::CompressedLog, "compression", title)
+}
+
+/// Logsilo without before-images and with them.
+pub(super) fn before_images(bench: &mut Bench<'_>) -> Result<Made> {
+    let title = "YCSB 70/30: a log of new values, and of old ones beside them";
+    compared(bench, Otherwise::BeforeImages, "before-images", title)
+}
+
+/// Logsilo with its log as it ships and otherwise, in turns.
+fn compared(bench: &mut Bench<'_>, otherwise: Otherwise, name: &'static str, title: &str) -> Result<Made> {
     let plain = bench.setup(System::Logsilo, Load::Ycsb);
-    let setups = [plain, Setup { otherwise: Otherwise::CompressedLog, ..plain }];
+    let setups = [plain, Setup { otherwise, ..plain }];
     let mut courses: [Vec<Course>; 2] = [Vec::new(), Vec::new()];
     for round in 0..bench.arguments.rounds {
         for (setup, courses) in setups.iter().zip(&mut courses) {
@@ -53,17 +66,16 @@ pub(super) fn compression(bench: &mut Bench<'_>) -> Result<Made> {
     let mut rows = Vec::new();
     let mut rates: Vec<(String, Vec<f64>)> = Vec::new();
     for courses in &courses {
-        let (name, parts) = (courses[0].label(), courses.iter().map(Course::whole).collect::<Vec<Part>>());
+        let (label, parts) = (courses[0].label(), courses.iter().map(Course::whole).collect::<Vec<Part>>());
         let own: Vec<f64> = parts.iter().map(Part::rate).collect();
-        rows.push(Row::new(&name, place(), THROUGHPUT, own.clone()));
-        rows.extend(latencies(&name, &place(), &parts));
+        rows.push(Row::new(&label, place(), THROUGHPUT, own.clone()));
+        rows.extend(latencies(&label, &place(), &parts));
         let log = courses.iter().map(|course| course.log_bytes_per_transaction());
-        rows.push(Row::new(&name, place(), ("log", "bytes per transaction"), log.collect()));
-        rates.push((name, own));
+        rows.push(Row::new(&label, place(), ("log", "bytes per transaction"), log.collect()));
+        rates.push((label, own));
     }
-    let (plain, compressed) = (&rates[0], &rates[1]);
-    rows.push(Row::ratio((&compressed.0, &compressed.1), (&plain.0, &plain.1), place()));
-    let title = "YCSB 70/30: blocks of the log as they are, and compressed".to_owned();
-    let figure = Figure { name: "compression", title, horizontal: "", drawn: THROUGHPUT, rows };
+    let (plain, changed) = (&rates[0], &rates[1]);
+    rows.push(Row::ratio((&changed.0, &changed.1), (&plain.0, &plain.1), place()));
+    let figure = Figure { name, title: title.to_owned(), horizontal: "", drawn: THROUGHPUT, rows };
     Ok(Made::Rows(figure, true, String::new()))
 }

@@ -141,6 +141,14 @@ fn compression_sets_a_compressed_log_against_the_log() {
 }
 
 #[test]
+fn before_images_set_a_log_with_old_values_against_the_log() {
+    let (_, document, _) = made("before-images", "");
+    let bytes = |system: &str| row(&document, system, "log").expect("bytes of log");
+    let (plain, recorded) = (bytes("logsilo, 1 worker"), bytes("logsilo, 1 worker, before-images"));
+    assert!(plain > 0.0 && recorded > 1.5 * plain, "{recorded} and {plain} bytes");
+}
+
+#[test]
 fn fig7_repeats_tpcc_and_says_when_memory_ended_it() {
     let document = document_of("fig7", "--resident-max-gb 0.000001");
     assert_eq!(names(&document).len(), 8);

@@ -9,13 +9,15 @@
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
 //!   is told apart, in [`Examination::unneeded`].
 //!
-//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `repair` cuts by what was found; the engine gives the state
+//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what was found; the engine gives the state
 //! that takes the entries, the `ensile` command prints.
 
 mod facts;
 mod judge;
+mod ordered;
 mod repair;
 
+use std::ops::ControlFlow;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
@@ -47,7 +49,28 @@ pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Exam
     Ok(found)
 }
 
-/// The same, by who holds the lock; without a remedy.
+/// As [`examine`], and then, if nothing is damaged, shows the entries that count, of all logs, in the order of their TIDs,
+/// until `visit` breaks. They are read a second time for it; held in memory are only those of neighbouring epochs. Entries
+/// that the checkpoint covers are not shown: from its first epoch on nothing is missing.
+///
+/// # Errors
+/// As for [`examine`]; those of a file that reads differently the second time.
+pub fn visit_log(
+    disk: &StdArc<dyn Disk>,
+    target: &dyn Recoverable,
+    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+) -> Result<Examination, DurabilityError> {
+    check_is_database(&**disk)?;
+    let _lock = disk.lock(LOCK)?;
+    let mut judge = Judge::new(disk, target);
+    judge.look()?;
+    if judge.found.damage.is_empty() {
+        ordered::visit(&**disk, judge.logs, visit)?;
+    }
+    Ok(judge.found)
+}
+
+/// The same as [`examine`], by who holds the lock; without a remedy.
 fn examine_locked(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut judge = Judge::new(disk, target);
     judge.look()?;

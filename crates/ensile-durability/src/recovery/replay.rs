@@ -42,7 +42,9 @@ pub(super) struct Piece {
     file: SegmentFile,
     offset: u64,
     pub(super) bytes: u64,
-    /// The largest epoch of its entries.
+    /// The smallest epoch of its entries, those that do not count among them.
+    pub(super) oldest: Epoch,
+    /// The largest one.
     pub(super) newest: Epoch,
     salt: Salt,
     bounds: Bounds,
@@ -68,7 +70,15 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                 report.covered_entries += entries;
             } else {
                 let (file, salt) = (link.file, link.salt);
-                pieces.push(Piece { file, offset, bytes, newest: epoch_max, salt, bounds });
+                pieces.push(Piece {
+                    file,
+                    offset,
+                    bytes,
+                    oldest: epoch_min,
+                    newest: epoch_max,
+                    salt,
+                    bounds,
+                });
             }
         }
     }

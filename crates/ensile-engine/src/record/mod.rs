@@ -178,8 +178,9 @@ impl<'p> Record<'p> {
         SizeClass::from_index((self.chain() >> ADDRESS_BITS) as usize)
     }
 
+    /// The most data bytes that it can hold: fixed for its life.
     #[inline]
-    fn capacity(self) -> usize {
+    pub(crate) fn capacity(self) -> usize {
         self.class().bytes() - HEADER_BYTES
     }
 

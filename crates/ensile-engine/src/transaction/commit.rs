@@ -7,8 +7,11 @@
 //! - C2: every write-set record is the latest of its key once locked.
 //! - C3: placeholders are in the index before binding.
 //! - S1, K3: a version that a snapshot boundary needs is preserved before the new TID is stored.
+//! - Before-images, if asked for, are read between validation and installing, under the locks (`images`).
 //!
 //! Neighbours: up, `transaction` hands its sets over; down, records, the index and the log's appender.
+
+mod images;
 
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
@@ -17,7 +20,7 @@ use ensile_epoch::{Epochs, Pinned};
 use ensile_index::{Insert, Lookup};
 
 use super::context::{Read, Sets};
-use super::log_entry;
+use super::log_entry::{self, Before};
 use super::node_set::NodeSet;
 use super::write_set::{Arena, Expect, Kind, Outcome, Write};
 use crate::collect::Unhook;
@@ -28,6 +31,8 @@ use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::table::is_logged;
 use crate::worker::Worker;
+
+pub(crate) use images::Images;
 
 /// What a commit was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +92,11 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
 #[inline(always)]
 fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
     let page = worker.blocks.page();
-    let committed = prepare(core, worker, sets, pinned).and_then(|()| bound(core, worker, sets, pinned));
+    let mut committed = prepare(core, worker, sets, pinned).and_then(|()| bound(core, worker, sets, pinned));
+    if committed.is_err() && worker.images.fell_short() {
+        committed =
+            images::reserve_again(worker, sets, pinned).and_then(|()| bound(core, worker, sets, pinned));
+    }
     if worker.sequence_is_full {
         // E5: the next attempt needs a new epoch, and not at the next beat.
         worker.sequence_is_full = false;
@@ -114,14 +123,20 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
             .check_open()
             .and_then(|()| validate(worker, sets, pinned))
             .and_then(|()| check_room(worker, sets, boundary, pinned))
+            .and_then(|()| if core.before_images { images::check(worker, sets, pinned) } else { Ok(()) })
             .and_then(|()| choose_tid(core, worker, sets, epoch));
         match chosen {
             Ok(tid) => {
+                if core.before_images {
+                    images::append(core, worker, sets, tid, pinned);
+                }
                 install(core, worker, sets, tid, boundary, pinned);
                 if is_planted(Bug::UnbindBeforeAppend) {
                     worker.commit.unbind();
                 }
-                append(core, worker, sets, tid);
+                if !core.before_images {
+                    append(core, worker, sets, tid);
+                }
                 Ok(Committed { tid, epoch })
             }
             Err(error) => {
@@ -194,9 +209,21 @@ fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
     if !is_planted(Bug::LocksInWriteOrder) {
         worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
     }
+    if log_bytes == 0 {
+        return Ok(());
+    }
+    if core.before_images {
+        return images::reserve(worker, sets, log_bytes, pinned);
+    }
+    reserve_log(worker, log_bytes)
+}
+
+/// Room for the log entry (E1).
+#[inline]
+fn reserve_log(worker: &mut Worker, bytes: usize) -> Result<()> {
     match &mut worker.appender {
-        Some(appender) if log_bytes > 0 => Ok(appender.reserve(log_bytes)?),
-        _ => Ok(()),
+        Some(appender) => Ok(appender.reserve(bytes)?),
+        None => Ok(()),
     }
 }
 
@@ -427,7 +454,7 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     appender.append(tid, |out| {
         for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let value = (write.kind == Kind::Put).then(|| arena.value(write));
-            log_entry::encode(out, write.table, arena.key(write), value);
+            log_entry::encode(out, write.table, arena.key(write), value, Before::NotRecorded);
         }
     });
 }

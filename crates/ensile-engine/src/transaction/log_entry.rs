@@ -1,36 +1,85 @@
-//! The body of a log entry: the transaction's writes, table, key and value each (Silo §4.10).
+//! The body of a log entry: the transaction's writes, table, key and value each (Silo §4.10), and if asked for what each of
+//! them replaced.
 //!
 //! ```text
-//! write := table u32 | key length u16 | value length u32, or DELETE | key | value          all little-endian
 //! body  := write*
+//! write := table u32 | key length u16 | value length u32, or DELETE | key | value                  all little-endian
+//!        | table u32 | key length u16 | RECORDED + value length u32, or DELETE_RECORDED | before length u32, or ABSENT
+//!          | key | value | before
 //! ```
+//! RECORDED is a length that no body has, so a program that knows the first form only refuses the second one. Byte example:
+//! `docs/formats/log.md`.
 //!
-//! Neighbours: commit encodes; `replay` decodes at recovery; the durability crate frames it with TID and length.
+//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` for who looks at a log; the durability crate frames
+//! it with TID and length.
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The value length of a delete.
 const DELETE: u32 = u32::MAX;
+/// The same with a before-image.
+const DELETE_RECORDED: u32 = u32::MAX - 1;
+/// Added to the value length where a before-image follows.
+const RECORDED: u32 = 1 << 31;
+/// The length of a before-image that says that the key was absent.
+const ABSENT: u32 = u32::MAX;
 const HEADER_BYTES: usize = 10;
+/// Bytes that a before-image takes besides the value in it.
+const IMAGE_HEADER_BYTES: usize = 4;
 
-const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize && VALUE_BYTES_MAX < DELETE as usize);
+const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(VALUE_BYTES_MAX < (DELETE_RECORDED - RECORDED) as usize);
+const _: () = assert!(ensile_base::limits::TRANSACTION_BYTES_MAX < RECORDED as usize);
 
-/// Bytes of one write in a body.
+/// The before-image of a write: what its key had when the transaction took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before<'b> {
+    /// The log does not say ([`Builder::before_images`](crate::Builder::before_images) was off).
+    NotRecorded,
+    /// Nothing: the key was absent.
+    Absent,
+    /// This value.
+    Value(&'b [u8]),
+}
+
+/// Bytes of one write in a body, without a before-image.
 #[inline]
 pub(crate) const fn bytes(key: usize, value: usize) -> usize {
     HEADER_BYTES + key + value
 }
 
+/// Bytes that a before-image adds, of a value of so many bytes or, with none, of an absent key.
+#[inline]
+pub(crate) const fn image_bytes(before: usize) -> usize {
+    IMAGE_HEADER_BYTES + before
+}
+
 /// Appends one write; no value means that the key becomes absent.
 #[inline]
-pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>) {
+pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, before: Before<'_>) {
+    let recorded = before != Before::NotRecorded;
+    let length = match value {
+        None if recorded => DELETE_RECORDED,
+        None => DELETE,
+        Some(value) if recorded => RECORDED | value.len() as u32,
+        Some(value) => value.len() as u32,
+    };
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&table.to_le_bytes());
     header[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
-    header[6..].copy_from_slice(&value.map_or(DELETE, |value| value.len() as u32).to_le_bytes());
+    header[6..].copy_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&header);
+    let image = match before {
+        Before::NotRecorded | Before::Absent => &[],
+        Before::Value(image) => image,
+    };
+    if recorded {
+        let length = if before == Before::Absent { ABSENT } else { image.len() as u32 };
+        out.extend_from_slice(&length.to_le_bytes());
+    }
     out.extend_from_slice(key);
     out.extend_from_slice(value.unwrap_or_default());
+    out.extend_from_slice(image);
 }
 
 /// One write of a body.
@@ -40,26 +89,50 @@ pub(crate) struct LoggedWrite<'b> {
     pub(crate) key: &'b [u8],
     /// `None`: deleted.
     pub(crate) value: Option<&'b [u8]>,
+    pub(crate) before: Before<'b>,
 }
 
 /// Takes the writes of a body apart.
 pub(crate) struct Writes<'b>(pub(crate) &'b [u8]);
 
+const CUT: &str = "a log entry ends in the middle of a write";
+const UNKNOWN: &str = "a write in a log entry is of a form that this program does not know";
+
 impl<'b> Writes<'b> {
-    fn split(&mut self) -> Option<LoggedWrite<'b>> {
-        let (header, rest) = self.0.split_first_chunk::<HEADER_BYTES>()?;
+    fn take(&mut self, bytes: usize) -> Result<&'b [u8], &'static str> {
+        let (taken, rest) = self.0.split_at_checked(bytes).ok_or(CUT)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn take_u32(&mut self) -> Result<u32, &'static str> {
+        let (number, rest) = self.0.split_first_chunk().ok_or(CUT)?;
+        self.0 = rest;
+        Ok(u32::from_le_bytes(*number))
+    }
+
+    fn split(&mut self) -> Result<LoggedWrite<'b>, &'static str> {
+        let (header, rest) = self.0.split_first_chunk::<HEADER_BYTES>().ok_or(CUT)?;
+        self.0 = rest;
         let table = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let key_length = usize::from(u16::from_le_bytes([header[4], header[5]]));
-        let value_length = u32::from_le_bytes([header[6], header[7], header[8], header[9]]);
-        let (key, rest) = rest.split_at_checked(key_length)?;
-        let (value, rest) = if value_length == DELETE {
-            (None, rest)
-        } else {
-            let (value, rest) = rest.split_at_checked(value_length as usize)?;
-            (Some(value), rest)
+        let length = u32::from_le_bytes([header[6], header[7], header[8], header[9]]);
+        let (length, recorded) = match length {
+            DELETE => (None, false),
+            DELETE_RECORDED => (None, true),
+            _ => (Some((length & !RECORDED) as usize), length & RECORDED != 0),
         };
-        self.0 = rest;
-        Some(LoggedWrite { table, key, value })
+        let image_length = if recorded { Some(self.take_u32()?) } else { None };
+        let key = self.take(key_length)?;
+        let value = length.map(|length| self.take(length)).transpose()?;
+        let before = match image_length {
+            None => Before::NotRecorded,
+            // What is absent is not deleted: such a write leaves no trace in a log.
+            Some(ABSENT) if value.is_none() => return Err(UNKNOWN),
+            Some(ABSENT) => Before::Absent,
+            Some(length) => Before::Value(self.take(length as usize)?),
+        };
+        Ok(LoggedWrite { table, key, value, before })
     }
 }
 
@@ -71,36 +144,12 @@ impl<'b> Iterator for Writes<'b> {
             return None;
         }
         let write = self.split();
-        if write.is_none() {
+        if write.is_err() {
             self.0 = &[];
         }
-        Some(write.ok_or_else(|| "a log entry ends in the middle of a write".to_owned()))
+        Some(write.map_err(str::to_owned))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{LoggedWrite, Writes, bytes, encode};
-
-    #[test]
-    fn what_is_encoded_comes_back() {
-        let mut body = Vec::new();
-        encode(&mut body, 7, b"key", Some(b"value"));
-        encode(&mut body, 8, b"", None);
-        encode(&mut body, 9, &[0; 300], Some(b""));
-        assert_eq!(body.len(), bytes(3, 5) + bytes(0, 0) + bytes(300, 0));
-        let writes: Vec<_> = Writes(&body).map(|write| write.expect("whole")).collect();
-        assert_eq!(writes[0], LoggedWrite { table: 7, key: b"key", value: Some(b"value") });
-        assert_eq!(writes[1], LoggedWrite { table: 8, key: b"", value: None });
-        assert_eq!(writes[2], LoggedWrite { table: 9, key: &[0; 300], value: Some(b"") });
-    }
-
-    #[test]
-    fn a_cut_body_is_an_error_at_every_length() {
-        let mut body = Vec::new();
-        encode(&mut body, 7, b"key", Some(b"value"));
-        for length in 1..body.len() {
-            assert!(Writes(&body[..length]).any(|write| write.is_err()), "cut at {length}");
-        }
-    }
-}
+mod tests;

@@ -40,6 +40,8 @@ impl Life {
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
             .loggers(loggers)
+            // Some databases have them, so that what recovery brings back is asked of both.
+            .before_images(loggers.is_multiple_of(2))
             .checkpoints_on_demand()
             .checkpointers(CHECKPOINTERS)
             .checkpoint_files(2)

@@ -12,7 +12,7 @@ use super::super::file::FileChain;
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
 use super::super::reading::Buffers;
-use super::super::replay::{self, Bounds};
+use super::super::replay::{self, Bounds, Piece};
 use super::super::{RecoveryReport, check_high, verdict};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
@@ -30,11 +30,20 @@ pub(super) struct Judge<'a> {
     covered: Epoch,
     hint: Option<Hint>,
     pub(super) found: Examination,
+    /// What counts of each log of each generation, in the order in which it stands there.
+    pub(super) logs: Vec<Vec<Piece>>,
 }
 
 impl<'a> Judge<'a> {
     pub(super) fn new(disk: &'a StdArc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
-        Self { disk: &**disk, target, covered: Epoch::ZERO, hint: None, found: Examination::default() }
+        Self {
+            disk: &**disk,
+            target,
+            covered: Epoch::ZERO,
+            hint: None,
+            found: Examination::default(),
+            logs: Vec::new(),
+        }
     }
 
     /// Notes damage; `None` then. Any other error ends the examination.
@@ -236,15 +245,16 @@ impl<'a> Judge<'a> {
     ) -> Result<(), DurabilityError> {
         let (mut report, mut buffers) = (RecoveryReport::default(), Buffers::default());
         let bounds = Bounds { first, covered: self.covered, durable };
-        for piece in replay::cut(chain, bounds, &mut report) {
-            let Some(counts) = self.note(replay::replay(self.disk, &piece, &mut buffers, self.target))?
-            else {
+        let pieces = replay::cut(chain, bounds, &mut report);
+        for piece in &pieces {
+            let Some(counts) = self.note(replay::replay(self.disk, piece, &mut buffers, self.target))? else {
                 continue;
             };
             facts.entries += counts.entries;
             report.ignored_entries += counts.ignored;
             report.covered_entries += counts.covered;
         }
+        self.logs.push(pieces);
         facts.ignored_entries += report.ignored_entries;
         facts.covered_entries += report.covered_entries;
         if report.ignored_entries + report.covered_entries == 0 {

@@ -1,0 +1,75 @@
+//! `ensile inspect --changes`: the log as lines of JSON, for change capture.
+//!
+//! Neighbours: [`ensile::folder::changes`] reads; `folder` has the command.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use ensile::folder::{self, Before, Change};
+use serde_json::{Map, Value};
+
+use super::{DAMAGED, failed, verdict};
+
+/// What `--changes` says of itself.
+pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
+
+  epoch, tid   of the transaction; lines come in the order of their TIDs, which for each key is the order of its changes
+  write        the change's place in its transaction: 0 begins one
+  table        its name, null if the catalogue has none; table_id is its number in the files
+  key          encoded, in hexadecimal
+  before       what the key had, in hexadecimal; null: it was absent; left out: not recorded (Builder::before_images)
+  after        what it has, in hexadecimal; null: it was deleted
+
+Changes before the installed checkpoint's first epoch are left out. All files are read and judged first; if one is damaged, \
+nothing is printed, and the exit code is 1. The memory taken is that of the changes of a few epochs.";
+
+/// Prints the changes in a folder's log.
+pub(super) fn print(path: &Path) -> ExitCode {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let mut written = Ok(());
+    let found = folder::changes(path, &mut |change| {
+        written = writeln!(out, "{}", line(change));
+        if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    match (found, written.and_then(|()| out.flush())) {
+        (Err(error), _) => failed(path, &error.to_string()),
+        // Whoever reads has seen enough.
+        (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        (Ok(_), Err(error)) => failed(path, &error.to_string()),
+        (Ok(found), Ok(())) if found.damage.is_empty() => ExitCode::SUCCESS,
+        (Ok(found), Ok(())) => {
+            eprint!("{}", verdict(path, &found, false));
+            ExitCode::from(DAMAGED)
+        }
+    }
+}
+
+fn line(change: &Change<'_>) -> Value {
+    let Change { tid, write, table, table_name, key, before, after } = *change;
+    let mut line = Map::new();
+    let mut put = |name: &str, value: Value| line.insert(name.to_owned(), value);
+    put("epoch", tid.epoch().number().into());
+    put("tid", tid.bits().into());
+    put("write", write.into());
+    put("table", table_name.into());
+    put("table_id", table.into());
+    put("key", hex(key).into());
+    match before {
+        Before::NotRecorded => None,
+        Before::Absent => put("before", Value::Null),
+        Before::Value(before) => put("before", hex(before).into()),
+    };
+    put("after", after.map(hex).into());
+    Value::Object(line)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! The entries of several logs in the order of their TIDs, in the memory of a few epochs.
+//!
+//! A log is nearly in that order: each worker's entries are, and workers' buffers follow each other within an epoch or two
+//! (E2, L1). How nearly is told by the headers: of each piece the smallest epoch is known, so of each rest of a log. What
+//! has a smaller epoch than the rests of all logs is complete, and only the others are held. The log whose rest begins with
+//! the smallest epoch is read next, so no more is held than the order of the files makes necessary.
+//!
+//! Neighbours: `examine` found the folder whole and kept the pieces; `replay` reads and parses each.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::Disk;
+
+use super::super::reading::Buffers;
+use super::super::replay::{self, Piece};
+use crate::{DurabilityError, Entry, Recoverable, Refused};
+
+/// What is left of a log: its pieces, the next one last, each with the smallest epoch from it on.
+struct Rest(Vec<(Epoch, Piece)>);
+
+impl Rest {
+    fn of(pieces: Vec<Piece>) -> Self {
+        let mut least = Epoch::MAX;
+        let with_least = |piece: Piece| {
+            least = least.min(piece.oldest);
+            (least, piece)
+        };
+        Self(pieces.into_iter().rev().map(with_least).collect())
+    }
+
+    /// No entry of it has a smaller epoch. Nothing is left: above every entry's.
+    fn least(&self) -> Epoch {
+        self.0.last().map_or(Epoch::MAX, |(least, _)| *least)
+    }
+}
+
+/// Bodies by TID. Transactions that have nothing to do with each other may share one: then in the order of reading.
+type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
+
+/// Entries that were read and not shown.
+#[derive(Default)]
+struct Held(Mutex<Bodies>);
+
+impl Recoverable for Held {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        // Whole entries go in.
+        let mut held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for Entry { tid, body } in entries {
+            let same = held.range((*tid, 0)..=(*tid, u64::MAX)).next_back();
+            let number = same.map_or(0, |((_, number), _)| number + 1);
+            held.insert((*tid, number), (*body).into());
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+impl Held {
+    /// Shows and forgets all entries of epochs below `end`.
+    fn show_below(
+        &mut self,
+        end: Epoch,
+        visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let held = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        while let Some(first) = held.first_entry()
+            && first.key().0.epoch() < end
+        {
+            let ((tid, _), body) = first.remove_entry();
+            visit(Entry { tid, body: &body })?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Shows the entries of these logs until `visit` breaks.
+pub(super) fn visit(
+    disk: &dyn Disk,
+    logs: Vec<Vec<Piece>>,
+    visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
+) -> Result<(), DurabilityError> {
+    let mut rests: Vec<Rest> = logs.into_iter().map(Rest::of).collect();
+    let (mut held, mut buffers) = (Held::default(), Buffers::default());
+    while let Some(rest) = rests.iter_mut().min_by_key(|rest| rest.least())
+        && let Some((_, piece)) = rest.0.pop()
+    {
+        replay::replay(disk, &piece, &mut buffers, &held)?;
+        let complete = rests.iter().map(Rest::least).min().unwrap_or(Epoch::MAX);
+        if held.show_below(complete, visit).is_break() {
+            return Ok(());
+        }
+    }
+    // `Epoch::MAX` is nobody's, so nothing is left.
+    Ok(())
+}
