@@ -8,7 +8,7 @@
 //! fig5         §6.3  TPC-C over time: memsilo, logsilo, silor                         `figures`
 //! fig6, fig7   -     figures 1 and 5 again                                            `figures`
 //! skip         §4.2  what leaving out records of epochs >= e_l saves                  `savings`
-//! compression  §6.2  blocks of the log compressed                                     `savings`
+//! compression  §6.2  blocks of the log, of checkpoints, of both compressed            `savings`
 //! table        -     the rows that are to be reached, with their limits               `table`, `idle`
 //! ```
 //! memsilo has no log, logsilo a log and no checkpoints, silor both. With a log a transaction counts, and its latency
@@ -53,7 +53,7 @@ pub(crate) enum Name {
     Fig7,
     /// What leaving out records that the log has saves in a checkpoint (§4.2).
     Skip,
-    /// The log as it is and compressed.
+    /// Log and checkpoints as they are and compressed.
     Compression,
     /// The rows that are to be reached, each with its limit; exit code 1 if one is missed.
     Table,

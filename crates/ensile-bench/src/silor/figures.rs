@@ -11,7 +11,7 @@ use crate::report::grouped;
 use crate::timeline::Part;
 
 /// The place of averages over runs, and the metric that counts.
-pub(super) const WHOLE: &str = "whole run";
+const WHOLE: &str = "whole run";
 pub(super) const THROUGHPUT: (&str, &str) = ("throughput", "txn/s");
 /// Points of a line at most: more cannot be told apart.
 const POINTS_MAX: usize = 600;
