@@ -7,7 +7,7 @@ use std::time::Duration;
 use ensile::{CheckpointConfig, Database, Durability, Phase};
 
 use super::course::{Course, Look};
-use crate::arguments::SilorArguments;
+use crate::arguments::{ExperimentArguments, SilorArguments};
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
@@ -131,7 +131,7 @@ impl<'a> Bench<'a> {
             system,
             load,
             workers: self.workers(),
-            seed: self.arguments.seed,
+            seed: self.arguments.common.seed,
             otherwise: Otherwise::No,
             reopens: false,
         }
@@ -187,9 +187,9 @@ impl<'a> Bench<'a> {
     /// How databases are opened.
     pub(super) fn options(&self) -> Options {
         Options {
-            data: self.arguments.data.clone(),
-            epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
-            loggers: self.arguments.loggers,
+            data: self.arguments.common.data.clone(),
+            epoch_interval: Duration::from_millis(self.arguments.common.epoch_ms),
+            loggers: self.arguments.common.loggers,
             ..Options::default()
         }
     }
@@ -199,7 +199,7 @@ impl<'a> Bench<'a> {
     }
 
     fn founding(&self, setup: Setup) -> Founding {
-        let SilorArguments { items, customers, .. } = *self.arguments;
+        let ExperimentArguments { items, customers, .. } = self.arguments.common;
         let scale = Scale { warehouses: self.warehouses(setup), items, customers };
         Founding { scale, split: false, flags: Flags::default(), seed: setup.seed, threads: cores() }
     }
@@ -245,7 +245,7 @@ impl<'a> Bench<'a> {
             pin: (self.workers_own(setup) > 0).then_some(0),
         };
         let most = (self.arguments.resident_max_gb * 1e9) as u64;
-        let folder = self.arguments.data.join(folder_of(setup.load));
+        let folder = self.arguments.common.data.join(folder_of(setup.load));
         let mut looks = Vec::new();
         let timeline = driver::over_time(subject, &plan, |nanos| {
             let look = Look::at(nanos, db, &folder, looks.last());
