@@ -214,10 +214,10 @@ impl Builder {
         self
     }
 
-    /// Whether checkpoints are compressed (LZ4): each block of up to 256 KiB that becomes shorter. Off by default: where the disk
-    /// is fast it helped neither throughput nor latency, and a checkpoint took longer (SiloR §6.2). It may pay where space, or a
-    /// slow disk, is what is short. A checkpoint is read either way, whatever is set here. It takes 0.6 MiB for each
-    /// checkpointer, and up to 18 MiB more while a large value is written.
+    /// Whether checkpoints are compressed (LZ4): each block of about 256 KiB that becomes shorter. Off by default: with fast
+    /// disks it helped neither throughput nor latency, and a checkpoint took longer (SiloR §6.2). It pays where space is short, or
+    /// the disk slow and rows alike (`docs/results/silor.md`). A checkpoint is read either way, whatever is set here. It takes
+    /// 0.6 MiB for each checkpointer, and up to 18 MiB while a large value is written.
     ///
     /// ```no_run
     /// # fn main() -> ensile_engine::Result<()> {
