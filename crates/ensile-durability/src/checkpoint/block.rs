@@ -69,6 +69,15 @@ pub(crate) struct Header {
     pub(crate) payload_crc: u32,
 }
 
+/// Why bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAHeader {
+    /// What is wrong with them.
+    Damaged(&'static str),
+    /// A version or kind that this program does not know, under a good checksum.
+    Unknown,
+}
+
 impl Header {
     /// Writes the header into the first bytes of `block`; returns its checksum.
     pub(crate) fn encode(&self, block: &mut [u8]) -> u32 {
@@ -100,25 +109,26 @@ impl Header {
     ///
     /// # Errors
     /// Why these bytes are none.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), &'static str> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), NotAHeader> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
-            return Err("no checkpoint block begins here");
+            return Err(NotAHeader::Damaged(
+                "no checkpoint block begins here: overwritten, or not a file of one",
+            ));
         }
         let crc = u32_at(header, HEADER_CRC_AT);
         if crc != crc32c(&header[..HEADER_CRC_AT]) {
-            return Err("the block header's checksum is wrong");
+            return Err(NotAHeader::Damaged("the block header's checksum is wrong"));
         }
-        let unknown = "a block of an unknown version or kind";
         let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
             (VERSION, 0, 0) => (Kind::Rows, false),
             (VERSION, 0, 1) => (Kind::Rows, true),
             (VERSION, 1, 0) => (Kind::End, false),
-            _ => return Err(unknown),
+            _ => return Err(NotAHeader::Unknown),
         };
         let low = u64_at(header, 24);
         if low >= Epoch::MAX.number() || u32_at(header, 56) != 0 {
-            return Err(unknown);
+            return Err(NotAHeader::Unknown);
         }
         let part = PartName {
             checkpoint: u64_at(header, 16),

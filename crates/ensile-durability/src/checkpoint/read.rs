@@ -11,7 +11,7 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskFile};
 
-use super::block::{HEADER_BYTES, Header, Kind, Totals, block_bytes};
+use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes};
 use crate::DurabilityError;
 use crate::compress;
 use crate::log::block::{ENTRY_FRAME_BYTES, Entries};
@@ -146,23 +146,37 @@ impl PartReader {
         Ok((self.offset - self.window_at) as usize)
     }
 
-    /// The next block of entries, or `None` behind the end block.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
-        if self.ended {
-            return Ok(None);
-        }
+    /// The next block's header and its checksum, if it belongs here.
+    fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
         let at = self.fetch(HEADER_BYTES)?;
         let decoded = Header::decode(&self.window[at..]);
-        let (header, crc) = decoded.map_err(|detail| self.damaged(self.offset, detail))?;
+        let (header, crc) = decoded.map_err(|why| match why {
+            NotAHeader::Damaged(detail) => self.damaged(self.offset, detail),
+            NotAHeader::Unknown => DurabilityError::Unknown {
+                file: self.name.clone(),
+                offset: self.offset,
+                detail: "a block of an unknown version or kind",
+            },
+        })?;
         if header.part != self.part || header.low != self.low {
             return Err(self.damaged(self.offset, "the block belongs to another file or checkpoint"));
         }
         if (header.sequence, header.previous_crc) != (self.sequence, self.previous_crc) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
         }
+        Ok((header, crc))
+    }
+
+    /// The next block of entries, or `None` behind the end block.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
+    /// for what a newer version wrote.
+    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let (header, crc) = self.next_header()?;
         let at = self.fetch(header.block_bytes())?;
         let block = at + HEADER_BYTES..at + header.block_bytes();
         if crc32c(&self.window[block.clone()]) != header.payload_crc {

@@ -29,6 +29,9 @@ impl Damage {
             DurabilityError::Replay { file, offset, tid, detail } => {
                 Ok(Self { file, offset, detail: format!("entry {tid}: {detail}"), is_refused: true })
             }
+            DurabilityError::Unknown { file, offset, detail } => {
+                Ok(Self { file, offset, detail: detail.to_owned(), is_refused: true })
+            }
             other => Err(other),
         }
     }

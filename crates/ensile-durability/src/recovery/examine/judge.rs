@@ -137,12 +137,7 @@ impl<'a> Judge<'a> {
             plain_bytes: 0,
         });
         let Some(load) = self.note(Load::new(self.disk, Some(installed.clone())))? else { return Ok(()) };
-        loop {
-            match self.note(load.step(self.disk, self.target))? {
-                Some(LoadStep::Loaded) | None => {}
-                Some(LoadStep::Ended | LoadStep::Failed) => break,
-            }
-        }
+        while let Some(LoadStep::Loaded) | None = self.note(load.step(self.disk, self.target))? {}
         if let Some(facts) = &mut self.found.checkpoint {
             facts.plain_bytes = load.plain_bytes();
         }
