@@ -371,6 +371,29 @@ pub struct OpenTransactionArguments {
     pub(crate) records: u64,
 }
 
+/// What the experiments of both papers have in common.
+#[derive(Clone, Debug, Args)]
+pub struct ExperimentArguments {
+    /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
+    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
+    pub(crate) items: u32,
+    /// Customers of a district (fewer than 3000 to try things out)
+    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
+    pub(crate) customers: u32,
+    /// Folder for logs and checkpoints on disk; removed when they are measured
+    #[arg(long, default_value = "ensile-data")]
+    pub(crate) data: PathBuf,
+    /// Logger threads
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
+    pub(crate) loggers: usize,
+    /// Time between epochs, in milliseconds
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub(crate) epoch_ms: u64,
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 42)]
+    pub(crate) seed: u64,
+}
+
 /// `ensile bench silo`.
 #[derive(Clone, Debug, Args)]
 pub struct SiloArguments {
@@ -395,36 +418,20 @@ pub struct SiloArguments {
     /// Warehouses of fig8, fig9, table10 and fig11 [default: one for each worker; fig9 4, table10 1]
     #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
     pub(crate) warehouses: Option<u16>,
-    /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
-    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
-    pub(crate) items: u32,
-    /// Customers of a district (fewer than 3000 to try things out)
-    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
-    pub(crate) customers: u32,
-    /// Folder for logs on disk; removed when they are measured
-    #[arg(long, default_value = "ensile-data")]
-    pub(crate) data: PathBuf,
     /// Folder for logs in memory; removed when they are measured
     #[arg(long, default_value = "/dev/shm/ensile-data")]
     pub(crate) tmpfs: PathBuf,
-    /// Logger threads
-    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
-    pub(crate) loggers: usize,
     /// Memory that each database of TPC-C maps and touches beforehand, in MiB
     #[arg(long, default_value_t = 768)]
     pub(crate) prefault_mib: usize,
-    /// Time between epochs, in milliseconds
-    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
-    pub(crate) epoch_ms: u64,
     /// Time between snapshot boundaries, in milliseconds
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) snapshot_ms: u64,
-    /// Seed of all random numbers
-    #[arg(long, default_value_t = 42)]
-    pub(crate) seed: u64,
     /// Keep each worker on one core
     #[arg(long)]
     pub(crate) pin: bool,
+    #[command(flatten)]
+    pub(crate) common: ExperimentArguments,
 }
 
 /// `ensile bench silor`.
@@ -451,21 +458,9 @@ pub struct SilorArguments {
     /// Warehouses of TPC-C [default: one for each worker]
     #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
     pub(crate) warehouses: Option<u16>,
-    /// Items of TPC-C's catalogue (fewer than 100000 to try things out)
-    #[arg(long, default_value_t = 100_000, value_parser = value_parser!(u32).range(20..=1_000_000))]
-    pub(crate) items: u32,
-    /// Customers of a district (fewer than 3000 to try things out)
-    #[arg(long, default_value_t = 3_000, value_parser = value_parser!(u32).range(10..=60_000))]
-    pub(crate) customers: u32,
     /// Memory at which a run ends early, in GB: TPC-C's business grows for ever
     #[arg(long, default_value_t = 12.0)]
     pub(crate) resident_max_gb: f64,
-    /// Folder for logs and checkpoints; removed when they are measured
-    #[arg(long, default_value = "ensile-data")]
-    pub(crate) data: PathBuf,
-    /// Logger threads
-    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
-    pub(crate) loggers: usize,
     /// Checkpointer threads
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
     pub(crate) checkpointers: usize,
@@ -475,15 +470,11 @@ pub struct SilorArguments {
     /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's
     #[arg(long, default_value_t = 450, value_parser = value_parser!(u64).range(1..))]
     pub(crate) checkpoint_mib: u64,
-    /// Time between epochs, in milliseconds
-    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
-    pub(crate) epoch_ms: u64,
-    /// Seed of all random numbers
-    #[arg(long, default_value_t = 42)]
-    pub(crate) seed: u64,
     /// Let all threads run on all cores; otherwise each worker has a core to itself where there are cores to spare
     #[arg(long)]
     pub(crate) no_pin: bool,
+    #[command(flatten)]
+    pub(crate) common: ExperimentArguments,
 }
 
 /// `ensile bench recovery`.

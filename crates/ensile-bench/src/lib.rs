@@ -41,9 +41,9 @@ mod workload;
 use std::process::ExitCode;
 
 pub use arguments::{
-    Bench, BusinessArguments, LatencyArguments, Mix, OpenTransactionArguments, RecoveryArguments,
-    RecoveryVictimArguments, RunArguments, SiloArguments, SilorArguments, SnapshotsArguments, TpccArguments,
-    VictimArguments, YcsbArguments,
+    Bench, BusinessArguments, ExperimentArguments, LatencyArguments, Mix, OpenTransactionArguments,
+    RecoveryArguments, RecoveryVictimArguments, RunArguments, SiloArguments, SilorArguments,
+    SnapshotsArguments, TpccArguments, VictimArguments, YcsbArguments,
 };
 pub use failure::{Failure, Result};
 

@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
     };
     // Its build counts and is no measure of speed, so nothing else runs in it, and it is no part of `all`.
     if arguments.figure == Name::SharedWrites {
-        return shared_writes::run(&arguments.data, &arguments.out);
+        return shared_writes::run(&arguments.common.data, &arguments.out);
     }
     for experiment in EXPERIMENTS.iter().filter(wanted) {
         let mut lab = Lab::new(arguments);

@@ -8,7 +8,7 @@
 //! fig5         §6.3  TPC-C over time: memsilo, logsilo, silor                         `figures`
 //! fig6, fig7   -     figures 1 and 5 again                                            `figures`
 //! skip         §4.2  what leaving out records of epochs >= e_l saves                  `savings`
-//! compression  §6.2  blocks of the log compressed                                     `savings`
+//! compression  §6.2  blocks of the log, of checkpoints, of both compressed            `savings`
 //! before-images -    the log with what each write replaced                            `savings`
 //! table        -     the rows that are to be reached, with their limits               `table`, `idle`
 //! ```
@@ -54,7 +54,7 @@ pub(crate) enum Name {
     Fig7,
     /// What leaving out records that the log has saves in a checkpoint (§4.2).
     Skip,
-    /// The log as it is and compressed.
+    /// Log and checkpoints as they are and compressed.
     Compression,
     /// The log as it is and with before-images.
     BeforeImages,

@@ -12,7 +12,9 @@ mod changes;
 
 use changes::HELP as CHANGES;
 use clap::Args;
-use ensile::folder::{self, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts};
+use ensile::folder::{
+    self, CheckpointFacts, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts,
+};
 use ensile::{Epoch, TornTail};
 use serde_json::{Value, json};
 
@@ -197,21 +199,7 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             generation.ignored_entries,
         );
     }
-    match &found.checkpoint {
-        None => text.push_str("checkpoint: none\n"),
-        Some(checkpoint) => {
-            let _ = writeln!(
-                text,
-                "checkpoint {}: entries below epoch {}, valid from epoch {}; {} entries in {} files, {}",
-                checkpoint.number,
-                checkpoint.low.number(),
-                checkpoint.high.number(),
-                checkpoint.entries,
-                checkpoint.files,
-                sized(checkpoint.bytes),
-            );
-        }
-    }
+    text += &checkpoint_line(found.checkpoint.as_ref());
     text.push_str("files:\n");
     let wide = found.files.iter().map(|file| file.name.len()).max().unwrap_or(0);
     for file in &found.files {
@@ -241,6 +229,22 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
             writeln!(text, "  {id:>4}  {name:wide$}  {rows:>10} rows  {:>10}{types}{images}", sized(*bytes));
     }
     text
+}
+
+fn checkpoint_line(facts: Option<&CheckpointFacts>) -> String {
+    let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
+    let CheckpointFacts { number, low, high, files, entries, bytes, plain_bytes } = facts;
+    let compressed = if plain_bytes > bytes {
+        format!(", compressed from {}", sized(*plain_bytes))
+    } else {
+        String::new()
+    };
+    format!(
+        "checkpoint {number}: entries below epoch {}, valid from epoch {}; {entries} entries in {files} files, {}{compressed}\n",
+        low.number(),
+        high.number(),
+        sized(*bytes),
+    )
 }
 
 fn role(role: &Role) -> String {
@@ -300,6 +304,7 @@ fn examination(found: &Examination) -> Value {
         json!({
             "number": checkpoint.number, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
             "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
+            "plain_bytes": checkpoint.plain_bytes,
         })
     });
     let files: Vec<Value> = found

@@ -43,7 +43,7 @@ pub enum DurabilityError {
     },
     /// The recoverable state refused an entry: its format is not one that this program knows.
     #[error(
-        "{file}, block at byte {offset}: entry {tid} cannot be replayed: {detail}; use a version that knows it"
+        "{file}, block at byte {offset}: entry {tid} is whole and not understood: {detail}; use the version that wrote it, or a newer one"
     )]
     Replay {
         /// The file, relative to the database's folder.
@@ -54,6 +54,16 @@ pub enum DurabilityError {
         tid: Tid,
         /// What the state said.
         detail: String,
+    },
+    /// A file that is whole has a version that this program does not know: open it with the one that wrote it.
+    #[error("{file}, block at byte {offset}: {detail}; use the version that wrote it, or a newer one")]
+    Unknown {
+        /// The file, relative to the database's folder.
+        file: String,
+        /// The offset of its first block that is not known.
+        offset: u64,
+        /// What of it is not known.
+        detail: &'static str,
     },
     /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]

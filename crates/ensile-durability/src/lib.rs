@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod compress;
 mod control;
 mod error;
 mod folders;

@@ -16,7 +16,6 @@ mod appender;
 mod bell;
 pub(crate) mod block;
 pub(crate) mod buffer;
-pub(crate) mod compress;
 mod logger;
 mod look;
 #[cfg(all(test, loom))]

@@ -248,6 +248,21 @@ impl Builder {
         self
     }
 
+    /// Whether checkpoints are compressed (LZ4): each block of about 256 KiB that becomes shorter. Off by default: with fast
+    /// disks it helped neither throughput nor latency, and a checkpoint took longer (SiloR §6.2). It pays where space is short, or
+    /// the disk slow and rows alike (`docs/results/silor.md`). A checkpoint is read either way, whatever is set here. It takes
+    /// 0.6 MiB for each checkpointer, and up to 18 MiB while a large value is written.
+    ///
+    /// ```no_run
+    /// # fn main() -> ensile_engine::Result<()> {
+    /// let db = ensile_engine::Database::builder("data").checkpoint_compression(true).open()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn checkpoint_compression(mut self, compress: bool) -> Self {
+        self.checkpoints.compress = compress;
+        self
+    }
+
     /// Time between epochs: the most that group commit waits when no strict result is waited for. 40 ms by default,
     /// 1 ms at least.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {

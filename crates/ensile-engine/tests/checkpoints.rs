@@ -8,7 +8,8 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_engine::{
-    CheckpointConfig, CheckpointHandle, CheckpointStep, Database, Durability, Epoch, Readable, Result, Table,
+    Builder, CheckpointConfig, CheckpointHandle, CheckpointStep, Database, Durability, Epoch, Readable,
+    Result, Table,
 };
 use ensile_sim::SimDisk;
 
@@ -26,8 +27,12 @@ const CHECKPOINTERS: usize = 2;
 
 impl Life {
     fn try_open(disk: &SimDisk) -> Result<Self> {
+        Self::try_open_with(disk, |builder| builder)
+    }
+
+    fn try_open_with(disk: &SimDisk, more: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         let clock = Clock::manual();
-        let db = Database::builder("unused")
+        let builder = Database::builder("unused")
             .disk(Arc::new(disk.mounted()))
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
@@ -40,8 +45,8 @@ impl Life {
                 ..CheckpointConfig::on_demand()
             })
             .recovery_threads(1)
-            .without_threads()
-            .open()?;
+            .without_threads();
+        let db = more(builder).open()?;
         let rows = db.table("rows")?;
         Ok(Self { db, clock, rows })
     }
@@ -163,6 +168,48 @@ fn what_a_checkpoint_holds_comes_back_without_the_log_before_it() {
     let other = life.db.table::<u64, u64>("other").expect("opens");
     let rows: Vec<(u64, u64)> = life.db.begin().range(&other, ..).collect::<Result<_>>().expect("reads");
     assert!(rows.into_iter().eq((0..300).map(|key| (key, key * 2))));
+}
+
+/// Several tables with rows that become shorter and rows that do not, over lives in which log and checkpoints are compressed
+/// or not, each of which loses power behind a checkpoint.
+#[test]
+fn compressed_checkpoints_and_logs_come_back_beside_plain_ones() {
+    let (disk, mut random) = (SimDisk::new(), Random::seeded(9));
+    let (mut noise, mut texts) = (State::new(), BTreeMap::<u64, String>::new());
+    let mut sizes = BTreeMap::new();
+    for compress in [(false, false), (false, true), (true, true), (true, false), (false, true)] {
+        let life = Life::try_open_with(&disk, |builder| {
+            builder.log_compression(compress.0).checkpoint_compression(compress.1)
+        })
+        .expect("opens");
+        let table = life.db.table::<u64, String>("texts").expect("opens");
+        let found: BTreeMap<u64, String> =
+            life.db.begin().range(&table, ..).collect::<Result<_>>().expect("reads");
+        assert!(life.state() == noise && found == texts, "before {compress:?}");
+        for key in 0..120 {
+            let mut bytes = vec![0; 200];
+            random.fill(&mut bytes);
+            life.put(key, &bytes);
+            noise.insert(key, bytes);
+            let text = format!("a row as others, number {key}, ").repeat(4 + random.below(4) as usize);
+            life.db.run(|tx| tx.put(&table, &key, &text)).expect("commits");
+            texts.insert(key, text);
+        }
+        // Longer than a block usually is.
+        let text = "long ".repeat(80_000);
+        life.db.run(|tx| tx.put(&table, &1_000, &text)).expect("commits");
+        texts.insert(1_000, text);
+        life.settle();
+        life.checkpoint();
+        let report = life.db.stats().checkpoints.and_then(|stats| stats.last).expect("was installed");
+        sizes.insert(compress.1, report.bytes);
+        life.delete(3);
+        noise.remove(&3);
+        life.settle();
+        disk.crash(1);
+    }
+    assert!(sizes[&true] < sizes[&false] / 5, "{sizes:?}");
+    assert!(crash(&disk, Life::open(&disk)).state() == noise);
 }
 
 #[test]

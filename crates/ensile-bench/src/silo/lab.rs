@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::arguments::SiloArguments;
+use crate::arguments::{ExperimentArguments, SiloArguments};
 use crate::driver::{self, Pace, Plan, Round, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
@@ -83,16 +83,16 @@ impl<'a> Lab<'a> {
     fn options_in(&self, data: &Path) -> Options {
         Options {
             data: data.to_owned(),
-            epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
+            epoch_interval: Duration::from_millis(self.arguments.common.epoch_ms),
             snapshot_interval: Duration::from_millis(self.arguments.snapshot_ms),
-            loggers: self.arguments.loggers,
+            loggers: self.arguments.common.loggers,
             ..Options::default()
         }
     }
 
     /// How databases are opened.
     pub(crate) fn options(&self) -> Options {
-        self.options_in(&self.arguments.data)
+        self.options_in(&self.arguments.common.data)
     }
 
     /// How databases of TPC-C are opened: their memory is touched beforehand, as in the paper (§5.1).
@@ -130,7 +130,7 @@ impl<'a> Lab<'a> {
         flags: Flags,
     ) -> Result<Business<'static>> {
         self.say(&format!("loading {warehouses} warehouses into {name}"));
-        let SiloArguments { items, customers, seed, .. } = *self.arguments;
+        let ExperimentArguments { items, customers, seed, .. } = self.arguments.common;
         let scale = Scale { warehouses, items, customers };
         let founding = Founding { scale, split, flags, seed, threads: self.workers_max() };
         Ok(Business::load(kind, options, &founding)?.0.named(name))
@@ -160,7 +160,7 @@ impl<'a> Lab<'a> {
             batch: 1,
             pace: Pace::Timed(self.arguments.seconds.unwrap_or(self.seconds)),
             rounds: self.arguments.rounds,
-            seed: self.arguments.seed,
+            seed: self.arguments.common.seed,
             pin: self.arguments.pin.then_some(0),
         }
     }

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use ensile::{CheckpointConfig, Database};
+use ensile::{CheckpointConfig, Database, Durability, Phase};
 
 use super::course::{Course, Look};
-use crate::arguments::SilorArguments;
+use crate::arguments::{ExperimentArguments, SilorArguments};
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
@@ -72,8 +72,11 @@ pub(super) enum Otherwise {
     OneSync,
     /// The same, and checkpointers sleep so that they write so many bytes a second (figure 4 (b)).
     Sleeps(u64),
-    /// Blocks of the log are compressed.
-    CompressedLog,
+    /// Blocks of the log are compressed, or of checkpoints, or both.
+    Compressed {
+        log: bool,
+        checkpoints: bool,
+    },
     /// The log tells what each write replaced.
     BeforeImages,
 }
@@ -84,7 +87,9 @@ impl std::fmt::Display for Otherwise {
             Self::No => "as it ships",
             Self::OneSync => "one sync at the end",
             Self::Sleeps(_) => "one sync and sleeps",
-            Self::CompressedLog => "compressed log",
+            Self::Compressed { log: true, checkpoints: false } => "compressed log",
+            Self::Compressed { log: false, checkpoints: true } => "compressed checkpoints",
+            Self::Compressed { .. } => "both compressed",
             Self::BeforeImages => "before-images",
         })
     }
@@ -98,6 +103,8 @@ pub(super) struct Setup {
     pub(super) workers: usize,
     pub(super) seed: u64,
     pub(super) otherwise: Otherwise,
+    /// Whether the database is opened once more at the end, so that loading is measured.
+    pub(super) reopens: bool,
 }
 
 /// Runs, one after the other.
@@ -123,7 +130,14 @@ impl<'a> Bench<'a> {
 
     /// A run of that system with the usual number of workers.
     pub(super) fn setup(&self, system: System, load: Load) -> Setup {
-        Setup { system, load, workers: self.workers(), seed: self.arguments.seed, otherwise: Otherwise::No }
+        Setup {
+            system,
+            load,
+            workers: self.workers(),
+            seed: self.arguments.common.seed,
+            otherwise: Otherwise::No,
+            reopens: false,
+        }
     }
 
     /// Makes a run: opens, loads, runs, and removes what it left on disk.
@@ -131,7 +145,7 @@ impl<'a> Bench<'a> {
         let options = self.options_for(setup);
         let name = setup.system.name();
         self.runs += 1;
-        let course = match setup.load {
+        let mut course = match setup.load {
             Load::Ycsb => {
                 let records = self.arguments.records;
                 self.say(&format!("loading {records} records into {name}"));
@@ -147,11 +161,26 @@ impl<'a> Bench<'a> {
                 self.watched(setup, &business, &business.tables.db)?
             }
         };
+        if setup.reopens {
+            course.rows_loaded_per_second = self.reopened(&options, setup.load)?;
+        }
         let path = options.fresh_folder(folder_of(setup.load))?;
         std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
         let rate = course.timeline.part(|_| true).rate();
         self.say(&format!("run {}: {name}, {} workers: {} txn/s", self.runs, setup.workers, grouped(rate)));
         Ok(course)
+    }
+
+    /// Opens the database once more; rows of its checkpoint loaded a second, if it has one.
+    fn reopened(&mut self, options: &Options, load: Load) -> Result<Option<f64>> {
+        self.say("opening it once more");
+        let options = Options { checkpoints: None, ..options.clone() };
+        let db = options.open_at(&options.data.join(folder_of(load)), Durability::Relaxed)?;
+        let phases = db.recovery_report().map(|report| report.phases.as_slice()).unwrap_or_default();
+        let loaded = phases.iter().find(|phase| phase.phase == Phase::Load && phase.entries > 0);
+        let rate = loaded.map(|phase| phase.entries as f64 / phase.elapsed.as_secs_f64());
+        db.close()?;
+        Ok(rate)
     }
 
     pub(super) fn say(&mut self, text: &str) {
@@ -161,9 +190,9 @@ impl<'a> Bench<'a> {
     /// How databases are opened.
     pub(super) fn options(&self) -> Options {
         Options {
-            data: self.arguments.data.clone(),
-            epoch_interval: Duration::from_millis(self.arguments.epoch_ms),
-            loggers: self.arguments.loggers,
+            data: self.arguments.common.data.clone(),
+            epoch_interval: Duration::from_millis(self.arguments.common.epoch_ms),
+            loggers: self.arguments.common.loggers,
             ..Options::default()
         }
     }
@@ -173,7 +202,7 @@ impl<'a> Bench<'a> {
     }
 
     fn founding(&self, setup: Setup) -> Founding {
-        let SilorArguments { items, customers, .. } = *self.arguments;
+        let ExperimentArguments { items, customers, .. } = self.arguments.common;
         let scale = Scale { warehouses: self.warehouses(setup), items, customers };
         Founding { scale, split: false, flags: Flags::default(), seed: setup.seed, threads: cores() }
     }
@@ -186,7 +215,8 @@ impl<'a> Bench<'a> {
         let mut checkpoints =
             CheckpointConfig { checkpointers, interval, bandwidth, ..CheckpointConfig::default() };
         match setup.otherwise {
-            Otherwise::No | Otherwise::CompressedLog | Otherwise::BeforeImages => {}
+            Otherwise::No | Otherwise::BeforeImages => {}
+            Otherwise::Compressed { checkpoints: compress, .. } => checkpoints.compress = compress,
             Otherwise::OneSync => (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, None),
             Otherwise::Sleeps(bandwidth) => {
                 (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
@@ -194,7 +224,7 @@ impl<'a> Bench<'a> {
         }
         Options {
             checkpoints: (setup.system == System::Silor).then_some(checkpoints),
-            compress_log: setup.otherwise == Otherwise::CompressedLog,
+            compress_log: matches!(setup.otherwise, Otherwise::Compressed { log: true, .. }),
             before_images: setup.otherwise == Otherwise::BeforeImages,
             workers_own: self.workers_own(setup),
             ..self.options()
@@ -219,7 +249,7 @@ impl<'a> Bench<'a> {
             pin: (self.workers_own(setup) > 0).then_some(0),
         };
         let most = (self.arguments.resident_max_gb * 1e9) as u64;
-        let folder = self.arguments.data.join(folder_of(setup.load));
+        let folder = self.arguments.common.data.join(folder_of(setup.load));
         let mut looks = Vec::new();
         let timeline = driver::over_time(subject, &plan, |nanos| {
             let look = Look::at(nanos, db, &folder, looks.last());
@@ -228,7 +258,7 @@ impl<'a> Bench<'a> {
             go_on
         })?;
         let too_large = looks.last().is_some_and(|look| look.resident >= most);
-        Ok(Course { setup, timeline, looks, too_large })
+        Ok(Course { setup, timeline, looks, too_large, rows_loaded_per_second: None })
     }
 }
 

@@ -1,17 +1,23 @@
-//! What choices are worth: records of epochs >= e_l left out of a checkpoint, blocks of the log compressed, before-images
-//! in it.
+//! What choices are worth: records of epochs >= e_l left out of a checkpoint, blocks of log and checkpoints compressed,
+//! before-images in the log.
 //!
 //! Neighbours: [`super::bench`] makes the runs.
 
 use super::Made;
 use super::bench::{Bench, Load, Otherwise, Setup, System};
-use super::course::Course;
+use super::course::{Checkpoint, Course};
 use super::figures::{THROUGHPUT, WHOLE, latencies};
 use super::table::row_of;
 use crate::failure::Result;
-use crate::figure::{Figure, Place, Row};
-use crate::report::grouped;
+use crate::figure::{Figure, Place, RATIO, Row};
+use crate::report::{grouped, median};
 use crate::timeline::Part;
+
+/// Metrics of compression. A GB is what a checkpoint's files would have without it.
+const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");
+const CHECKPOINT_BYTES: (&str, &str) = ("checkpoint", "bytes per row");
+const WRITING: (&str, &str) = ("writing a checkpoint, per GB stored plain", "s");
+const LOADED: (&str, &str) = ("loading a checkpoint", "rows/s");
 
 /// Said where no run was long enough.
 const NONE_SEEN: &str = "  no checkpoint was installed in these runs: longer ones are due (--seconds)\n";
@@ -40,42 +46,90 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     Ok(Made::Rows(figure, true, verdict))
 }
 
-/// Logsilo with blocks of its log as they ship and compressed.
+/// Silor as it ships, and with its log, its checkpoints or both compressed, in turns, under both loads.
 pub(super) fn compression(bench: &mut Bench<'_>) -> Result<Made> {
-    let title = "YCSB 70/30: blocks of the log as they are, and compressed";
-    compared(bench, Otherwise::CompressedLog, "compression", title)
+    let mut rows = Vec::new();
+    for (name, load) in [("YCSB 70/30", Load::Ycsb), ("TPC-C", Load::Tpcc)] {
+        let plain = Setup { reopens: true, ..bench.setup(System::Silor, load) };
+        let compressed =
+            |log, checkpoints| Setup { otherwise: Otherwise::Compressed { log, checkpoints }, ..plain };
+        let setups = [plain, compressed(true, false), compressed(false, true), compressed(true, true)];
+        let courses = in_turns(bench, &setups)?;
+        rows.extend(compared(&courses, || Place::Bar(name.to_owned())));
+    }
+    let has_checkpoints = rows.iter().any(|row| row.metric == CHECKPOINT_BYTES.0);
+    let verdict = if has_checkpoints { String::new() } else { NONE_SEEN.to_owned() };
+    let title = "Blocks of the log and of checkpoints as they are, and compressed".to_owned();
+    let figure = Figure { name: "compression", title, horizontal: "", drawn: RATIO, rows };
+    Ok(Made::Rows(figure, true, verdict))
 }
 
 /// Logsilo without before-images and with them.
 pub(super) fn before_images(bench: &mut Bench<'_>) -> Result<Made> {
-    let title = "YCSB 70/30: a log of new values, and of old ones beside them";
-    compared(bench, Otherwise::BeforeImages, "before-images", title)
+    let plain = bench.setup(System::Logsilo, Load::Ycsb);
+    let courses = in_turns(bench, &[plain, Setup { otherwise: Otherwise::BeforeImages, ..plain }])?;
+    let rows = compared(&courses, || Place::Bar(WHOLE.to_owned()));
+    let title = "YCSB 70/30: a log of new values, and of old ones beside them".to_owned();
+    let figure = Figure { name: "before-images", title, horizontal: "", drawn: THROUGHPUT, rows };
+    Ok(Made::Rows(figure, true, String::new()))
 }
 
-/// Logsilo with its log as it ships and otherwise, in turns.
-fn compared(bench: &mut Bench<'_>, otherwise: Otherwise, name: &'static str, title: &str) -> Result<Made> {
-    let plain = bench.setup(System::Logsilo, Load::Ycsb);
-    let setups = [plain, Setup { otherwise, ..plain }];
-    let mut courses: [Vec<Course>; 2] = [Vec::new(), Vec::new()];
+/// Runs of each setup, as many as there are rounds.
+fn in_turns(bench: &mut Bench<'_>, setups: &[Setup]) -> Result<Vec<Vec<Course>>> {
+    let mut courses: Vec<Vec<Course>> = setups.iter().map(|_| Vec::new()).collect();
     for round in 0..bench.arguments.rounds {
         for (setup, courses) in setups.iter().zip(&mut courses) {
             courses.push(bench.run(Setup { seed: setup.seed + round as u64, ..*setup })?);
         }
     }
-    let place = || Place::Bar(WHOLE.to_owned());
+    Ok(courses)
+}
+
+/// Rows of each kind of run, the first of which is as it ships.
+fn compared(courses: &[Vec<Course>], place: impl Fn() -> Place) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut rates: Vec<(String, Vec<f64>)> = Vec::new();
-    for courses in &courses {
-        let (label, parts) = (courses[0].label(), courses.iter().map(Course::whole).collect::<Vec<Part>>());
-        let own: Vec<f64> = parts.iter().map(Part::rate).collect();
-        rows.push(Row::new(&label, place(), THROUGHPUT, own.clone()));
-        rows.extend(latencies(&label, &place(), &parts));
-        let log = courses.iter().map(|course| course.log_bytes_per_transaction());
-        rows.push(Row::new(&label, place(), ("log", "bytes per transaction"), log.collect()));
-        rates.push((label, own));
+    let plain = Rates::of(&courses[0]);
+    let plain_bytes = median(bytes_per_row(&courses[0]));
+    for (index, courses) in courses.iter().enumerate() {
+        let Rates { name, rates, parts } = Rates::of(courses);
+        rows.push(Row::new(&name, place(), THROUGHPUT, rates.clone()));
+        rows.extend(latencies(&name, &place(), &parts));
+        let log = courses.iter().map(Course::log_bytes_per_transaction);
+        rows.push(Row::new(&name, place(), LOG_BYTES, log.collect()));
+        rows.extend(row_of(&name, place(), CHECKPOINT_BYTES, bytes_per_row(courses)));
+        let seconds = checkpoints_of(courses)
+            .map(|one| (one.to - one.from) / (one.entries as f64 * plain_bytes / 1e9))
+            .filter(|seconds| seconds.is_finite());
+        rows.extend(row_of(&name, place(), WRITING, seconds.collect()));
+        let loaded = courses.iter().filter_map(|course| course.rows_loaded_per_second);
+        rows.extend(row_of(&name, place(), LOADED, loaded.collect()));
+        if index > 0 {
+            rows.push(Row::ratio((&name, &rates), (&plain.name, &plain.rates), place()));
+        }
     }
-    let (plain, changed) = (&rates[0], &rates[1]);
-    rows.push(Row::ratio((&changed.0, &changed.1), (&plain.0, &plain.1), place()));
-    let figure = Figure { name, title: title.to_owned(), horizontal: "", drawn: THROUGHPUT, rows };
-    Ok(Made::Rows(figure, true, String::new()))
+    rows
+}
+
+fn checkpoints_of(courses: &[Course]) -> impl Iterator<Item = Checkpoint> + '_ {
+    courses.iter().flat_map(Course::checkpoints).filter(|checkpoint| checkpoint.entries > 0)
+}
+
+fn bytes_per_row(courses: &[Course]) -> Vec<f64> {
+    checkpoints_of(courses).map(|checkpoint| checkpoint.bytes as f64 / checkpoint.entries as f64).collect()
+}
+
+/// What a kind of run came to.
+struct Rates {
+    name: String,
+    /// Transactions a second, by round.
+    rates: Vec<f64>,
+    parts: Vec<Part>,
+}
+
+impl Rates {
+    fn of(courses: &[Course]) -> Self {
+        let parts: Vec<Part> = courses.iter().map(Course::whole).collect();
+        let rates = parts.iter().map(Part::rate).collect();
+        Self { name: courses[0].setup.otherwise.to_string(), rates, parts }
+    }
 }

@@ -133,18 +133,29 @@ fn skip_counts_what_checkpoints_leave_to_the_log() {
 }
 
 #[test]
-fn compression_sets_a_compressed_log_against_the_log() {
-    let (_, document, _) = made("compression", "");
-    let bytes = |system: &str| row(&document, system, "log").expect("bytes of log");
-    let (plain, compressed) = (bytes("logsilo, 1 worker"), bytes("logsilo, 1 worker, compressed log"));
-    assert!(compressed > 0.0 && compressed < plain, "{compressed} of {plain} bytes");
+fn compression_tells_log_and_checkpoints_apart() {
+    let (_, document, _) = made("compression", CHECKPOINTS);
+    let log = |system: &str| row(&document, system, "log").expect("bytes of log");
+    let checkpoint = |system: &str| row(&document, system, "checkpoint").expect("a checkpoint was installed");
+    for (of, plain, compressed) in [
+        (&log as &dyn Fn(&str) -> f64, "compressed checkpoints", "compressed log"),
+        (&log, "as it ships", "both compressed"),
+        (&checkpoint, "compressed log", "compressed checkpoints"),
+        (&checkpoint, "as it ships", "both compressed"),
+    ] {
+        let (bytes, fewer) = (of(plain), of(compressed));
+        assert!(fewer > 0.0 && fewer < bytes, "{compressed}: {fewer} of {bytes} bytes");
+    }
+    for metric in ["writing a checkpoint, per GB stored plain", "loading a checkpoint"] {
+        assert!(row(&document, "both compressed", metric).is_some_and(|value| value > 0.0), "{document}");
+    }
 }
 
 #[test]
 fn before_images_set_a_log_with_old_values_against_the_log() {
     let (_, document, _) = made("before-images", "");
     let bytes = |system: &str| row(&document, system, "log").expect("bytes of log");
-    let (plain, recorded) = (bytes("logsilo, 1 worker"), bytes("logsilo, 1 worker, before-images"));
+    let (plain, recorded) = (bytes("as it ships"), bytes("before-images"));
     assert!(plain > 0.0 && recorded > 1.5 * plain, "{recorded} and {plain} bytes");
 }
 

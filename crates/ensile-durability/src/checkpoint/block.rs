@@ -3,7 +3,7 @@
 //! ```text
 //! file    := rows-block* end-block            and nothing behind it
 //! block   := header payload zero-padding to a multiple of 8
-//! payload := entry*                           (rows; framed as in the log)
+//! payload := entry*                           (rows; framed as in the log, compressed where the header says so)
 //!          | entries u64, rows blocks u64     (end; of this file)
 //! ```
 //! Invariants:
@@ -16,9 +16,11 @@
 //! Neighbours: `Walk` fills blocks, `write` sends them out, `read` parses.
 
 use ensile_base::checksum::crc32c;
+use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_base::sync::{Arc, AtomicBool, Ordering};
 use ensile_base::{Epoch, Tid};
 
+use crate::compress::Compressor;
 use crate::log::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, padded};
 use crate::names::PartName;
 
@@ -26,6 +28,8 @@ use crate::names::PartName;
 pub(crate) const HEADER_BYTES: usize = 64;
 /// Most bytes of a block's payload, unless one entry alone is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
+/// Most bytes of one entry with what frames it, as far as a compressed block is concerned.
+pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Bytes of an end block's payload.
 const END_BYTES: usize = 16;
 
@@ -55,12 +59,23 @@ pub(crate) struct Header {
     /// Counts the blocks of this file from 0.
     pub(crate) sequence: u32,
     pub(crate) entries: u32,
+    /// The payload is the entries compressed (`crate::compress`).
+    pub(crate) compressed: bool,
     /// Bytes behind the header, padding left out.
     pub(crate) payload_bytes: u32,
     /// The header checksum of the block before; zero in the first.
     pub(crate) previous_crc: u32,
     /// CRC-32C of payload and padding.
     pub(crate) payload_crc: u32,
+}
+
+/// Why bytes are not a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAHeader {
+    /// What is wrong with them.
+    Damaged(&'static str),
+    /// A version or kind that this program does not know, under a good checksum.
+    Unknown,
 }
 
 impl Header {
@@ -74,6 +89,7 @@ impl Header {
             Kind::Rows => 0,
             Kind::End => 1,
         };
+        header[7] = u8::from(self.compressed);
         header[8..12].copy_from_slice(&self.section.to_le_bytes());
         header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         header[16..24].copy_from_slice(&self.part.checkpoint.to_le_bytes());
@@ -93,24 +109,26 @@ impl Header {
     ///
     /// # Errors
     /// Why these bytes are none.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), &'static str> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), NotAHeader> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
-            return Err("no checkpoint block begins here");
+            return Err(NotAHeader::Damaged(
+                "no checkpoint block begins here: overwritten, or not a file of one",
+            ));
         }
         let crc = u32_at(header, HEADER_CRC_AT);
         if crc != crc32c(&header[..HEADER_CRC_AT]) {
-            return Err("the block header's checksum is wrong");
+            return Err(NotAHeader::Damaged("the block header's checksum is wrong"));
         }
-        let unknown = "a block of an unknown version or kind";
-        let kind = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
-            (VERSION, 0, 0) => Kind::Rows,
-            (VERSION, 1, 0) => Kind::End,
-            _ => return Err(unknown),
+        let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
+            (VERSION, 0, 0) => (Kind::Rows, false),
+            (VERSION, 0, 1) => (Kind::Rows, true),
+            (VERSION, 1, 0) => (Kind::End, false),
+            _ => return Err(NotAHeader::Unknown),
         };
         let low = u64_at(header, 24);
         if low >= Epoch::MAX.number() || u32_at(header, 56) != 0 {
-            return Err(unknown);
+            return Err(NotAHeader::Unknown);
         }
         let part = PartName {
             checkpoint: u64_at(header, 16),
@@ -124,6 +142,7 @@ impl Header {
             low: Epoch::new(low),
             sequence: u32_at(header, 40),
             entries: u32_at(header, 44),
+            compressed,
             payload_bytes: u32_at(header, 12),
             previous_crc: u32_at(header, 48),
             payload_crc: u32_at(header, 52),
@@ -133,8 +152,18 @@ impl Header {
 
     /// Bytes of the whole block.
     pub(crate) fn block_bytes(&self) -> usize {
-        HEADER_BYTES + padded(self.payload_bytes as usize)
+        block_bytes(self.payload_bytes as usize)
     }
+
+    /// Most bytes that the entries of a compressed block can have.
+    pub(crate) fn entries_bytes_max(&self) -> usize {
+        if self.entries == 1 { LARGE_BYTES_MAX } else { BLOCK_BYTES_MAX }
+    }
+}
+
+/// Bytes of a whole block with such a payload.
+pub(crate) const fn block_bytes(payload_bytes: usize) -> usize {
+    HEADER_BYTES + padded(payload_bytes)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -270,6 +299,13 @@ impl CheckpointBlock {
     /// Whether the walk stopped because another block is large: tells once.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
+    }
+
+    /// Compresses the entries, before they are sealed; false if that would not make them shorter, or they are more than a
+    /// reader would take memory for.
+    pub(crate) fn compress(&mut self, compressor: &mut Compressor) -> bool {
+        self.bytes.len() <= HEADER_BYTES + LARGE_BYTES_MAX
+            && compressor.compress(&mut self.bytes, HEADER_BYTES)
     }
 
     /// Pads the payload; its length without padding, and the checksum with it.

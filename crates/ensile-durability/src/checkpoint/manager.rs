@@ -339,8 +339,7 @@ impl Checkpoints {
         let Some(slices) = attempt.parts[checkpointer].take() else { return CheckpointStep::Waiting };
         let (number, low, ticket) = (attempt.number, attempt.low, Arc::clone(&attempt.ticket));
         drop(state);
-        let (files, sync_bytes) = (self.config.files as u32, self.config.sync_bytes);
-        match PartWriter::create(&self.disk, number, checkpointer as u32, files, low, sync_bytes) {
+        match PartWriter::create(&self.disk, number, checkpointer as u32, low, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
                 let slices = slices.into_iter();

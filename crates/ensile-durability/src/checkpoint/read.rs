@@ -11,9 +11,10 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskFile};
 
-use super::block::{HEADER_BYTES, Header, Kind, Totals};
+use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes};
 use crate::DurabilityError;
-use crate::log::block::Entries;
+use crate::compress;
+use crate::log::block::{ENTRY_FRAME_BYTES, Entries};
 use crate::names::PartName;
 
 /// Read at once: a block that the window cuts is read twice, so several blocks.
@@ -29,6 +30,8 @@ pub(crate) struct PartReader {
     length: u64,
     window: Vec<u8>,
     window_at: u64,
+    /// The entries of the last block that was compressed.
+    plain: Vec<u8>,
     /// Where the next block begins, and what it continues.
     offset: u64,
     sequence: u32,
@@ -46,6 +49,8 @@ pub(crate) struct Rows<'r> {
     pub(crate) offset: u64,
     /// Its bytes, header and padding included.
     pub(crate) bytes: u64,
+    /// What they would be if it had not been compressed.
+    pub(crate) plain_bytes: u64,
     pub(crate) entries: u32,
     payload: &'r [u8],
     low: Epoch,
@@ -92,6 +97,7 @@ impl PartReader {
             low,
             window: Vec::new(),
             window_at: 0,
+            plain: Vec::new(),
             offset: 0,
             sequence: 0,
             previous_crc: 0,
@@ -140,23 +146,37 @@ impl PartReader {
         Ok((self.offset - self.window_at) as usize)
     }
 
-    /// The next block of entries, or `None` behind the end block.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
-        if self.ended {
-            return Ok(None);
-        }
+    /// The next block's header and its checksum, if it belongs here.
+    fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
         let at = self.fetch(HEADER_BYTES)?;
         let decoded = Header::decode(&self.window[at..]);
-        let (header, crc) = decoded.map_err(|detail| self.damaged(self.offset, detail))?;
+        let (header, crc) = decoded.map_err(|why| match why {
+            NotAHeader::Damaged(detail) => self.damaged(self.offset, detail),
+            NotAHeader::Unknown => DurabilityError::Unknown {
+                file: self.name.clone(),
+                offset: self.offset,
+                detail: "a block of an unknown version or kind",
+            },
+        })?;
         if header.part != self.part || header.low != self.low {
             return Err(self.damaged(self.offset, "the block belongs to another file or checkpoint"));
         }
         if (header.sequence, header.previous_crc) != (self.sequence, self.previous_crc) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
         }
+        Ok((header, crc))
+    }
+
+    /// The next block of entries, or `None` behind the end block.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
+    /// for what a newer version wrote.
+    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let (header, crc) = self.next_header()?;
         let at = self.fetch(header.block_bytes())?;
         let block = at + HEADER_BYTES..at + header.block_bytes();
         if crc32c(&self.window[block.clone()]) != header.payload_crc {
@@ -181,6 +201,23 @@ impl PartReader {
             self.ended = true;
             return Ok(None);
         }
+        let payload = &self.window[payload];
+        let payload = if header.compressed {
+            compress::decompress(payload, header.entries_bytes_max(), &mut self.plain).ok_or_else(|| {
+                DurabilityError::damaged(&self.name, offset, "the block's entries do not decompress")
+            })?;
+            &self.plain
+        } else {
+            payload
+        };
+        if header.entries as usize > payload.len() / ENTRY_FRAME_BYTES {
+            // Or memory would be taken for them.
+            return Err(DurabilityError::damaged(
+                &self.name,
+                offset,
+                "the block has no room for its entries",
+            ));
+        }
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
         Ok(Some(Rows {
@@ -188,7 +225,8 @@ impl PartReader {
             offset,
             bytes: header.block_bytes() as u64,
             entries: header.entries,
-            payload: &self.window[payload],
+            plain_bytes: block_bytes(payload.len()) as u64,
+            payload,
             low: self.low,
         }))
     }

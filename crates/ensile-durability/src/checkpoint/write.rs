@@ -11,7 +11,9 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use super::CheckpointConfig;
 use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
+use crate::compress::Compressor;
 use crate::log::block::padded;
 use crate::names::PartName;
 
@@ -41,6 +43,7 @@ pub(crate) struct PartWriter {
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
+    compressor: Option<Compressor>,
 }
 
 /// What one checkpointer wrote.
@@ -53,14 +56,13 @@ pub(crate) struct Written {
 }
 
 impl PartWriter {
-    /// Makes `files` files of a checkpoint that skips epochs from `low` on.
+    /// Makes the files of a checkpoint that skips epochs from `low` on.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
         checkpoint: u64,
         checkpointer: u32,
-        files: u32,
         low: Epoch,
-        sync_bytes: u64,
+        config: &CheckpointConfig,
     ) -> Result<Self, DiskError> {
         let part = |file| {
             let name = PartName { checkpoint, checkpointer, file };
@@ -75,8 +77,15 @@ impl PartWriter {
                 is_dirty: false,
             })
         };
-        let parts = (0..files).map(part).collect::<Result<_, DiskError>>()?;
-        Ok(Self { disk: StdArc::clone(disk), parts, low, turn: 0, unsynced_bytes: 0, sync_bytes })
+        Ok(Self {
+            disk: StdArc::clone(disk),
+            parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
+            low,
+            turn: 0,
+            unsynced_bytes: 0,
+            sync_bytes: config.sync_bytes,
+            compressor: config.compress.then(Default::default),
+        })
     }
 
     /// Writes a block of entries to the file whose turn it is, and syncs once enough is written; how many bytes it was,
@@ -90,8 +99,11 @@ impl PartWriter {
         self.turn = (turn + 1) % self.parts.len();
         let part = &mut self.parts[turn];
         let entries = block.entries();
-        let sealed = block.seal();
-        let bytes = part.write(Kind::Rows, section, self.low, entries, sealed, block.block())?;
+        let compressed = self.compressor.as_mut().is_some_and(|compressor| block.compress(compressor));
+        let (payload_bytes, payload_crc) = block.seal();
+        let header = part.header(Kind::Rows, self.low);
+        let header = Header { section, entries, compressed, payload_bytes, payload_crc, ..header };
+        let bytes = part.write(&header, block.block())?;
         part.totals.entries += u64::from(entries);
         part.totals.blocks += 1;
         block.reset();
@@ -119,8 +131,9 @@ impl PartWriter {
             let mut block = [0; HEADER_BYTES + padded(size_of::<Totals>())];
             let payload = part.totals.encode();
             block[HEADER_BYTES..].copy_from_slice(&payload);
-            let sealed = (payload.len() as u32, crc32c(&payload));
-            part.write(Kind::End, 0, self.low, 0, sealed, &mut block)?;
+            let (payload_bytes, payload_crc) = (payload.len() as u32, crc32c(&payload));
+            let header = Header { payload_bytes, payload_crc, ..part.header(Kind::End, self.low) };
+            part.write(&header, &mut block)?;
             part.file.sync_all()?;
             written.entries += part.totals.entries;
             written.bytes += part.offset;
@@ -134,26 +147,24 @@ impl PartWriter {
 }
 
 impl Part {
-    fn write(
-        &mut self,
-        kind: Kind,
-        section: u32,
-        low: Epoch,
-        entries: u32,
-        (payload_bytes, payload_crc): (u32, u32),
-        block: &mut [u8],
-    ) -> Result<u64, DiskError> {
-        let header = Header {
+    /// Of a block without payload.
+    fn header(&self, kind: Kind, low: Epoch) -> Header {
+        Header {
             kind,
-            section,
+            section: 0,
             part: self.name,
             low,
             sequence: self.sequence,
-            entries,
-            payload_bytes,
+            entries: 0,
+            compressed: false,
+            payload_bytes: 0,
             previous_crc: self.previous_crc,
-            payload_crc,
-        };
+            payload_crc: 0,
+        }
+    }
+
+    /// Writes a block that begins with room for its header; how many bytes it was.
+    fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
         self.previous_crc = header.encode(block);
         debug_assert_eq!(block.len(), header.block_bytes());
         self.file.write_at(block, self.offset)?;

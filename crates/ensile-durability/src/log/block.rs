@@ -89,7 +89,7 @@ pub(crate) struct Header {
     /// files before it.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
-    /// The payload is the entries compressed (`super::compress`).
+    /// The payload is the entries compressed (`crate::compress`).
     pub(crate) compressed: bool,
     /// This log's durable mark d (L1, L3).
     pub(crate) mark: Epoch,

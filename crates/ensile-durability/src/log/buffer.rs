@@ -14,6 +14,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_memory::prefetch;
 
 use super::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, HEADER_BYTES, padded};
+use crate::compress::Compressor;
 
 /// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
@@ -128,16 +129,9 @@ impl Buffer {
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
 
-    /// The entries, before they are sealed.
-    pub(crate) fn payload(&self) -> &[u8] {
-        &self.bytes[HEADER_BYTES..]
-    }
-
-    /// Puts `shorter` in the place of the entries.
-    pub(crate) fn shorten_payload(&mut self, shorter: &[u8]) {
-        debug_assert!(shorter.len() < self.bytes.len() - HEADER_BYTES);
-        self.bytes.truncate(HEADER_BYTES);
-        self.bytes.extend_from_slice(shorter);
+    /// Compresses the entries, before they are sealed; false if that would not make them shorter.
+    pub(crate) fn compress(&mut self, compressor: &mut Compressor) -> bool {
+        compressor.compress(&mut self.bytes, HEADER_BYTES)
     }
 
     /// The whole block: header space, entries, padding.

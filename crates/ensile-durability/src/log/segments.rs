@@ -21,7 +21,7 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 use super::LogConfig;
 use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
-use super::compress::Compressor;
+use crate::compress::Compressor;
 use crate::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space set aside at first, and at most at once; small databases stay small.
@@ -169,7 +169,7 @@ impl Segments {
         mark: Epoch,
         published: Epoch,
     ) -> Option<Box<Buffer>> {
-        let compressed = self.compressor.as_mut().is_some_and(|compressor| compressor.compress(&mut buffer));
+        let compressed = self.compressor.as_mut().is_some_and(|compressor| buffer.compress(compressor));
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();

@@ -32,6 +32,8 @@ struct Loaded {
     files: usize,
     entries: u64,
     bytes: u64,
+    /// What the bytes would be if no block were compressed.
+    plain_bytes: u64,
     /// Header checksums of end blocks, in the order of `parts`.
     ends: Vec<u32>,
     has_failed: bool,
@@ -102,6 +104,11 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
+    /// What the bytes loaded would be if no block were compressed.
+    pub(super) fn plain_bytes(&self) -> u64 {
+        self.lock().plain_bytes
+    }
+
     /// Whether all is loaded.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().files == self.parts.len()
@@ -147,21 +154,46 @@ impl Load {
         while let Some(rows) = reader.next_rows()? {
             let entries =
                 entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
-                file: name.clone(),
-                offset: rows.offset,
-                tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-                detail: refused.detail,
+            target.load(rows.section, &entries).map_err(|refused| {
+                let replay = DurabilityError::Replay {
+                    file: name.clone(),
+                    offset: rows.offset,
+                    tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+                    detail: refused.detail,
+                };
+                self.ends(disk).and_then(|ends| self.check_seal(seal(ends))).err().unwrap_or(replay)
             })?;
             let mut loaded = self.lock();
             loaded.bytes += rows.bytes;
+            loaded.plain_bytes += rows.plain_bytes;
             loaded.entries += entries.len() as u64;
         }
         // What is not of blocks is the end block.
         let (totals, end) = reader.end().unwrap_or_default();
         debug_assert!(totals.blocks > 0 || totals.entries == 0);
-        self.lock().bytes += reader.end_bytes();
+        let mut loaded = self.lock();
+        loaded.bytes += reader.end_bytes();
+        loaded.plain_bytes += reader.end_bytes();
         Ok(end)
+    }
+
+    /// Header checksums of the end blocks of all files, which are read whole for it.
+    fn ends(&self, disk: &dyn Disk) -> Result<Vec<u32>, DurabilityError> {
+        let end = |part: &PartName| {
+            let mut reader = PartReader::open(disk, *part, self.low())?;
+            while reader.next_rows()?.is_some() {}
+            Ok(reader.end().unwrap_or_default().1)
+        };
+        self.parts.iter().map(end).collect()
+    }
+
+    /// Whole files of another database have entries too, which this one's state may not take: the seal tells them from
+    /// those of a version that is not known.
+    fn check_seal(&self, found: u32) -> Result<(), DurabilityError> {
+        if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.seal == found) {
+            return Ok(());
+        }
+        Err(not_installed())
     }
 
     /// A file is loaded; with the last one, compares all of them with what the manifest says.
@@ -173,13 +205,18 @@ impl Load {
             let checkpoint = self.checkpoint.as_ref();
             let expected = checkpoint.map(|c| (c.seal, c.entries, c.bytes)).unwrap_or_default();
             if found != expected {
-                let detail = "the checkpoint's files are not those that were installed: one is another's";
-                return Err(DurabilityError::damaged(MANIFEST, 0, detail));
+                return Err(not_installed());
             }
         }
         loaded.files += 1;
         Ok(())
     }
+}
+
+fn not_installed() -> DurabilityError {
+    let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
+                  database, and only those of one copy go together";
+    DurabilityError::damaged(MANIFEST, 0, detail)
 }
 
 fn entries_of<'r>(rows: &Rows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {

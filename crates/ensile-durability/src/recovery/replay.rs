@@ -9,9 +9,8 @@
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; `reading` has the buffers; the engine's threads call
 //! in.
 
-use std::borrow::Cow;
-
 use ensile_base::checksum::crc32c;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -20,10 +19,13 @@ use super::RecoveryReport;
 use super::chain::Chain;
 use super::file::Run;
 use super::reading::{self, Buffers, recycled};
-use crate::log::block::{Entries, HEADER_BYTES, Header, Kind, Salt};
-use crate::log::compress;
+use crate::compress;
+use crate::log::block::{ENTRY_FRAME_BYTES, Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
+
+/// Most bytes of a block's entries: a buffer that was made for one of the largest.
+const ENTRIES_BYTES_MAX: usize = ENTRY_FRAME_BYTES + TRANSACTION_BYTES_MAX;
 
 /// The epochs of a generation, and which of them are replayed.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,7 @@ pub(super) fn replay(
     let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let mut counts = Counts::default();
-    let mut at = 0;
+    let (mut at, mut plain) = (0, Vec::new());
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
         let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
@@ -123,10 +125,10 @@ pub(super) fn replay(
         let payload =
             payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
         counts.blocks += 1;
-        let payload =
-            entries_of(&header, payload).ok_or_else(|| damaged("the block's entries do not decompress"))?;
+        let payload = entries_of(&header, payload, &mut plain)
+            .ok_or_else(|| damaged("the block's entries do not decompress"))?;
         let mut entries = recycled(batch);
-        parse(piece, &header, &payload, &mut entries, &mut counts).map_err(damaged)?;
+        parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
             file: file.clone(),
             offset,
@@ -167,13 +169,13 @@ fn parse<'p>(
     Ok(())
 }
 
-/// The entries of a payload as they were before they were compressed, if they were.
-fn entries_of<'p>(header: &Header, payload: &'p [u8]) -> Option<Cow<'p, [u8]>> {
-    if header.compressed {
-        compress::decompress(payload).map(Cow::Owned)
-    } else {
-        Some(Cow::Borrowed(payload))
+/// The entries of a payload as they were before they were compressed, if they were: then in `plain`.
+fn entries_of<'p>(header: &Header, payload: &'p [u8], plain: &'p mut Vec<u8>) -> Option<&'p [u8]> {
+    if !header.compressed {
+        return Some(payload);
     }
+    compress::decompress(payload, ENTRIES_BYTES_MAX, plain)?;
+    Some(plain)
 }
 
 /// The header at the beginning of `bytes`, which hold its block.

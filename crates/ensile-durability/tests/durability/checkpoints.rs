@@ -1,6 +1,7 @@
 //! Checkpoints over the public API: a store of keys that is walked beside its writers, seeded lives with crashes at any
-//! call of the disk, and each condition of K1 by name.
+//! call of the disk, each condition of K1 by name, and compression.
 
+mod compressed;
 mod conditions;
 mod ending;
 mod simulation;

@@ -2,6 +2,7 @@
 
 use super::{BLOCK_BYTES_MAX, CheckpointBlock, HEADER_BYTES, Header, Kind, LargePermit, Totals};
 use crate::checkpoint::read::PartReader;
+use crate::compress::Compressor;
 use crate::names::PartName;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
@@ -15,7 +16,18 @@ fn tid(epoch: u64) -> Tid {
 }
 
 fn rows_header(block: &mut CheckpointBlock, section: u32, sequence: u32, previous_crc: u32) -> Header {
+    header_of(block, section, sequence, previous_crc, false)
+}
+
+fn header_of(
+    block: &mut CheckpointBlock,
+    section: u32,
+    sequence: u32,
+    previous_crc: u32,
+    compress: bool,
+) -> Header {
     let entries = block.entries();
+    let compressed = compress && block.compress(&mut Compressor::default());
     let (payload_bytes, payload_crc) = block.seal();
     Header {
         kind: Kind::Rows,
@@ -24,6 +36,7 @@ fn rows_header(block: &mut CheckpointBlock, section: u32, sequence: u32, previou
         low: LOW,
         sequence,
         entries,
+        compressed,
         payload_bytes,
         previous_crc,
         payload_crc,
@@ -39,6 +52,7 @@ fn end_block(totals: Totals, sequence: u32, previous_crc: u32) -> Vec<u8> {
         low: LOW,
         sequence,
         entries: 0,
+        compressed: false,
         payload_bytes: payload.len() as u32,
         previous_crc,
         payload_crc: ensile_base::checksum::crc32c(&payload),
@@ -49,14 +63,23 @@ fn end_block(totals: Totals, sequence: u32, previous_crc: u32) -> Vec<u8> {
     block
 }
 
-/// The file of the format document: one block with one entry, and the end block.
-fn documented() -> Vec<u8> {
-    let mut block = CheckpointBlock::new();
-    block.push(tid(5), |body| body.extend_from_slice(b"hello"));
-    let header = rows_header(&mut block, 3, 0, 0);
+/// The files of the format document: one block with one entry, and the end block; plain, and compressed.
+fn documented() -> [(Vec<u8>, &'static [u8]); 2] {
+    let one = |body: &'static [u8], compress: bool| {
+        let mut block = CheckpointBlock::new();
+        block.push(tid(5), |into| into.extend_from_slice(body));
+        let header = header_of(&mut block, 3, 0, 0, compress);
+        assert_eq!(header.compressed, compress);
+        (file_of(&header, &mut block), body)
+    };
+    [one(b"hello", false), one(&[b'a'; 64], true)]
+}
+
+/// A file of one block.
+fn file_of(header: &Header, block: &mut CheckpointBlock) -> Vec<u8> {
     let crc = header.encode(block.block());
     let mut file = block.block().to_vec();
-    file.extend(end_block(Totals { entries: 1, blocks: 1 }, 1, crc));
+    file.extend(end_block(Totals { entries: u64::from(header.entries), blocks: 1 }, 1, crc));
     file
 }
 
@@ -80,32 +103,84 @@ fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
 #[test]
 fn the_documented_bytes_are_the_ones_that_are_written() {
     let text = include_str!("../../../../../docs/formats/checkpoint.md");
-    let example =
-        text.split("```hex\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example in hex");
-    let digits = example.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("two hex digits")).collect();
-    let written = documented();
-    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-    let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
-    assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
-    assert_eq!(read(&bytes), Ok(vec![(3, tid(5), b"hello".to_vec())]));
+    let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let examples: Vec<&str> = examples.collect();
+    assert_eq!(examples.len(), 2, "two examples in hex");
+    for (example, (written, body)) in examples.into_iter().zip(documented()) {
+        let digits = example.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
+        let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex digits")).collect();
+        let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
+        let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
+        assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
+        assert_eq!(read(&bytes), Ok(vec![(3, tid(5), body.to_vec())]));
+    }
 }
 
 #[test]
 fn every_cut_and_every_flipped_bit_is_seen() {
-    let file = documented();
-    for length in 0..file.len() {
-        assert!(read(&file[..length]).is_err(), "cut to {length}");
-    }
-    for at in 0..file.len() {
-        for bit in 0..8 {
-            let mut damaged = file.clone();
-            damaged[at] ^= 1 << bit;
-            assert!(read(&damaged).is_err(), "bit {bit} of byte {at}");
+    for (file, _) in documented() {
+        for length in 0..file.len() {
+            assert!(read(&file[..length]).is_err(), "cut to {length}");
+        }
+        for at in 0..file.len() {
+            for bit in 0..8 {
+                let mut damaged = file.clone();
+                damaged[at] ^= 1 << bit;
+                assert!(read(&damaged).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+        for more in [&[0u8; 8][..], &file] {
+            assert!(read(&[&file, more].concat()).is_err(), "{} bytes behind the end", more.len());
         }
     }
-    for more in [&[0u8; 8][..], &file] {
-        assert!(read(&[&file, more].concat()).is_err(), "{} bytes behind the end", more.len());
+}
+
+/// Every bit of a compressed payload flipped where its checksum does not tell: what does not decompress is an error, what
+/// does is other entries, and no length takes more memory than a block can have.
+#[test]
+fn what_is_forged_under_a_good_checksum_is_refused_or_read() {
+    let mut block = CheckpointBlock::new();
+    for _ in 0..20 {
+        block.push(tid(5), |into| into.extend_from_slice(&[b'a'; 64]));
+    }
+    let header = header_of(&mut block, 3, 0, 0, true);
+    assert!(header.compressed, "it becomes shorter");
+    let payload = block.block()[HEADER_BYTES..].to_vec();
+    let with = |payload: &[u8], header: &Header| {
+        let mut block = CheckpointBlock::new();
+        block.bytes.extend_from_slice(payload);
+        let (_, payload_crc) = block.seal();
+        read(&file_of(&Header { payload_crc, ..header.clone() }, &mut block))
+    };
+    assert_eq!(with(&payload, &header).map(|entries| entries.len()), Ok(20));
+    let mut refused = 0;
+    for at in 0..header.payload_bytes as usize {
+        for bit in 0..8 {
+            let mut forged = payload.clone();
+            forged[at] ^= 1 << bit;
+            refused += usize::from(with(&forged, &header).is_err());
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    let error = with(&payload, &Header { entries: u32::MAX, ..header.clone() }).expect_err("no room");
+    assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 0"), "{error}");
+    let long = [&u32::MAX.to_le_bytes(), &payload[4..]].concat();
+    assert!(with(&long, &header).is_err_and(|error| error.contains("do not decompress")));
+    let plain = Header { compressed: false, ..header };
+    assert!(with(&payload, &plain).is_err(), "the flag alone makes other entries of it");
+}
+
+#[test]
+fn large_entries_are_compressed_up_to_the_largest_value() {
+    use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+    for (body, compresses) in [(2 + KEY_BYTES_MAX + VALUE_BYTES_MAX, true), (super::LARGE_BYTES_MAX, false)] {
+        let mut block = CheckpointBlock::new();
+        assert!(block.has_room(body));
+        block.push(tid(5), |into| into.resize(into.len() + body, 7));
+        let header = header_of(&mut block, 3, 0, 0, true);
+        assert_eq!(header.compressed, compresses);
+        let entries = read(&file_of(&header, &mut block)).expect("it is whole");
+        assert_eq!(entries[0].2.len(), body);
     }
 }
 

@@ -29,6 +29,9 @@ impl Damage {
             DurabilityError::Replay { file, offset, tid, detail } => {
                 Ok(Self { file, offset, detail: format!("entry {tid}: {detail}"), is_refused: true })
             }
+            DurabilityError::Unknown { file, offset, detail } => {
+                Ok(Self { file, offset, detail: detail.to_owned(), is_refused: true })
+            }
             other => Err(other),
         }
     }
@@ -115,6 +118,8 @@ pub struct CheckpointFacts {
     pub entries: u64,
     /// Bytes of its files.
     pub bytes: u64,
+    /// What they would be if no block of them were compressed; of the blocks that are whole.
+    pub plain_bytes: u64,
 }
 
 /// What can be done about damage, other than to put copies of the damaged files in place.

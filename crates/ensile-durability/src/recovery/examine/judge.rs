@@ -143,14 +143,14 @@ impl<'a> Judge<'a> {
             files: u64::from(installed.checkpointers) * u64::from(installed.files),
             entries: installed.entries,
             bytes: installed.bytes,
+            plain_bytes: 0,
         });
         let Some(load) = self.note(Load::new(self.disk, Some(installed.clone())))? else { return Ok(()) };
-        loop {
-            match self.note(load.step(self.disk, self.target))? {
-                Some(LoadStep::Loaded) | None => {}
-                Some(LoadStep::Ended | LoadStep::Failed) => return Ok(()),
-            }
+        while let Some(LoadStep::Loaded) | None = self.note(load.step(self.disk, self.target))? {}
+        if let Some(facts) = &mut self.found.checkpoint {
+            facts.plain_bytes = load.plain_bytes();
         }
+        Ok(())
     }
 
     fn generation(
