@@ -54,8 +54,9 @@ pub(crate) const fn image_bytes(before: usize) -> usize {
     IMAGE_HEADER_BYTES + before
 }
 
-/// Appends one write; no value means that the key becomes absent.
-#[inline]
+/// Appends one write; no value means that the key becomes absent. Always inline: where there is never a before-image,
+/// nothing of it is left.
+#[inline(always)]
 pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, before: Before<'_>) {
     let recorded = before != Before::NotRecorded;
     let length = match value {
