@@ -89,7 +89,13 @@ pub(super) fn plan(
     let Some(index) = manifest.generations.iter().position(|generation| generation.number == oldest) else {
         return Ok(Err(format!("generation {oldest} is damaged, and not listed")));
     };
-    let files = listing::find(disk, &manifest.generations, 1)?;
+    let files = match listing::find(disk, &manifest.generations, 1) {
+        Ok(files) => files,
+        Err(error) => {
+            let Damage { file, detail, .. } = Damage::of(error)?;
+            return Ok(Err(format!("{file}: {detail}; move that one away")));
+        }
+    };
     let (before, rest) = manifest.generations.split_at(index);
     let (generation, later) = rest.split_first().expect("it stands at its index");
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
