@@ -315,6 +315,10 @@ impl Logger {
         match flushed {
             Err(error) if error.is_full() => {
                 writer.held = true;
+                if let Some(claim) = writer.mark_due.filter(|_| is_planted(Bug::HeldMarkCounts)) {
+                    log.marks.note_synced(self.index, claim);
+                    log.waiters.announce(|| log.marks.durable());
+                }
                 log.hold(self.index, &error);
                 return Ok(Written::Held);
             }
@@ -331,7 +335,13 @@ impl Logger {
             log.marks.note_synced(self.index, claim);
             log.waiters.announce(|| log.marks.durable());
         }
-        writer.segments.sync()?;
+        match writer.segments.sync() {
+            Err(error) if error.is_full() && is_planted(Bug::FullSyncHeld) => {
+                (writer.held, writer.mark_due) = (true, Some(claim));
+                return Ok(Written::Held);
+            }
+            synced => synced?,
+        }
         log.counters.marks.add(1);
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
@@ -349,7 +359,7 @@ impl Logger {
             return false;
         }
         let is_due = writer.segments.is_due(now_nanos) || asked && writer.segments.may_roll(now_nanos);
-        is_due && writer.bytes_since_mark == 0 && !writer.held
+        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
     }
 
     /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
