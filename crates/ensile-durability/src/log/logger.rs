@@ -395,28 +395,37 @@ impl Logger {
         self.writer.lock().map_or(0, |writer| writer.segments.blocks())
     }
 
-    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used.
-    pub(super) fn write_last_mark(&self, log: &Log, last: bool) {
-        let Some(mut writer) = self.lock_writer(log) else { return };
+    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it could not
+    /// be written: everything is durable without it, so a disk that has no space for it is no failure.
+    pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
+        let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.closed || log.waiters.is_poisoned() {
-            return;
+            return false;
         }
-        if let Err(error) = self.end_with_mark(log, &mut writer, last) {
-            stop(log, writer, &error);
+        match self.end_with_mark(log, &mut writer, last) {
+            Ok(stands) => stands,
+            Err(error) => {
+                stop(log, writer, &error);
+                false
+            }
         }
     }
 
-    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<(), DiskError> {
+    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
         let claim = log.marks.claimed(self.index);
         writer.segments.mark(claim, log.marks.synced_by_all());
-        writer.segments.flush(|_| {})?;
+        writer.closed = last;
+        match writer.segments.flush(|_| {}) {
+            // The first round's waits for the second's.
+            Err(error) if error.is_full() => return Ok(false),
+            flushed => flushed?,
+        }
         writer.segments.sync()?;
         log.marks.note_synced(self.index, claim);
         if last {
             writer.segments.trim()?;
-            writer.closed = true;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -362,10 +362,13 @@ impl Segments {
         Ok(ClosedFile { file: closed, largest: self.largest, bytes: self.offset })
     }
 
-    /// Gives back the space behind the last block.
+    /// Gives back the space behind the last block; a disk that has no space to note that keeps it set aside.
     pub(crate) fn trim(&mut self) -> Result<(), DiskError> {
         if self.allocated > self.offset {
-            self.file.set_len(self.offset)?;
+            match self.file.set_len(self.offset) {
+                Err(error) if error.is_full() => return Ok(()),
+                cut => cut?,
+            }
             self.file.sync_all()?;
             self.allocated = self.offset;
         }

@@ -8,8 +8,8 @@
 //! - L4: the epochs that are given up are void for ever: the manifest says where their generation ends, and the next
 //!   generation begins above every epoch that any file showed.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again; the copies are synced before
-//!   anything is removed.
+//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies are
+//!   synced before the manifest is replaced, and nothing is cut or removed before that.
 //!
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
@@ -306,7 +306,7 @@ fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, lock: Box<dyn DiskLock>) -> Re
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;
-    recovery.unlisted = dropped;
+    recovery.given_up = dropped;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
     recovery.finish().map(drop)
