@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Planted bugs: each of the catalogue (`ensile_base::planted`) is put in, and a checker must see it. The simulation's
 # print a table; then those that the index, the log or loom has a test for, by that test's failure.
-# `bash ci/planted.sh quick` only looks whether the plans of the catalogue report nothing without a bug.
+# `bash ci/planted.sh quick` only looks whether the plans of the catalogue report nothing without a bug;
+# `bash ci/planted.sh harnesses` prints which of the other harnesses see which of the log's bugs, and where.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,6 +39,51 @@ seen() {
     printf '| %s | seen by %s | %d s |\n' "$bug" "$*" $((SECONDS - begin))
 }
 
+# built PACKAGE TEST: a test that bugs can be planted in.
+built() {
+    RUSTFLAGS="--cfg planted $flags" "${cargo[@]}" --target-dir "$target" --no-run --message-format=json \
+        --package "$1" --test "$2" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
+}
+
+# place: what the first failure says of how to make it come again.
+place() {
+    local found
+    found="$(grep --only-matching --extended-regexp --max-count=1 'ENSILE_SEED=[0-9]+.*call [0-9]+' "$said" ||
+        grep --only-matching --extended-regexp --max-count=1 'Case \{ call: [0-9]+[^}]*' "$said" ||
+        sed -n 's/^---- \(.*\) stdout ----$/\1/p' "$said" | head -n 1)"
+    found="${found#Case \{ }"
+    found="${found#matrix::}"
+    echo "${found:-the process ended}"
+}
+
+# harnesses: a row for each bug of the log's conditions, a column for each harness.
+harnesses() {
+    local crashes log bug outcome harness row
+    crashes="$(built ensile-engine crashes)"
+    log="$(built ensile-durability durability)"
+    echo '| bug | crash points | failing calls | damage | checkpoints | lives of the log |'
+    echo '|---|---|---|---|---|---|'
+    for bug in $(sed -n 's/^    \([A-Z][A-Za-z]*\): "\(L[1-5]\|K1\|R1\)[^"]*", \(Log\|Simulation\),$/\1/p' \
+        crates/ensile-base/src/planted.rs); do
+        row="| $bug |"
+        for harness in "$crashes points::" "$crashes failing::" "$log matrix::" "$log checkpoints::" "$log simulation::"; do
+            outcome=0
+            # shellcheck disable=SC2086
+            ENSILE_PLANT="$bug" timeout 60 $harness >"$said" 2>&1 || outcome=$?
+            case $outcome in
+            0) row+=' - |' ;;
+            124) row+=' does not end |' ;;
+            *) row+=" $(place) |" ;;
+            esac
+        done
+        echo "$row"
+    done
+}
+
+if [ "${1:-}" = harnesses ]; then
+    harnesses
+    exit
+fi
 simulation planted::nothing_is_reported_without_a_bug
 [ "${1:-}" != quick ] || exit 0
 simulation planted::every_planted_bug_is_seen -- --nocapture
@@ -49,6 +95,11 @@ log=(--package ensile-durability --test durability)
 seen "" EndedWorkerForgotten "${log[@]}"
 seen "" NewFileMarkUnsynced "${log[@]}"
 seen "" NewFileNameUnsynced "${log[@]}"
+seen "" NewFileBeforeSync "${log[@]}"
+seen "" BeforeNotTold "${log[@]}"
+seen "" HeldBlockDropped "${log[@]}"
+seen "" HeldMarkCounts "${log[@]}"
+seen "" FullSyncHeld "${log[@]}"
 seen "" FirstJustAboveDurable "${log[@]}"
 seen "" PublishedIgnored "${log[@]}"
 seen "" WalkBegunEarly "${log[@]}" checkpoints
@@ -56,6 +107,10 @@ seen "" HighReadBeforeWalk "${log[@]}" checkpoints
 seen "" InstalledBeforeDurable "${log[@]}" checkpoints
 seen "" EntriesBelowLowReplayed "${log[@]}" checkpoints
 seen "" RemovedBeforeManifest "${log[@]}" checkpoints
+seen "" LogRemovedBeforeManifest "${log[@]}" checkpoints
+seen "" FileOfLowRemoved "${log[@]}" checkpoints
+seen "" EntriesOfLowSkipped "${log[@]}" checkpoints
+seen "" NewEntriesWalked "${log[@]}" checkpoints
 seen "--cfg loom" BufferBeforeBinding --package ensile-durability --lib loom
 seen "--cfg loom" LookFenceMissing --package ensile-durability --lib loom
 epoch=(--package ensile-epoch --test loom)

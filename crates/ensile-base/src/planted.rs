@@ -177,6 +177,16 @@ catalogue! {
     NewFileMarkUnsynced: "L3", Log,
     /// A log goes on in a new file whose name is not synced.
     NewFileNameUnsynced: "L3", Log,
+    /// A log goes on in a new file before what the old one holds is synced.
+    NewFileBeforeSync: "L3", Log,
+    /// A new file does not tell the largest epoch before it: one that lost its first files passes for covered.
+    BeforeNotTold: "L5", Log,
+    /// What a full disk had no space for is not written again.
+    HeldBlockDropped: "L3", Log,
+    /// A mark counts while it waits for space.
+    HeldMarkCounts: "L3", Log,
+    /// A sync that reports a full disk is tried again, and believed.
+    FullSyncHeld: "L3", Log,
     /// The next generation begins just above D.
     FirstJustAboveDurable: "L4", Log,
     /// What one recovery discarded is replayed by the next.
@@ -191,15 +201,23 @@ catalogue! {
     OlderReplayed: "L4, replay", Simulation,
 
     /// A walk begins while a commit of an epoch below e_l may not be installed.
-    WalkBegunEarly: "K1", Log,
+    WalkBegunEarly: "K1", Simulation,
     /// e_h is read before the walk.
-    HighReadBeforeWalk: "K1", Log,
+    HighReadBeforeWalk: "K1", Simulation,
     /// A checkpoint is installed before D has reached e_h.
-    InstalledBeforeDurable: "K1", Log,
+    InstalledBeforeDurable: "K1", Simulation,
     /// Log entries of epochs below e_l are replayed where their file is still there.
-    EntriesBelowLowReplayed: "K1", Log,
-    /// What a checkpoint will make void is removed before the manifest names it.
-    RemovedBeforeManifest: "K1", Log,
+    EntriesBelowLowReplayed: "K1", Simulation,
+    /// An earlier checkpoint is removed before the manifest names the next.
+    RemovedBeforeManifest: "K1", Simulation,
+    /// Log files that a checkpoint will cover are removed before the manifest names it.
+    LogRemovedBeforeManifest: "K1", Simulation,
+    /// A log file whose largest epoch is e_l is removed.
+    FileOfLowRemoved: "K1", Simulation,
+    /// Log entries of e_l itself are taken to be in the checkpoint.
+    EntriesOfLowSkipped: "K1", Simulation,
+    /// A walk writes entries of epochs from e_l on.
+    NewEntriesWalked: "K1", Simulation,
 
     /// The old row of an indexed write is not in the read-set.
     OldRowNotRead: "X1", Simulation,

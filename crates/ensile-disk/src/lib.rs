@@ -65,6 +65,9 @@ pub trait Disk: Send + Sync + Debug {
     /// What stands at `name`, where a folder may stand?
     fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError>;
 
+    /// Where the folder `name`, or what it leads to, really is: two names of one folder say the same.
+    fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError>;
+
     /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last part is
     /// missing, and must hold no files. One that leads there already is fine; anything else at that name is refused as
     /// existing already.

@@ -138,6 +138,11 @@ impl Disk for RealDisk {
         if kind.is_dir() { Ok(FolderKind::Plain) } else { Err(fail(io::ErrorKind::NotADirectory.into())) }
     }
 
+    fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
+        let path = self.path(name);
+        path.canonicalize().map_err(|error| DiskError::io(Operation::List, &path, error))
+    }
+
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
         let path = self.path(name);
         let fail = |error| DiskError::io(Operation::LinkFolder, to, error);

@@ -7,6 +7,7 @@
 //!
 //! Neighbours: called by recovery once it has the lock; loggers and recovery name their files in these folders.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ensile_disk::{Disk, FolderKind};
@@ -67,16 +68,18 @@ fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
 
 /// Two logs, or two checkpointers, in one folder would overwrite each other's files.
 fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
-    let mut seen: Vec<(String, PathBuf)> = Vec::new();
+    let mut seen: BTreeMap<PathBuf, &String> = BTreeMap::new();
     for name in names {
-        let FolderKind::Link { to, .. } = disk.folder_kind(name)? else { continue };
-        if let Some((other, _)) = seen.iter().find(|(_, before)| *before == to) {
+        let place = disk.folder_place(name)?;
+        if let Some(other) = seen.get(&place) {
+            // One of them is a link, perhaps the first to the second.
+            let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
             return Err(DurabilityError::config(format!(
-                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {name}",
-                to.display()
+                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
+                place.display()
             )));
         }
-        seen.push((name.clone(), to));
+        seen.insert(place, name);
     }
     Ok(())
 }

@@ -462,17 +462,20 @@ impl Log {
             }
         }
         // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
-        for (last, logger) in
-            [false, true].into_iter().flat_map(|last| self.loggers.iter().map(move |l| (last, l)))
-        {
-            logger.write_last_mark(self, last);
-        }
+        self.loggers.iter().for_each(|logger| {
+            logger.write_last_mark(self, false);
+        });
+        let is_sealed =
+            self.loggers.iter().fold(true, |sealed, logger| logger.write_last_mark(self, true) && sealed);
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
             Some(_) => Ok(()),
             None => {
-                let blocks = self.loggers.iter().map(Logger::blocks).collect();
-                self.lock_hint().close(self.marks.synced_by_all(), blocks);
+                // The seal counts blocks, so it is not for logs that lack one.
+                if is_sealed {
+                    let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                    self.lock_hint().close(self.marks.synced_by_all(), blocks);
+                }
                 self.poison(CLOSED);
                 Ok(())
             }

@@ -474,6 +474,12 @@ impl Disk for SimDisk {
         })
     }
 
+    fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
+        let state = self.live_state(Operation::List, name)?;
+        let linked = state.links.get(name).map(|(to, _)| to.clone());
+        Ok(linked.unwrap_or_else(|| PathBuf::from(name)))
+    }
+
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
         let mut state = self.live_state(Operation::LinkFolder, name)?;
         let fate = state.begin(Operation::LinkFolder, name, None);

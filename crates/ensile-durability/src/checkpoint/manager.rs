@@ -392,7 +392,8 @@ impl Checkpoints {
             }
         };
         let section = slice.section;
-        let more = walk.walk(slice, &mut work.resume, work.low, &mut work.block);
+        let low = if is_planted(Bug::NewEntriesWalked) { Epoch::MAX } else { work.low };
+        let more = walk.walk(slice, &mut work.resume, low, &mut work.block);
         if more && work.block.entries() == 0 && work.block.take_refusal() {
             return Ok(Some(CheckpointStep::Waiting));
         }
@@ -426,11 +427,15 @@ impl Checkpoints {
             if !is_planted(Bug::HighReadBeforeWalk) {
                 attempt.high = self.log.epochs.now();
             }
-            let number = attempt.number;
+            let (number, low) = (attempt.number, attempt.low);
             state.phase = Phase::Walked;
             drop(state);
             if is_planted(Bug::RemovedBeforeManifest) {
                 self.remove_void(|part| part.checkpoint == number, None);
+            }
+            if is_planted(Bug::LogRemovedBeforeManifest) {
+                // The bug is in when, not in whether it succeeds.
+                let _ = self.log.remove_files_below(low);
             }
         }
     }
@@ -552,7 +557,10 @@ impl Checkpoints {
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
         let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
-        let below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        let mut below = installed.map_or(Epoch::ZERO, |installed| installed.low);
+        if installed.is_some() && is_planted(Bug::FileOfLowRemoved) {
+            below = below.next();
+        }
         let logs = self.log.remove_files_below(below).map(|removed| removed.files);
         for removed in [parts, logs] {
             match removed {

@@ -315,6 +315,10 @@ impl Logger {
         match flushed {
             Err(error) if error.is_full() => {
                 writer.held = true;
+                if let Some(claim) = writer.mark_due.filter(|_| is_planted(Bug::HeldMarkCounts)) {
+                    log.marks.note_synced(self.index, claim);
+                    log.waiters.announce(|| log.marks.durable());
+                }
                 log.hold(self.index, &error);
                 return Ok(Written::Held);
             }
@@ -331,7 +335,13 @@ impl Logger {
             log.marks.note_synced(self.index, claim);
             log.waiters.announce(|| log.marks.durable());
         }
-        writer.segments.sync()?;
+        match writer.segments.sync() {
+            Err(error) if error.is_full() && is_planted(Bug::FullSyncHeld) => {
+                (writer.held, writer.mark_due) = (true, Some(claim));
+                return Ok(Written::Held);
+            }
+            synced => synced?,
+        }
         log.counters.marks.add(1);
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
@@ -349,7 +359,7 @@ impl Logger {
             return false;
         }
         let is_due = writer.segments.is_due(now_nanos) || asked && writer.segments.may_roll(now_nanos);
-        is_due && writer.bytes_since_mark == 0 && !writer.held
+        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
     }
 
     /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
@@ -385,28 +395,37 @@ impl Logger {
         self.writer.lock().map_or(0, |writer| writer.segments.blocks())
     }
 
-    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used.
-    pub(super) fn write_last_mark(&self, log: &Log, last: bool) {
-        let Some(mut writer) = self.lock_writer(log) else { return };
+    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it could not
+    /// be written: everything is durable without it, so a disk that has no space for it is no failure.
+    pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
+        let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.closed || log.waiters.is_poisoned() {
-            return;
+            return false;
         }
-        if let Err(error) = self.end_with_mark(log, &mut writer, last) {
-            stop(log, writer, &error);
+        match self.end_with_mark(log, &mut writer, last) {
+            Ok(stands) => stands,
+            Err(error) => {
+                stop(log, writer, &error);
+                false
+            }
         }
     }
 
-    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<(), DiskError> {
+    fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
         let claim = log.marks.claimed(self.index);
         writer.segments.mark(claim, log.marks.synced_by_all());
-        writer.segments.flush(|_| {})?;
+        writer.closed = last;
+        match writer.segments.flush(|_| {}) {
+            // The first round's waits for the second's.
+            Err(error) if error.is_full() => return Ok(false),
+            flushed => flushed?,
+        }
         writer.segments.sync()?;
         log.marks.note_synced(self.index, claim);
         if last {
             writer.segments.trim()?;
-            writer.closed = true;
         }
-        Ok(())
+        Ok(true)
     }
 }
 

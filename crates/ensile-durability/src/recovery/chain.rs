@@ -177,6 +177,11 @@ impl Chain {
         self.end.file.to_string()
     }
 
+    /// Is the last file's name that of a closed one? It got that name when the next one was there.
+    pub(super) fn lacks_next(&self) -> bool {
+        self.beyond.is_empty() && self.end.file.to.is_some()
+    }
+
     /// What stays of its files once the generation is closed.
     pub(super) fn closed_files(&self) -> impl Iterator<Item = ClosedFile> + '_ {
         self.links.iter().map(|link| ClosedFile { file: link.file, largest: link.largest, bytes: link.end })

@@ -74,13 +74,14 @@ pub(super) fn decide(
         }
         return Ok(Verdict { durable, torn: Vec::new() });
     }
-    let torn = chains.iter().filter(|chain| chain.tail.bytes > 0).map(|chain| TornTail {
-        file: chain.end_file(),
-        offset: chain.end.offset,
-        bytes: chain.tail.bytes,
-        epochs: chain.tail.epochs,
-        detail: chain.end.detail,
-    });
+    let torn =
+        chains.iter().filter(|chain| chain.tail.bytes > 0 || chain.lacks_next()).map(|chain| TornTail {
+            file: chain.end_file(),
+            offset: chain.end.offset,
+            bytes: chain.tail.bytes,
+            epochs: chain.tail.epochs,
+            detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
+        });
     // Every generation begins with everything below its first epoch durable, entries or not.
     let durable = shortest.mark.max(generation.first.previous());
     Ok(Verdict { durable, torn: torn.collect() })

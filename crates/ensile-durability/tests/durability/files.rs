@@ -327,3 +327,21 @@ fn a_file_with_an_entry_of_the_first_epoch_that_is_not_covered_stays() {
     assert_eq!(rig.log.remove_files_below(tid.epoch()).expect("nothing to do"), Removed::default());
     assert_eq!(rig.log.remove_files_below(tid.epoch().next()).expect("removes").files, 1);
 }
+
+#[test]
+fn a_link_from_one_log_to_its_sibling_is_an_error_that_says_which_to_remove() {
+    for (link, to) in [("log1", "log0"), ("log0", "./log1")] {
+        let folder = Folder::new(&format!("sibling-{link}"));
+        let root = folder.path();
+        std::fs::create_dir_all(root.join(to)).expect("makes a folder");
+        std::os::unix::fs::symlink(to, root.join(link)).expect("links");
+        let disk = Arc::new(RealDisk::open(root).expect("opens"));
+        let error = Rig::open(disk, config(2), Clock::machine()).err().expect("two logs in one folder");
+        let said = error.to_string();
+        assert!(matches!(error, DurabilityError::Config(_)), "{said}");
+        assert!(
+            said.contains("log0 and log1") && said.ends_with(&format!("remove the link {link}")),
+            "{said}"
+        );
+    }
+}

@@ -9,7 +9,7 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::random::Random;
 use ensile_disk::Operation;
 use ensile_durability::{DurabilityError, Health, LogConfig, Step};
-use ensile_sim::{Fault, SimDisk};
+use ensile_sim::{Call, Fault, SimDisk};
 
 use crate::rig::{Rig, config};
 
@@ -241,4 +241,68 @@ fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is
         let rig = Rig::simulated(&disk, 1);
         assert_eq!(rig.rows.len(), committed.len(), "seed {seed}");
     }
+}
+
+/// A life of two commits; its close, with this call failing for want of space. Returns the calls of the close.
+fn closed_with(failing: Option<u64>) -> Vec<Call> {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 2);
+    let mut workers = [rig.worker(), rig.worker()];
+    for (key, worker) in (0..).zip(&mut workers) {
+        worker.commit(&rig.epochs, key, b"durable").expect("runs");
+    }
+    rig.settle();
+    workers.iter_mut().for_each(|worker| worker.commit.unbind());
+    disk.record(true);
+    if let Some(call) = failing {
+        disk.fail_calls(call..=call, Fault::NO_SPACE);
+    }
+    rig.log.close().unwrap_or_else(|error| panic!("everything was durable, {failing:?}: {error}"));
+    let calls = disk.trace();
+    drop((workers, rig));
+    disk.crash(1);
+    let rig = Rig::simulated(&disk, 2);
+    assert_eq!(rig.rows.len(), 2, "{failing:?}");
+    assert!(rig.report.torn_tails.is_empty(), "{failing:?}");
+    calls
+}
+
+#[test]
+fn a_close_that_finds_no_space_for_its_own_marks_or_to_cut_its_files_has_kept_everything() {
+    let needs_space = |call: &&Call| matches!(call.operation, Operation::Write | Operation::Length);
+    let calls = closed_with(None);
+    let failing: Vec<u64> = calls.iter().filter(needs_space).map(|call| call.number).collect();
+    assert!(failing.len() >= 6, "two marks a log, and a cut: {calls:?}");
+    for call in failing {
+        closed_with(Some(call));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_cut_for_want_of_space_is_closed_as_it_is() {
+    let life = |failing: Option<u64>| {
+        let disk = SimDisk::new();
+        let rig = Rig::simulated(&disk, 1);
+        let mut worker = rig.worker();
+        rig.settle();
+        disk.record(true);
+        if let Some(call) = failing {
+            disk.fail_calls(call..=call, Fault::NO_SPACE);
+        }
+        rig.log.request_roll();
+        worker.commit(&rig.epochs, 1, b"before").expect("runs");
+        rig.settle();
+        worker.commit(&rig.epochs, 2, b"behind").expect("the log goes on");
+        rig.settle();
+        assert_eq!((rig.log.health(), rig.log.stats().rolls), (Health::Running, 1), "{failing:?}");
+        let cut = disk.trace().into_iter().find(|call| call.operation == Operation::Length);
+        drop((worker, rig));
+        disk.crash(1);
+        let rig = Rig::simulated(&disk, 1);
+        assert_eq!(rig.rows.len(), 2, "{failing:?}");
+        cut.map(|call| call.number)
+    };
+    let cut = life(None);
+    assert!(cut.is_some());
+    life(cut);
 }

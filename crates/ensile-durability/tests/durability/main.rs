@@ -9,6 +9,7 @@ mod logging;
 mod matrix;
 mod poison;
 mod recovering;
+mod repair_crashes;
 mod repairing;
 mod rig;
 mod simulation;

@@ -161,7 +161,7 @@ fn a_database_that_is_open_is_not_examined() {
 }
 
 /// Two checkpoints with changes between and after them.
-fn disk_with_checkpoint() -> SimDisk {
+pub(crate) fn disk_with_checkpoint() -> SimDisk {
     let disk = SimDisk::new();
     let life = Life::open(&disk, 2, settings()).expect("opens");
     let mut workers = [life.rig.worker(), life.rig.worker()];

@@ -22,8 +22,15 @@ use crate::plan::Plan;
 
 /// Far more steps than any run takes that goes well.
 pub(crate) const STEPS_MAX: usize = 3_000_000;
+const LOG_FILE_BYTES: u64 = 4 << 10;
+/// Of a hundred steps of a checkpointer, how many ask for a checkpoint first.
+const DEMANDS_PERCENT: u64 = 20;
 /// Groups of rows, for the index.
 pub(crate) const GROUPS: u64 = 3;
+
+/// Checkpoints installed, and lives begun with one, over all runs of this process.
+pub(crate) static INSTALLED: AtomicU64 = AtomicU64::new(0);
+pub(crate) static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// A row: its value, and bytes that make rows outgrow each other.
 pub(crate) type Row = Vec<u8>;
@@ -50,7 +57,14 @@ impl Life {
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
-            Database::builder("unused").disk(Arc::new(disk.mounted())).loggers(plan.loggers)
+            Database::builder("unused")
+                .disk(Arc::new(disk.mounted()))
+                .loggers(plan.loggers)
+                .checkpoints_on_demand()
+                .checkpointers(plan.checkpointers.max(1))
+                .checkpoint_files(2)
+                // Small, so that logs get new files.
+                .log_file_bytes(LOG_FILE_BYTES)
         };
         let db = builder
             .manual_clock(clock.clone())
@@ -130,6 +144,19 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
             logger,
         );
     }
+    for checkpointer in 0..life.plan.checkpointers {
+        start(
+            |life, checkpointer, random| {
+                rest(random, 20);
+                if random.percent(DEMANDS_PERCENT) {
+                    // Whatever comes of it: who asked does not wait.
+                    drop(life.db.checkpoint());
+                }
+                life.db.checkpoint_step(checkpointer);
+            },
+            checkpointer,
+        );
+    }
     if life.plan.loggers > 0 && random.percent(life.plan.crash_percent) {
         let (disk, life, mut random) = (disk.clone(), life.clone(), Random::seeded(random.next_u64()));
         threads.push(thread::spawn(move || {
@@ -155,6 +182,12 @@ fn live(life: &Arc<Life>, disk: &SimDisk, number: usize, random: &mut Random) ->
     let recorders = workers.into_iter().map(|worker| worker.join().expect("no panic")).collect();
     life.is_over.store(true, Ordering::SeqCst);
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    if life.plan.checkpointers > 0 {
+        let stats = life.db.stats().checkpoints;
+        INSTALLED.fetch_add(stats.map_or(0, |stats| stats.installed), Ordering::SeqCst);
+        let loaded = life.db.recovery_report().is_some_and(|report| report.checkpoint.is_some());
+        LOADED.fetch_add(u64::from(loaded), Ordering::SeqCst);
+    }
     recorders
 }
 
@@ -183,13 +216,20 @@ fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Clie
 }
 
 /// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever open
-/// found it. One of which nothing counts may be left out there.
+/// found it. One of which nothing counts may be left out there; so may one of which only its checkpoint counts, and then no
+/// entry that counts is above e_h.
 fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
     let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
+    let epoch_in = |line: &str, name: &str| {
+        let number = line.split_once(name).and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        Epoch::new(number.expect("an epoch"))
+    };
     let of_it = format!("generation {} ", begun.generation);
-    let line = manifest.lines().find(|line| line.starts_with(&of_it));
-    let durable = line.map(|line| line.rsplit(' ').next().and_then(|epoch| epoch.parse().ok()));
-    durable.map_or(begun.durable_epoch, |durable| Epoch::new(durable.expect("a closed generation has its D")))
+    if let Some(line) = manifest.lines().find(|line| line.starts_with(&of_it)) {
+        return epoch_in(line, " durable ");
+    }
+    let checkpoint = manifest.lines().find(|line| line.starts_with("checkpoint ") && line.contains(&of_it));
+    checkpoint.map_or(begun.durable_epoch, |line| epoch_in(line, " high "))
 }
 
 /// The body of one run.

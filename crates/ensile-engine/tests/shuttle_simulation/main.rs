@@ -1,6 +1,6 @@
 //! The whole engine under shuttle's schedules, on a simulated disk and clock: workers, heartbeat and loggers are threads
 //! that a seed interleaves; power fails in the midst; recovery, and on. What all transactions of all lives did and saw is
-//! judged as one history.
+//! judged as one history. Some lives have checkpoints beside them, stepped by threads of their own.
 //!
 //! `ENSILE_SEED=7 ENSILE_SCHEDULES=1 RUSTFLAGS='--cfg shuttle' cargo test -p ensile-engine --test shuttle_simulation` runs
 //! one schedule again; `ci/soak.sh` runs a hundred thousand.
@@ -11,6 +11,8 @@ mod life;
 mod plan;
 #[cfg(planted)]
 mod planted;
+
+use std::sync::atomic::Ordering::SeqCst;
 
 use ensile_sim::schedules;
 
@@ -24,4 +26,13 @@ fn commits_in_memory_are_serializable_in_any_schedule() {
 #[test]
 fn lives_that_end_in_crashes_are_one_serializable_history() {
     schedules::check(300, life::STEPS_MAX, || life::run(Plan::on_disk));
+}
+
+#[test]
+fn lives_with_checkpoints_are_one_serializable_history() {
+    schedules::check(300, life::STEPS_MAX, || life::run(Plan::with_checkpoints));
+    let (installed, loaded) = (life::INSTALLED.load(SeqCst), life::LOADED.load(SeqCst));
+    println!("{installed} checkpoints installed, {loaded} lives began with one");
+    // One schedule that is run again need not have any.
+    assert!(schedules::number_from_environment("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > 100);
 }

@@ -82,6 +82,8 @@ pub(crate) struct Plan {
     pub(crate) undisturbed: bool,
     /// Whether the workers' keys come in layers of the index (one prefix, longer than a slice).
     pub(crate) layered: bool,
+    /// Threads that step checkpoints; none: no checkpoints.
+    pub(crate) checkpointers: usize,
 }
 
 impl Plan {
@@ -116,6 +118,7 @@ impl Plan {
             beat_rest_max: [30, 30, 300][random.below(3) as usize],
             undisturbed: false,
             layered: random.percent(20),
+            checkpointers: 0,
         }
     }
 
@@ -127,6 +130,16 @@ impl Plan {
             transactions: random.between(2, 4),
             crash_percent: 80,
             ..Self::in_memory(random)
+        }
+    }
+
+    /// As on disk, with checkpoints beside the transactions.
+    pub(crate) fn with_checkpoints(random: &mut Random) -> Self {
+        Self {
+            transactions: random.between(3, 8),
+            lives: 3,
+            checkpointers: random.between(1, 2) as usize,
+            ..Self::on_disk(random)
         }
     }
 

@@ -61,6 +61,19 @@ fn durable(random: &mut Random) -> Plan {
     }
 }
 
+/// Lives long enough for several checkpoints.
+fn checkpointed(random: &mut Random) -> Plan {
+    Plan {
+        keys: 4,
+        transactions: 8,
+        lives: 3,
+        loggers: random.between(1, 2) as usize,
+        checkpointers: random.between(1, 2) as usize,
+        operations: [2, 4, 1, 1, 3, 1, 0, 0],
+        ..durable(random)
+    }
+}
+
 /// The plan that brings a bug out soonest.
 fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
     match bug {
@@ -173,6 +186,15 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         },
         Bug::IdleLoggerUnmarked | Bug::DurableAsMaximum => |random| Plan { loggers: 2, ..durable(random) },
         Bug::QueueBeforeSlots => |random| Plan { fillers: &[400, 600], transactions: 8, ..durable(random) },
+        Bug::WalkBegunEarly
+        | Bug::HighReadBeforeWalk
+        | Bug::InstalledBeforeDurable
+        | Bug::EntriesBelowLowReplayed
+        | Bug::RemovedBeforeManifest
+        | Bug::LogRemovedBeforeManifest
+        | Bug::FileOfLowRemoved
+        | Bug::EntriesOfLowSkipped
+        | Bug::NewEntriesWalked => checkpointed,
         Bug::ReleasedBeforeDurable
         | Bug::UnbindBeforeAppend
         | Bug::EpochAfterBindings

@@ -8,8 +8,8 @@
 //! - L4: the epochs that are given up are void for ever: the manifest says where their generation ends, and the next
 //!   generation begins above every epoch that any file showed.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again; the copies are synced before
-//!   anything is removed.
+//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies are
+//!   synced before the manifest is replaced, and nothing is cut or removed before that.
 //!
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
@@ -89,7 +89,13 @@ pub(super) fn plan(
     let Some(index) = manifest.generations.iter().position(|generation| generation.number == oldest) else {
         return Ok(Err(format!("generation {oldest} is damaged, and not listed")));
     };
-    let files = listing::find(disk, &manifest.generations, 1)?;
+    let files = match listing::find(disk, &manifest.generations, 1) {
+        Ok(files) => files,
+        Err(error) => {
+            let Damage { file, detail, .. } = Damage::of(error)?;
+            return Ok(Err(format!("{file}: {detail}; move that one away")));
+        }
+    };
     let (before, rest) = manifest.generations.split_at(index);
     let (generation, later) = rest.split_first().expect("it stands at its index");
     let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
@@ -300,7 +306,7 @@ fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, lock: Box<dyn DiskLock>) -> Re
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;
-    recovery.unlisted = dropped;
+    recovery.given_up = dropped;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
     recovery.finish().map(drop)

@@ -1,4 +1,4 @@
-//! A folder of about 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one. What
+//! A folder of more than 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one. What
 //! comes of it is an error that names the file, or exactly the state at D, or an earlier one that is told of.
 //!
 //! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
@@ -13,6 +13,8 @@ use super::folder::{Folder, Verdict};
 /// Of so many damages one is in the sample.
 const SAMPLE: usize = 1_501;
 const THREADS: usize = 2;
+/// The folder is at least so large.
+const FOLDER_BYTES_MIN: usize = 256 << 10;
 
 fn is_full() -> bool {
     std::env::var("ENSILE_DAMAGE").is_ok_and(|wish| wish == "all")
@@ -32,8 +34,8 @@ fn run(what: &str, folder: &Folder, count: usize, damage: impl Fn(&SimDisk, usiz
             let damaged = folder.copy();
             let told = damage(&damaged, at);
             match folder.judge(&damaged) {
-                Ok(Verdict::Damaged(_)) => *verdicts.entry("an error").or_insert(0) += 1,
-                Ok(Verdict::Whole) => *verdicts.entry("the state at D").or_insert(0) += 1,
+                Ok(Verdict::Damaged { .. }) => *verdicts.entry("an error").or_insert(0) += 1,
+                Ok(Verdict::Whole { .. }) => *verdicts.entry("the state at D").or_insert(0) += 1,
                 Ok(Verdict::Earlier) => *verdicts.entry("an earlier state, told").or_insert(0) += 1,
                 Err(error) => wrong.push(format!("{told}: {error}")),
             }
@@ -64,7 +66,7 @@ fn laid_out(folder: &Folder) -> (Vec<(usize, String, Vec<u8>)>, usize) {
 }
 
 fn folders() -> [(&'static str, Folder); 2] {
-    let folder = |closed| Folder::build(7, 1_400, closed);
+    let folder = |closed| Folder::build(7, 2_400, closed);
     [("left open", folder(false)), ("closed cleanly", folder(true))]
 }
 
@@ -79,6 +81,7 @@ fn every_bit_flipped() {
     for (state, folder) in folders() {
         let (files, whole) = laid_out(&folder);
         println!("{whole} bytes in {} files", files.len());
+        assert!(whole >= FOLDER_BYTES_MIN);
         run(&format!("flips, {state}"), &folder, whole * 8, |disk, number| {
             let (at, bit) = (number / 8, number % 8);
             let (from, name, _) =
@@ -136,9 +139,9 @@ fn every_file_missing_exchanged_stale_or_foreign() {
         });
         run(&format!("strange files, {state}"), &folder, files.len() * strangers.len(), |disk, number| {
             let ((_, name, _), (from, bytes)) =
-                (&files[number % files.len()], &strangers[number / files.len()]);
+                (&files[number / strangers.len()], &strangers[number % strangers.len()]);
             disk.put(name, bytes.clone());
-            format!("{name} is file {} of all, {from}", number / files.len())
+            format!("{name} is file {} of all, {from}", number % strangers.len())
         });
         run(&format!("exchanged files, {state}"), &folder, files.len() * files.len(), |disk, number| {
             let ((_, one, bytes), (_, two, others)) =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{DurabilityError, TornTail, recover};
+use ensile_durability::{DurabilityError, RecoveryReport, recover};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, present, settings};
@@ -14,16 +14,21 @@ use crate::rig::{Worker, config};
 /// What is kept of the space that is set aside behind the last block.
 const SPACE_BYTES: usize = 64;
 
+/// What was committed: by which TID, which key, and its value unless it was deleted.
+pub(super) type History = Vec<(Tid, u64, Option<Vec<u8>>)>;
+
 /// The folder before it is damaged.
 pub(crate) struct Folder {
     pub(crate) disk: SimDisk,
     /// Copies from earlier on, oldest first.
     pub(crate) earlier: Vec<SimDisk>,
-    history: Vec<(Tid, u64, Option<Vec<u8>>)>,
+    history: History,
     /// D of the open generation.
     pub(crate) durable: Epoch,
     /// What was durable before the last sync of each log, which no other block tells of.
     pub(crate) witnessed: Epoch,
+    /// Entries above the D of their generation.
+    ignored: u64,
     /// The longest value.
     pub(crate) bytes: u64,
 }
@@ -31,18 +36,19 @@ pub(crate) struct Folder {
 /// What recovery made of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// An error that names this file.
-    Damaged(String),
-    /// The state at D, whole.
-    Whole,
-    /// The state at an earlier epoch that nothing shows to have been durable, and a torn tail that is told of.
+    /// An error that names this place.
+    Damaged { file: String, offset: u64 },
+    /// The state at D, whole; `told`: of something behind it that is torn.
+    Whole { told: bool },
+    /// The state at an earlier epoch that nothing shows to have been durable, and it is told: of a torn tail, or of entries
+    /// above that epoch.
     Earlier,
 }
 
 struct Writing<'l> {
     life: &'l Life,
     workers: Vec<Worker>,
-    history: &'l mut Vec<(Tid, u64, Option<Vec<u8>>)>,
+    history: &'l mut History,
     bytes: u64,
 }
 
@@ -70,12 +76,12 @@ impl Writing<'_> {
     }
 }
 
-fn open(disk: &SimDisk, loggers: usize) -> Life {
+pub(super) fn open(disk: &SimDisk, loggers: usize) -> Life {
     Life::open(disk, loggers, settings()).expect("the folder is whole")
 }
 
 /// What a life leaves of epochs above `durable` is void.
-fn void_above(history: &mut Vec<(Tid, u64, Option<Vec<u8>>)>, durable: Epoch) {
+pub(super) fn void_above(history: &mut History, durable: Epoch) {
     history.retain(|(tid, ..)| tid.epoch() <= durable);
 }
 
@@ -121,13 +127,25 @@ impl Folder {
             life.rig.advance();
             life.rig.log.logger_step(0);
         }
+        Self::of(disk, earlier, history, witnessed, bytes)
+    }
+
+    /// The folder of a life that has just stopped.
+    pub(super) fn of(
+        disk: SimDisk,
+        earlier: Vec<SimDisk>,
+        history: History,
+        witnessed: Epoch,
+        bytes: u64,
+    ) -> Self {
         disk.crash_with(Survival::Everything, 0);
         trim(&disk);
-        let mut folder = Self { disk, earlier, history, durable: Epoch::ZERO, witnessed, bytes };
+        let mut folder = Self { disk, earlier, history, durable: Epoch::ZERO, witnessed, ignored: 0, bytes };
         // Of a close the last epochs hold no entry, and need not come back.
-        let (durable, ..) = folder.recover(&folder.disk).expect("the folder is whole");
-        folder.durable = durable;
-        folder.witnessed = folder.witnessed.min(durable);
+        let (report, ..) = folder.recover(&folder.disk).expect("the folder is whole");
+        folder.durable = report.durable_epoch;
+        folder.ignored = report.ignored_entries;
+        folder.witnessed = folder.witnessed.min(folder.durable);
         folder
     }
 
@@ -145,10 +163,10 @@ impl Folder {
         self.disk.fork()
     }
 
-    fn recover(&self, disk: &SimDisk) -> Result<(Epoch, Changes, Vec<TornTail>), DurabilityError> {
+    fn recover(&self, disk: &SimDisk) -> Result<(RecoveryReport, Changes), DurabilityError> {
         let store = Store::default();
         let report = recover(Arc::new(disk.fork()), config(2), &store)?.report;
-        Ok((report.durable_epoch, store.present(), report.torn_tails))
+        Ok((report, store.present()))
     }
 
     /// Recovers the damaged copy.
@@ -156,7 +174,7 @@ impl Folder {
     /// # Errors
     /// What is wrong, or was passed over in silence.
     pub(crate) fn judge(&self, damaged: &SimDisk) -> Result<Verdict, String> {
-        let (durable, rows, torn) = match self.recover(damaged) {
+        let (report, rows) = match self.recover(damaged) {
             Ok(recovered) => recovered,
             Err(
                 DurabilityError::Damaged { file, offset, .. } | DurabilityError::Replay { file, offset, .. },
@@ -165,13 +183,14 @@ impl Folder {
                 return if file.is_empty() || length.is_some_and(|length| offset > length) {
                     Err(format!("byte {offset} of {file:?} is said to be damaged"))
                 } else {
-                    Ok(Verdict::Damaged(file))
+                    Ok(Verdict::Damaged { file, offset })
                 };
             }
             Err(error) => return Err(format!("an error that does not say where: {error}")),
         };
+        let (durable, is_torn) = (report.durable_epoch, !report.torn_tails.is_empty());
         if rows == self.state(self.durable) {
-            return Ok(Verdict::Whole);
+            return Ok(Verdict::Whole { told: is_torn });
         }
         if durable >= self.durable || rows != self.state(durable) {
             return Err(format!("wrong: not the state at {durable}; D was {}", self.durable));
@@ -179,7 +198,7 @@ impl Folder {
         if durable < self.witnessed {
             return Err(format!("silent: {} was shown to be durable, {durable} came back", self.witnessed));
         }
-        if torn.is_empty() {
+        if !is_torn && report.ignored_entries <= self.ignored {
             return Err(format!("silent: {durable} came back, without a torn tail"));
         }
         Ok(Verdict::Earlier)

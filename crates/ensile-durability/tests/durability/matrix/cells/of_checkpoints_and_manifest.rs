@@ -1,0 +1,182 @@
+//! Cells of the checkpoint, the manifest and the hint: none of them has a place before or after D.
+
+use ensile_sim::SimDisk;
+
+use super::{Cells, Ending, HINT, MANIFEST, WHOLE, cut, error, is_error_in};
+use crate::matrix::folder::{Folder, Verdict};
+
+/// A part of the installed checkpoint that holds entries.
+fn part(cells: &Cells) -> String {
+    let parts = cells.folder.disk.files().into_iter().filter(|name| name.starts_with("checkpoint"));
+    parts.max_by_key(|name| cells.bytes(name).len()).expect("one is installed")
+}
+
+fn assert_error_in(file: impl Fn(&Cells) -> String, damage: impl Fn(&Cells, &str, &SimDisk)) {
+    let cells = Cells::build(Ending::Bare);
+    let file = file(&cells);
+    let verdict = cells.after(|disk| damage(&cells, &file, disk));
+    assert!(is_error_in(&verdict, &file), "{verdict:?}");
+}
+
+// ---- a part of the installed checkpoint
+
+#[test]
+fn a_bit_of_a_checkpoint_is_an_error_that_names_file_and_offset() {
+    // Its first block's header, its payload; the last block's header.
+    for at in [20, 300] {
+        let cells = Cells::build(Ending::Bare);
+        let file = part(&cells);
+        assert_eq!(cells.after(|disk| disk.flip(&file, at, 1)), error(&file, 0), "at {at}");
+    }
+    assert_error_in(part, |cells, file, disk| disk.flip(file, cells.bytes(file).len() as u64 - 9, 1));
+}
+
+#[test]
+fn a_sector_of_a_checkpoint_is_an_error_that_names_it() {
+    assert_error_in(part, |cells, file, disk| {
+        let mut bytes = cells.bytes(file);
+        bytes[512..1024].fill(0);
+        disk.put(file, bytes);
+    });
+}
+
+#[test]
+fn a_length_of_a_checkpoint_is_an_error_that_names_it() {
+    for short in [1, 64, 700, usize::MAX] {
+        assert_error_in(part, |cells, file, disk| {
+            cut(file, cells.bytes(file).len().saturating_sub(short) as u64)(disk);
+        });
+    }
+}
+
+#[test]
+fn a_missing_file_of_a_checkpoint_is_an_error_that_names_it() {
+    assert_error_in(part, |_, file, disk| disk.lose(file));
+}
+
+#[test]
+fn a_file_of_a_checkpoint_in_anothers_place_is_an_error() {
+    assert_error_in(part, |cells, file, disk| {
+        let files = cells.folder.disk.files();
+        let other = files.iter().find(|name| name.starts_with("checkpoint") && *name != file);
+        disk.put(file, cells.bytes(other.expect("several files")));
+    });
+}
+
+#[test]
+fn a_file_of_an_older_checkpoint_is_an_error() {
+    assert_error_in(part, |cells, file, disk| {
+        let (folder, name) = file.split_once('/').expect("a folder");
+        let number = name.rsplit('-').next().expect("a number");
+        let is_older =
+            |name: &String| name.starts_with(folder) && name.ends_with(&format!("-{number}")) && name != file;
+        let mut copies = cells.folder.earlier.iter();
+        let older =
+            copies.find_map(|disk| disk.files().into_iter().find(is_older).map(|name| disk.bytes(&name)));
+        disk.put(file, older.expect("there was one before"));
+    });
+}
+
+#[test]
+fn a_checkpoint_of_another_database_is_an_error() {
+    let (cells, other) = (Cells::build(Ending::Bare), Folder::build(8, 400, false));
+    let parts = |disk: &SimDisk| disk.files().into_iter().filter(|name| name.starts_with("checkpoint"));
+    let verdict = cells.after(|disk| {
+        assert_eq!(parts(disk).count(), parts(&other.disk).count());
+        for (file, others) in parts(disk).zip(parts(&other.disk)) {
+            disk.put(&file, other.disk.bytes(&others));
+        }
+    });
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_second_copy_of_a_checkpoints_file_is_ignored() {
+    let cells = Cells::build(Ending::Bare);
+    let file = part(&cells);
+    let (folder, name) = file.split_once('/').expect("a folder");
+    let number = name.rsplit('-').next().expect("a number");
+    assert_eq!(cells.after(|disk| disk.put(&format!("{folder}/ckpt-99-{number}"), disk.bytes(&file))), WHOLE);
+}
+
+// ---- the manifest
+
+fn manifest(_: &Cells) -> String {
+    MANIFEST.to_owned()
+}
+
+#[test]
+fn a_bit_of_the_manifest_is_an_error_that_names_it() {
+    for at in [0, 20, 60] {
+        assert_error_in(manifest, |_, file, disk| disk.flip(file, at, 1));
+    }
+}
+
+#[test]
+fn a_length_of_the_manifest_is_an_error_that_names_it() {
+    for to in [0, 1, 40] {
+        assert_error_in(manifest, |_, file, disk| cut(file, to)(disk));
+    }
+    assert_error_in(manifest, |cells, file, disk| cut(file, cells.bytes(file).len() as u64 - 1)(disk));
+}
+
+#[test]
+fn a_missing_manifest_is_an_error_that_names_it() {
+    assert_error_in(manifest, |_, file, disk| disk.lose(file));
+}
+
+#[test]
+fn a_manifest_of_the_generation_before_is_an_error() {
+    assert_error_in(manifest, |cells, file, disk| disk.put(file, cells.stale_copy(file)));
+}
+
+#[test]
+fn a_manifest_of_the_checkpoint_before_is_an_error() {
+    let cells = Cells::build(Ending::Bare);
+    let before = cells.folder.earlier[1].bytes(MANIFEST);
+    assert_ne!(before, cells.stale_copy(MANIFEST));
+    let verdict = cells.after(|disk| disk.put(MANIFEST, before));
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_manifest_of_another_database_is_an_error() {
+    let (cells, other) = (Cells::build(Ending::Bare), Cells::build(Ending::Bare));
+    let verdict = cells.after(|disk| disk.put(MANIFEST, other.bytes(MANIFEST)));
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_second_copy_of_the_manifest_is_ignored() {
+    let cells = Cells::build(Ending::Bare);
+    assert_eq!(cells.after(|disk| disk.put("MANIFEST.new", disk.bytes(MANIFEST))), WHOLE);
+}
+
+// ---- the hint: nothing depends on it, and one that is whole is a witness
+
+#[test]
+fn a_hint_that_is_damaged_missing_or_older_says_nothing() {
+    let cells = Cells::build(Ending::Hinted);
+    let long = cells.bytes(HINT).len() as u64;
+    for at in 0..long {
+        assert_eq!(cells.after(|disk| disk.flip(HINT, at, 1)), WHOLE, "byte {at}");
+        assert_eq!(cells.after(cut(HINT, at)), WHOLE, "cut to {at}");
+    }
+    assert_eq!(cells.after(|disk| disk.lose(HINT)), WHOLE);
+    let older = cells.folder.earlier.last().expect("copies").bytes(HINT);
+    assert_eq!(cells.after(|disk| disk.put(HINT, older)), WHOLE);
+}
+
+#[test]
+fn a_hint_of_a_larger_d_is_an_error_whoever_wrote_it() {
+    let cells = Cells::build(Ending::Bare);
+    // It bears no salt: another database's, of the same generation, counts as well.
+    let hint = |durable: u64| {
+        let body = format!("ensile hint 1\ngeneration 2 durable {durable}\n");
+        format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes())).into_bytes()
+    };
+    let durable = cells.folder.durable.number();
+    assert_eq!(cells.after(|disk| disk.put(HINT, hint(durable))), WHOLE);
+    let verdict = cells.after(|disk| disk.put(HINT, hint(durable + 1)));
+    assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+}
