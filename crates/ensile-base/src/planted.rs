@@ -207,7 +207,7 @@ catalogue! {
     /// A checkpoint is installed before D has reached e_h.
     InstalledBeforeDurable: "K1", Simulation,
     /// Log entries of epochs below e_l are replayed where their file is still there.
-    EntriesBelowLowReplayed: "K1", Simulation,
+    EntriesBelowLowReplayed: "K1", Log,
     /// An earlier checkpoint is removed before the manifest names the next.
     RemovedBeforeManifest: "K1", Simulation,
     /// Log files that a checkpoint will cover are removed before the manifest names it.

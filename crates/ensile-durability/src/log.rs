@@ -465,14 +465,13 @@ impl Log {
         self.loggers.iter().for_each(|logger| {
             logger.write_last_mark(self, false);
         });
-        let is_sealed =
-            self.loggers.iter().fold(true, |sealed, logger| logger.write_last_mark(self, true) && sealed);
+        let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
         match self.waiters.poison_reason() {
             Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
             Some(_) => Ok(()),
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
-                if is_sealed {
+                if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
                     self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 }

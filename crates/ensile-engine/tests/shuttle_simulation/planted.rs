@@ -189,7 +189,6 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         Bug::WalkBegunEarly
         | Bug::HighReadBeforeWalk
         | Bug::InstalledBeforeDurable
-        | Bug::EntriesBelowLowReplayed
         | Bug::RemovedBeforeManifest
         | Bug::LogRemovedBeforeManifest
         | Bug::FileOfLowRemoved
