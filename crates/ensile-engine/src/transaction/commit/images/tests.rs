@@ -10,7 +10,7 @@ use ensile_durability::Health;
 use ensile_epoch::Pinned;
 use ensile_sim::SimDisk;
 
-use super::super::{abandon, bound, prepare, register_garbage};
+use super::super::{abandon, bound, prepare, register_garbage, reserve_log};
 use super::{check, reserve_again};
 use crate::database::Core;
 use crate::folder::{self, Before};
@@ -123,6 +123,19 @@ fn an_entry_is_too_large_by_the_values_that_are_replaced_and_not_by_what_their_r
         }
         Ok(())
     })
+}
+
+/// What frames the writes counts too, so a write-set that is just small enough may be too much for the log.
+#[test]
+fn an_entry_that_is_too_large_whatever_it_replaces_is_the_same_error() -> Result<()> {
+    let home = Home::new("framed")?;
+    let mut tx = home.db.begin();
+    with_parts(&mut tx, |_, worker, _, _| {
+        let refused = reserve_log(worker, TRANSACTION_BYTES_MAX + 1);
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    });
+    drop(tx);
+    home.put(b"the next one is good")
 }
 
 /// The disk fills up between the rounds: nothing is left behind but placeholders, and the worker's next commits are good.
