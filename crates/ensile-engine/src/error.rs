@@ -88,6 +88,9 @@ impl From<DurabilityError> for Error {
     fn from(error: DurabilityError) -> Self {
         match error {
             DurabilityError::DiskFull(reason) => Self::DiskFull(reason.to_string()),
+            DurabilityError::TooLarge { bytes, limit } => {
+                Self::TooLarge { what: "the transaction's log entry", bytes, bytes_max: limit }
+            }
             DurabilityError::Config(what) => Self::Misuse(what.into_owned()),
             error => Self::Durability(error),
         }

@@ -104,7 +104,9 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
 /// epoch.) Changes that an installed checkpoint covers are left out: from its first epoch on nothing is missing. If something
 /// is damaged, nothing is shown and the examination says what.
 ///
-/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few epochs.
+/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few epochs. If
+/// the last process ended without a close, the end of its log is written and synced once more before, so that what is shown
+/// is what the next open finds, though the power fails in between.
 ///
 /// # Errors
 /// As for [`verify`].

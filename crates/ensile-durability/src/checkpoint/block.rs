@@ -154,11 +154,11 @@ impl Header {
     pub(crate) fn block_bytes(&self) -> usize {
         block_bytes(self.payload_bytes as usize)
     }
+}
 
-    /// Most bytes that the entries of a compressed block can have.
-    pub(crate) fn entries_bytes_max(&self) -> usize {
-        if self.entries == 1 { LARGE_BYTES_MAX } else { BLOCK_BYTES_MAX }
-    }
+/// Most bytes that so many entries of a compressed block can have: no reader takes memory for more, so no writer makes it.
+pub(crate) const fn entries_bytes_max(entries: u32) -> usize {
+    if entries == 1 { LARGE_BYTES_MAX } else { BLOCK_BYTES_MAX }
 }
 
 /// Bytes of a whole block with such a payload.
@@ -304,7 +304,7 @@ impl CheckpointBlock {
     /// Compresses the entries, before they are sealed; false if that would not make them shorter, or they are more than a
     /// reader would take memory for.
     pub(crate) fn compress(&mut self, compressor: &mut Compressor) -> bool {
-        self.bytes.len() <= HEADER_BYTES + LARGE_BYTES_MAX
+        self.bytes.len() <= HEADER_BYTES + entries_bytes_max(self.entries)
             && compressor.compress(&mut self.bytes, HEADER_BYTES)
     }
 

@@ -11,7 +11,7 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskFile};
 
-use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes};
+use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes, entries_bytes_max};
 use crate::DurabilityError;
 use crate::compress;
 use crate::log::block::{ENTRY_FRAME_BYTES, Entries};
@@ -203,9 +203,9 @@ impl PartReader {
         }
         let payload = &self.window[payload];
         let payload = if header.compressed {
-            compress::decompress(payload, header.entries_bytes_max(), &mut self.plain).ok_or_else(|| {
-                DurabilityError::damaged(&self.name, offset, "the block's entries do not decompress")
-            })?;
+            compress::decompress(payload, entries_bytes_max(header.entries), &mut self.plain).ok_or_else(
+                || DurabilityError::damaged(&self.name, offset, "the block's entries do not decompress"),
+            )?;
             &self.plain
         } else {
             payload

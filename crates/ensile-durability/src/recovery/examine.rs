@@ -28,6 +28,7 @@ pub use facts::{
 };
 pub use repair::repair;
 
+use super::harden::harden;
 use crate::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
 use crate::{DurabilityError, Entry, Recoverable, Refused};
 use judge::Judge;
@@ -53,8 +54,11 @@ pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Exam
 /// until `visit` breaks. They are read a second time for it; held in memory are only those of neighbouring epochs. Entries
 /// that the checkpoint covers are not shown: from its first epoch on nothing is missing.
 ///
+/// Where a process ended without a close, what it wrote last may be in the system's cache only. Whoever is shown an entry may
+/// act on it, so that is written and synced first, as an open does before it serves anything.
+///
 /// # Errors
-/// As for [`examine`]; those of a file that reads differently the second time.
+/// As for [`examine`]; those of a file that reads differently the second time, or that cannot be written.
 pub fn visit_log(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
@@ -65,6 +69,7 @@ pub fn visit_log(
     let mut judge = Judge::new(disk, target);
     judge.look()?;
     if judge.found.damage.is_empty() {
+        judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)

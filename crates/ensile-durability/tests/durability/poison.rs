@@ -1,12 +1,14 @@
 //! One failed write or sync stops the log for good.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
-use ensile_durability::{DurabilityError, Health, Log, Step};
+use ensile_disk::Disk;
+use ensile_durability::{DurabilityError, Health, Log, Step, examine};
 use ensile_sim::SimDisk;
 
-use crate::rig::Rig;
+use crate::rig::{Map, Rig};
 
 fn poisoned_by(fail: impl Fn(&SimDisk)) {
     let disk = SimDisk::new();
@@ -83,6 +85,33 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
     disk.crash(10);
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&1].0, tid, "served once, so it stays");
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_change() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"in the cache only").expect("runs");
+    disk.fail_sync(1);
+    rig.settle();
+    disk.kill();
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    let mut shown = Vec::new();
+    let found = examine::visit_log(&on, &Map::default(), &mut |entry| {
+        shown.push(entry.tid);
+        ControlFlow::Continue(())
+    });
+    assert!(found.expect("reads").damage.is_empty() && shown == [tid]);
+    for seed in 0..20 {
+        let disk = disk.fork();
+        disk.crash(seed);
+        assert_eq!(
+            Rig::simulated(&disk, 1).rows.get(&1).map(|row| row.0),
+            Some(tid),
+            "whoever saw it acted on it"
+        );
+    }
 }
 
 #[test]

@@ -338,6 +338,29 @@ impl<'p> Record<'p> {
         self.copy_out(scratch);
     }
 
+    /// Appends the data to `out` under the lock, which holds it still; `out` has room, so nothing is allocated (E1).
+    #[inline]
+    pub(crate) fn append_locked(self, out: &mut Vec<u8>) {
+        debug_assert!(self.word().is_locked());
+        let length = self.length();
+        // Relaxed, both: the lock's exchange acquired what its last holder installed.
+        let first = self.at_word(DATA_WORD).load(Ordering::Relaxed).to_le_bytes();
+        let head = length.min(FIRST_BYTES);
+        out.extend_from_slice(&first[size_of::<u32>()..][..head]);
+        let at = out.len();
+        out.resize(at + length - head, 0);
+        let word = |index| {
+            // Relaxed: as above.
+            self.at_word(DATA_WORD + 1 + index).load(Ordering::Relaxed).to_ne_bytes()
+        };
+        let (whole, tail) = out[at..].as_chunks_mut::<8>();
+        let words = whole.len();
+        whole.iter_mut().enumerate().for_each(|(index, bytes)| *bytes = word(index));
+        if !tail.is_empty() {
+            tail.copy_from_slice(&word(words)[..tail.len()]);
+        }
+    }
+
     /// Copies the data out where nobody else writes.
     #[cfg(feature = "experiments")]
     #[inline]

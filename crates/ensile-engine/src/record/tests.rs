@@ -39,6 +39,15 @@ fn every_length_comes_back_as_it_was_written() {
         assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(3))));
         assert_eq!(scratch.bytes(), value);
         assert_eq!(record.length(), length);
+        // Behind what is there, into room that is exactly enough.
+        let mut appended = Vec::with_capacity(3 + length);
+        appended.extend_from_slice(b"key");
+        let room = appended.capacity();
+        record.lock();
+        record.append_locked(&mut appended);
+        record.unlock_with(Word::written(tid(3)));
+        assert_eq!(appended.strip_prefix(b"key"), Some(value.as_slice()));
+        assert_eq!(appended.capacity(), room, "a bound commit allocates nothing (E1)");
     }
 }
 

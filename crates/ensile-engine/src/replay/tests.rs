@@ -90,7 +90,7 @@ fn history(random: &mut Random, keys: u64) -> (Vec<(Tid, Vec<u8>)>, Rows) {
             }
             let value = vec![number as u8; random.below(300) as usize];
             let value = (!random.percent(25)).then_some(value);
-            log_entry::encode(&mut body, table, &key, value.as_deref(), log_entry::Before::NotRecorded);
+            log_entry::encode(&mut body, table, &key, value.as_deref(), log_entry::Image::NotRecorded);
             match value {
                 Some(value) => model.insert((table, key), value),
                 None => model.remove(&(table, key)),
@@ -183,7 +183,7 @@ fn a_checkpoint_is_loaded_and_what_the_log_holds_wins() {
 fn what_cannot_be_understood_is_refused_by_its_place() {
     let replay = replay();
     let mut good = Vec::new();
-    log_entry::encode(&mut good, 1, b"key", Some(b"value"), log_entry::Before::NotRecorded);
+    log_entry::encode(&mut good, 1, b"key", Some(b"value"), log_entry::Image::NotRecorded);
     let tid = tid(60);
     let (good, cut) = (Entry { tid, body: &good }, Entry { tid, body: &good[..good.len() - 1] });
     let place = |result: Result<(), Refused>| result.expect_err("a bad entry").entry;

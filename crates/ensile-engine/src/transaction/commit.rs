@@ -20,7 +20,7 @@ use ensile_epoch::{Epochs, Pinned};
 use ensile_index::{Insert, Lookup};
 
 use super::context::{Read, Sets};
-use super::log_entry::{self, Before};
+use super::log_entry::{self, Image};
 use super::node_set::NodeSet;
 use super::write_set::{Arena, Expect, Kind, Outcome, Write};
 use crate::collect::Unhook;
@@ -454,7 +454,7 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     appender.append(tid, |out| {
         for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let value = (write.kind == Kind::Put).then(|| arena.value(write));
-            log_entry::encode(out, write.table, arena.key(write), value, Before::NotRecorded);
+            log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
         }
     });
 }

@@ -54,11 +54,23 @@ pub(crate) const fn image_bytes(before: usize) -> usize {
     IMAGE_HEADER_BYTES + before
 }
 
-/// Appends one write; no value means that the key becomes absent. Always inline: where there is never a before-image,
-/// nothing of it is left.
+/// What the head of a write says of its before-image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Image {
+    /// There is none.
+    NotRecorded,
+    /// The key was absent: nothing follows.
+    Absent,
+    /// A value of so many bytes, which the caller appends: from the locked record, so that it is copied once, and into
+    /// memory that was reserved (E1).
+    Bytes(usize),
+}
+
+/// Appends one write up to its before-image; no value means that the key becomes absent. Always inline: where there is never
+/// a before-image, nothing of it is left.
 #[inline(always)]
-pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, before: Before<'_>) {
-    let recorded = before != Before::NotRecorded;
+pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, image: Image) {
+    let recorded = image != Image::NotRecorded;
     let length = match value {
         None if recorded => DELETE_RECORDED,
         None => DELETE,
@@ -70,17 +82,13 @@ pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[
     header[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
     header[6..].copy_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&header);
-    let image = match before {
-        Before::NotRecorded | Before::Absent => &[],
-        Before::Value(image) => image,
-    };
-    if recorded {
-        let length = if before == Before::Absent { ABSENT } else { image.len() as u32 };
-        out.extend_from_slice(&length.to_le_bytes());
+    match image {
+        Image::NotRecorded => {}
+        Image::Absent => out.extend_from_slice(&ABSENT.to_le_bytes()),
+        Image::Bytes(length) => out.extend_from_slice(&(length as u32).to_le_bytes()),
     }
     out.extend_from_slice(key);
     out.extend_from_slice(value.unwrap_or_default());
-    out.extend_from_slice(image);
 }
 
 /// One write of a body.

@@ -184,6 +184,24 @@ fn large_entries_are_compressed_up_to_the_largest_value() {
     }
 }
 
+/// Both kinds of the largest block come back; a walk that asks for room once and pushes twice gets what it got before there
+/// was compression: a block that is read.
+#[test]
+fn several_entries_are_compressed_only_as_far_as_they_are_read() {
+    let half = BLOCK_BYTES_MAX / 2;
+    for (body, compresses) in [(half - 12, true), (half, false)] {
+        let mut block = CheckpointBlock::new();
+        assert!(block.has_room(2 * half));
+        for _ in 0..2 {
+            block.push(tid(5), |into| into.resize(into.len() + body, 7));
+        }
+        let header = header_of(&mut block, 3, 0, 0, true);
+        assert_eq!(header.compressed, compresses);
+        let entries = read(&file_of(&header, &mut block)).expect("it is whole");
+        assert!(entries.len() == 2 && entries.iter().all(|(.., found)| found.len() == body));
+    }
+}
+
 #[test]
 fn a_block_that_is_left_out_or_comes_twice_is_seen() {
     let (mut blocks, mut crc) = (Vec::new(), 0);

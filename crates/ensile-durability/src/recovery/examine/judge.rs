@@ -32,6 +32,8 @@ pub(super) struct Judge<'a> {
     pub(super) found: Examination,
     /// What counts of each log of each generation, in the order in which it stands there.
     pub(super) logs: Vec<Vec<Piece>>,
+    /// The logs of the generation over which no recovery has decided.
+    pub(super) open_chains: Vec<Chain>,
 }
 
 impl<'a> Judge<'a> {
@@ -43,6 +45,7 @@ impl<'a> Judge<'a> {
             hint: None,
             found: Examination::default(),
             logs: Vec::new(),
+            open_chains: Vec::new(),
         }
     }
 
@@ -194,6 +197,9 @@ impl<'a> Judge<'a> {
             self.payloads(chain, generation.first, durable, &mut facts)?;
         }
         self.found.generations.push(facts);
+        if generation.durable.is_none() {
+            self.open_chains = chains;
+        }
         Ok(())
     }
 

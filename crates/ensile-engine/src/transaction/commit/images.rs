@@ -15,12 +15,12 @@ use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
 use super::super::context::Sets;
-use super::super::log_entry::{self, Before};
+use super::super::log_entry::{self, Image};
 use super::super::write_set::{Kind, Write};
 use super::reserve_log;
 use crate::database::Core;
 use crate::error::{Error, Result};
-use crate::record::{Record, Scratch};
+use crate::record::Record;
 use crate::table::is_logged;
 use crate::worker::Worker;
 
@@ -33,7 +33,6 @@ pub(crate) struct Images {
     room: usize,
     /// The last commit found longer ones, and may be made again.
     fell_short: bool,
-    scratch: Scratch,
 }
 
 impl Images {
@@ -87,7 +86,7 @@ pub(super) fn check(worker: &mut Worker, sets: &Sets, pinned: Pinned<'_>) -> Res
 /// The log entry, from the write-set and the locked records.
 #[inline(never)]
 pub(super) fn append(core: &Core, worker: &mut Worker, sets: &Sets, tid: Tid, pinned: Pinned<'_>) {
-    let Worker { appender: Some(appender), images: Images { scratch, .. }, .. } = worker else { return };
+    let Some(appender) = &mut worker.appender else { return };
     let changes = |write: &&Write| write.kind == Kind::Put || !write.before.is_absent();
     if !logged_writes(sets).any(|write| changes(&write)) {
         return;
@@ -95,13 +94,12 @@ pub(super) fn append(core: &Core, worker: &mut Worker, sets: &Sets, tid: Tid, pi
     appender.append(tid, |out| {
         for write in logged_writes(sets).filter(|write| core.switches.logs_data() && changes(write)) {
             let value = (write.kind == Kind::Put).then(|| sets.writes.value(write));
-            let before = if write.before.is_absent() {
-                Before::Absent
-            } else {
-                write.record_at(pinned).copy_locked(scratch);
-                Before::Value(scratch.bytes())
-            };
-            log_entry::encode(out, write.table, sets.writes.key(write), value, before);
+            let replaced = (!write.before.is_absent()).then(|| write.record_at(pinned));
+            let image = replaced.map_or(Image::Absent, |record| Image::Bytes(record.length()));
+            log_entry::encode(out, write.table, sets.writes.key(write), value, image);
+            if let Some(record) = replaced {
+                record.append_locked(out);
+            }
         }
     });
 }

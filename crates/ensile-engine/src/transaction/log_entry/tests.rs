@@ -1,6 +1,6 @@
 //! Entry bodies, with and without before-images.
 
-use super::{Before, CUT, LoggedWrite, UNKNOWN, Writes, bytes, encode, image_bytes};
+use super::{Before, CUT, Image, LoggedWrite, UNKNOWN, Writes, bytes, encode, image_bytes};
 
 /// One write of every form, and the bytes that each takes.
 const FORMS: [(LoggedWrite<'static>, usize); 8] = [
@@ -23,7 +23,15 @@ const fn write(
 }
 
 fn add(body: &mut Vec<u8>, write: &LoggedWrite<'_>) {
-    encode(body, write.table, write.key, write.value, write.before);
+    let image = match write.before {
+        Before::NotRecorded => Image::NotRecorded,
+        Before::Absent => Image::Absent,
+        Before::Value(image) => Image::Bytes(image.len()),
+    };
+    encode(body, write.table, write.key, write.value, image);
+    if let Before::Value(image) = write.before {
+        body.extend_from_slice(image);
+    }
 }
 
 #[test]
@@ -76,7 +84,7 @@ fn a_program_that_knows_no_before_images_reads_what_has_none_and_refuses_the_res
 #[test]
 fn a_delete_of_an_absent_key_is_no_known_form() {
     let mut body = Vec::new();
-    encode(&mut body, 7, b"key", None, Before::Absent);
+    encode(&mut body, 7, b"key", None, Image::Absent);
     assert_eq!(Writes(&body).collect::<Vec<_>>(), [Err(UNKNOWN.to_owned())]);
 }
 
@@ -93,9 +101,13 @@ fn the_document_shows_what_is_written() {
     let section = document.split("## Entry bodies").nth(1).expect("its section");
     let shown = section.split("```hex").nth(1).and_then(|rest| rest.split("```").next()).expect("its bytes");
     let mut body = Vec::new();
-    encode(&mut body, 2, b"k1", Some(b"new"), Before::NotRecorded);
-    encode(&mut body, 2, b"k2", Some(b"new"), Before::Value(b"old!"));
-    encode(&mut body, 2, b"k3", Some(b"new"), Before::Absent);
-    encode(&mut body, 2, b"k4", None, Before::Value(b"old!"));
+    for (key, value, before) in [
+        (b"k1", Some(&b"new"[..]), Before::NotRecorded),
+        (b"k2", Some(b"new"), Before::Value(b"old!")),
+        (b"k3", Some(b"new"), Before::Absent),
+        (b"k4", None, Before::Value(b"old!")),
+    ] {
+        add(&mut body, &LoggedWrite { table: 2, key, value, before });
+    }
     assert_eq!(hex(shown), body);
 }

@@ -2,18 +2,22 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_durability::Health;
 use ensile_epoch::Pinned;
+use ensile_sim::SimDisk;
 
-use super::super::{bound, prepare, register_garbage};
+use super::super::{abandon, bound, prepare, register_garbage, reserve_log};
 use super::{check, reserve_again};
 use crate::database::Core;
 use crate::folder::{self, Before};
 use crate::session::{self, Seat};
 use crate::transaction::context::{Context, Sets};
 use crate::worker::Worker;
-use crate::{Database, Error, Result, Table, Transaction};
+use crate::{Database, Error, Readable, Result, Table, Transaction};
 
 /// A database with before-images, in a folder that goes with it.
 struct Home {
@@ -119,4 +123,67 @@ fn an_entry_is_too_large_by_the_values_that_are_replaced_and_not_by_what_their_r
         }
         Ok(())
     })
+}
+
+/// What frames the writes counts too, so a write-set that is just small enough may be too much for the log.
+#[test]
+fn an_entry_that_is_too_large_whatever_it_replaces_is_the_same_error() -> Result<()> {
+    let home = Home::new("framed")?;
+    let mut tx = home.db.begin();
+    with_parts(&mut tx, |_, worker, _, _| {
+        let refused = reserve_log(worker, TRANSACTION_BYTES_MAX + 1);
+        assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
+    });
+    drop(tx);
+    home.put(b"the next one is good")
+}
+
+/// The disk fills up between the rounds: nothing is left behind but placeholders, and the worker's next commits are good.
+#[test]
+fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
+    let disk = SimDisk::new();
+    let on = Arc::new(disk.clone());
+    let builder = Database::builder("unused").disk(on).epoch_interval(Duration::from_millis(2));
+    let db = builder.before_images(true).log_file_bytes(8192).open()?;
+    let table = db.table::<u64, Vec<u8>>("rows")?;
+    let put = |key: u64, value: &[u8]| db.submit(|tx| tx.put(&table, &key, value)).map(drop);
+    let long = vec![7; 3000];
+    put(1, &long)?;
+    put(1, b"short")?;
+    let mut tx = db.begin();
+    tx.put(&table, &1, b"new".as_slice())?;
+    tx.insert(&table, &2, b"new".as_slice())?;
+    let page = with_parts(&mut tx, |core, worker, sets, pinned| {
+        let page = worker.blocks.page();
+        prepare(core, worker, sets, pinned).map(|()| page)
+    })?;
+    put(1, &long)?;
+    with_parts(&mut tx, |core, worker, sets, pinned| {
+        assert!(matches!(bound(core, worker, sets, pinned), Err(Error::Conflict)));
+        assert!(worker.images.fell_short());
+    });
+    disk.set_capacity(Some(disk.used_bytes()));
+    while !matches!(db.stats().log_health, Some(Health::Full(_))) {
+        let filled = put(3, &long);
+        assert!(matches!(filled, Ok(()) | Err(Error::DiskFull(_))), "{filled:?}");
+    }
+    with_parts(&mut tx, |core, worker, sets, pinned| {
+        let refused = reserve_again(worker, sets, pinned);
+        assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
+        assert!(worker.commit.slot().bound().is_none() && !worker.images.fell_short());
+        abandon(core, worker, sets, page);
+    });
+    drop(tx);
+    let rows = || db.submit(|tx| Ok((tx.get(&table, &1)?, tx.get(&table, &2)?))).map(|(rows, _)| rows);
+    assert_eq!(rows()?, (Some(long), None));
+    disk.set_capacity(None);
+    while db.stats().log_health != Some(Health::Running) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    db.run(|tx| {
+        tx.put(&table, &1, b"late".as_slice())?;
+        tx.insert(&table, &2, b"came".as_slice())
+    })?;
+    assert_eq!(rows()?, (Some(b"late".to_vec()), Some(b"came".to_vec())));
+    db.close()
 }
