@@ -99,7 +99,8 @@ fn compared(courses: &[Vec<Course>], place: impl Fn() -> Place) -> Vec<Row> {
         rows.extend(row_of(&name, place(), CHECKPOINT_BYTES, bytes_per_row(courses)));
         let seconds = checkpoints_of(courses)
             .map(|one| (one.to - one.from) / (one.entries as f64 * plain_bytes / 1e9))
-            .filter(|seconds| seconds.is_finite());
+            // One that begins and ends within a tick of the timeline has no time of its own.
+            .filter(|seconds| seconds.is_finite() && *seconds > 0.0);
         rows.extend(row_of(&name, place(), WRITING, seconds.collect()));
         let loaded = courses.iter().filter_map(|course| course.rows_loaded_per_second);
         rows.extend(row_of(&name, place(), LOADED, loaded.collect()));
