@@ -5,6 +5,7 @@
 //! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,9 +58,9 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
         Err(error) => return failed(folder, &error.to_string()),
     };
     if arguments.json {
-        println!("{:#}", json!({ "folder": folder, "examination": examination(&found) }));
+        show(&format!("{:#}\n", json!({ "folder": folder, "examination": examination(&found) })));
     } else {
-        print!("{}", verdict(folder, &found, arguments.repair));
+        show(&verdict(folder, &found, arguments.repair));
     }
     if found.damage.is_empty() {
         return ExitCode::SUCCESS;
@@ -69,7 +70,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     }
     match folder::repair(folder) {
         Ok(Some(done)) => {
-            print!("{}", after_repair(folder, &done));
+            show(&after_repair(folder, &done));
             ExitCode::SUCCESS
         }
         Ok(None) => ExitCode::SUCCESS,
@@ -89,12 +90,25 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     };
     if arguments.json {
         let tables: Vec<Value> = tables.iter().map(table).collect();
-        println!("{:#}", json!({ "folder": folder, "examination": examination(&found), "tables": tables }));
+        show(&format!(
+            "{:#}\n",
+            json!({ "folder": folder, "examination": examination(&found), "tables": tables })
+        ));
     } else {
-        print!("{}", explained(&found, &tables));
-        print!("{}", verdict(folder, &found, false));
+        show(&(explained(&found, &tables) + &verdict(folder, &found, false)));
     }
     if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+}
+
+/// Writes to standard output. Who stops reading has seen enough; any other failure is told, and changes no verdict.
+fn show(text: &str) {
+    let mut out = io::stdout().lock();
+    let shown = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = shown
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        eprintln!("ensile: standard output: {error}");
+    }
 }
 
 fn failed(folder: &Path, why: &str) -> ExitCode {

@@ -152,6 +152,21 @@ fn a_whole_folder_is_verified_and_explained() {
 }
 
 #[test]
+fn who_stops_reading_ends_no_command_with_an_error() {
+    let folder = Folder::new("closed");
+    database(&folder);
+    for line in ["verify data", "inspect data", "inspect data --json", "inspect data --changes"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ensile"));
+        let output = command.args(line.split(' ')).current_dir(&folder.0).stdout(writer).output();
+        let output = output.expect("it runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*stderr), (Some(0), ""), "{line}");
+    }
+}
+
+#[test]
 fn the_changes_in_a_log_are_lines_of_json() {
     let folder = Folder::new("changes");
     for before_images in [false, true] {
