@@ -7,8 +7,7 @@
 mod driven;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
@@ -17,6 +16,7 @@ use ensile_sim::SimDisk;
 use driven::Driven;
 
 type Bytes = Table<u64, Vec<u8>>;
+type Numbers = Table<u64, u64>;
 
 /// Without snapshots, so that a replaced record waits for pins alone.
 fn without_snapshots() -> Driven {
@@ -206,23 +206,21 @@ fn large_transactions_do_not_leave_more_garbage_than_is_freed() -> Result<()> {
 fn a_key_and_its_unique_entry_that_appear_together_are_a_taken_key() -> Result<()> {
     let driven = without_snapshots();
     let db = driven.db.clone();
-    let armed = Arc::new(AtomicBool::new(false));
-    let nested: Arc<std::sync::OnceLock<Table<u64, u64>>> = Arc::default();
-    let (trigger, target) = (Arc::clone(&armed), Arc::clone(&nested));
-    let weak = db.clone();
+    // Empty once it was used, so the key function does not keep its own database for ever.
+    let armed: Arc<Mutex<Option<(Database, Numbers)>>> = Arc::default();
+    let trigger = Arc::clone(&armed);
     let table = db
         .define::<u64, u64>("numbers")
         .unique_index("by_row", 1, move |_key, row: &u64| {
             // Between the outer insert's look at its key and its look at the index, somebody else inserts the row.
-            if trigger.swap(false, Ordering::Relaxed) {
-                let table = target.get().expect("set before");
-                weak.run(|tx| tx.insert(table, &1, &11)).expect("commits");
+            let armed = trigger.lock().expect("nobody panicked").take();
+            if let Some((db, table)) = armed {
+                db.run(|tx| tx.insert(&table, &1, &11)).expect("commits");
             }
             *row
         })
         .open()?;
-    let _ = nested.set(table.clone());
-    armed.store(true, Ordering::Relaxed);
+    *armed.lock().expect("nobody panicked") = Some((db.clone(), table.clone()));
     let refused = db.run(|tx| tx.insert(&table, &1, &11));
     assert!(matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
     Ok(())
