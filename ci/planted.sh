@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Planted bugs: each of the catalogue (`ensile_base::planted`) is put in, and a checker must see it. The simulation's
 # print a table; then those that the index, the log or loom has a test for, by that test's failure.
+# ENSILE_SECONDS (60) is how long the simulation hunts each: one takes 33 s on a quiet machine, and more beside other work.
 # `bash ci/planted.sh quick` only looks whether the plans of the catalogue report nothing without a bug;
 # `bash ci/planted.sh harnesses` prints which of the other harnesses see which of the log's bugs, and where.
 set -euo pipefail

@@ -24,7 +24,8 @@ pub(super) const HELP: &str = "Print the durable changes in the log instead, one
   after        what it has, in hexadecimal; null: it was deleted
 
 Changes before the installed checkpoint's first epoch are left out. All files are read and judged first; if one is damaged, \
-nothing is printed, and the exit code is 1. The memory taken is that of the changes of a few epochs.";
+nothing is printed, and the exit code is 1. If the last process ended without a close, the end of its log is then written and \
+synced once more, so that no power failure takes back what was printed. The memory taken is that of the changes of a few epochs.";
 
 /// Prints the changes in a folder's log.
 pub(super) fn print(path: &Path) -> ExitCode {

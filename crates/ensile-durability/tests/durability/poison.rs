@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 
+use ensile_base::Tid;
 use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, Health, Log, Step, examine};
 use ensile_sim::SimDisk;
@@ -69,8 +70,9 @@ fn a_blocked_waiter_is_woken_by_the_poison() {
     });
 }
 
-#[test]
-fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
+/// A row under key 1 that a failed sync left in the cache: the process ends, the machine does not, so recovery reads bytes that
+/// later syncs would not write.
+fn in_the_cache_only() -> (SimDisk, Tid) {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
@@ -78,8 +80,13 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
     disk.fail_sync(1);
     rig.settle();
     assert!(matches!(rig.log.health(), Health::Poisoned(_)));
-    // The process ends, the machine does not: recovery reads bytes that later syncs would not write.
     disk.kill();
+    (disk, tid)
+}
+
+#[test]
+fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
+    let (disk, tid) = in_the_cache_only();
     let rig = Rig::simulated(&disk, 1);
     assert_eq!(rig.rows[&1].0, tid);
     disk.crash(10);
@@ -89,13 +96,7 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_served() {
 
 #[test]
 fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_change() {
-    let disk = SimDisk::new();
-    let rig = Rig::simulated(&disk, 1);
-    let mut worker = rig.worker();
-    let tid = worker.commit(&rig.epochs, 1, b"in the cache only").expect("runs");
-    disk.fail_sync(1);
-    rig.settle();
-    disk.kill();
+    let (disk, tid) = in_the_cache_only();
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut shown = Vec::new();
     let found = examine::visit_log(&on, &Map::default(), &mut |entry| {
