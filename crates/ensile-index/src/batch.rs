@@ -1,9 +1,9 @@
 //! Many descents at once: their cache misses overlap.
 //!
-//! Each descent takes one step at a time and asks for the lines of its next step before the others take their turn: a
-//! step reads one node, except that a leaf takes two, its first line and then the slot that this line points to, so
-//! that two of its five lines cross the memory bus and not all. Sixteen descents are in flight; whoever ends makes
-//! room for the next probe.
+//! Sixteen descents fly side by side. Each takes one step and asks for the lines of its next one before the others take
+//! theirs: a step reads one node, except that a leaf takes two, its first line and then the slot that this line points
+//! to, so that two of its five lines cross the memory bus and not all. They step down together, look together, and
+//! those whose key goes on in a deeper layer start again from its root.
 //!
 //! A descent that is made to insert asks for all lines of the leaf where its key is missing, and hands out the place:
 //! the insert itself then searches nothing.
@@ -19,7 +19,6 @@ use crate::key::{Part, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::tree::{Lookup, Masstree};
-use crate::version::Version;
 use crate::witness::{NodeChanges, Witness};
 
 /// Descents in flight: about as many as a core has outstanding line fills.
@@ -78,12 +77,12 @@ where
 /// One descent between two steps.
 #[derive(Clone, Copy)]
 struct Flight<'a, 'p> {
-    /// The node to read next.
+    /// The node to read next, asked for.
     node: NodePtr<'p>,
+    /// It is a leaf.
+    is_low: bool,
     layer: Layer<'a, 'p>,
     part: Part,
-    /// The lines of the leaf `node` that the search needs have been asked for.
-    are_slots_coming: bool,
     probe: usize,
 }
 
@@ -133,28 +132,27 @@ impl Masstree {
     ) where
         'a: 'p,
     {
-        let Some(first) = probes.first() else { return };
-        let mut flights = [Flight::take_off(0, first, pinned); FLIGHTS];
-        let mut flying = probes.len().min(FLIGHTS);
-        for (index, flight) in flights.iter_mut().enumerate().take(flying).skip(1) {
-            *flight = Flight::take_off(index, &probes[index], pinned);
-        }
-        let mut next = flying;
-        while flying > 0 {
-            let mut index = 0;
-            while index < flying {
-                let flight = &mut flights[index];
-                let Some(spot) = flight.step::<TO_INSERT>(probes, pinned) else {
-                    index += 1;
-                    continue;
-                };
-                landed(flight.probe, flight.layer, spot);
-                if next < probes.len() {
-                    *flight = Flight::take_off(next, &probes[next], pinned);
-                    next += 1;
-                } else {
-                    flying -= 1;
-                    flights[index] = flights[flying];
+        for start in (0..probes.len()).step_by(FLIGHTS) {
+            let last = probes.len() - 1;
+            let mut flights: [_; FLIGHTS] = std::array::from_fn(|at| {
+                let probe = (start + at).min(last);
+                Flight::take_off(probe, &probes[probe], pinned)
+            });
+            let mut flying = FLIGHTS.min(probes.len() - start);
+            while flying > 0 {
+                let flights = &mut flights[..flying];
+                while flights.iter_mut().fold(false, |high, flight| flight.step_down(probes, pinned) | high) {
+                }
+                flights.iter_mut().for_each(|flight| flight.ask_for_slots::<TO_INSERT>());
+                flying = 0;
+                for at in 0..flights.len() {
+                    match flights[at].look() {
+                        Some(spot) => landed(flights[at].probe, flights[at].layer, spot),
+                        None => {
+                            flights[flying] = flights[at];
+                            flying += 1;
+                        }
+                    }
                 }
             }
         }
@@ -168,79 +166,89 @@ where
     #[inline(always)]
     fn take_off(probe: usize, &Probe { tree, key }: &Probe<'a>, pinned: Pinned<'p>) -> Self {
         let root = tree.root(pinned);
-        root.prefetch();
+        root.prefetch_first_line();
         let layer = Layer { root, parent: None, rest: key };
-        Self { node: root, layer, part: Part::of(key), are_slots_coming: false, probe }
+        Self { node: root, is_low: false, layer, part: Part::of(key), probe }
     }
 
-    /// One step further; the place when there is one.
+    /// One step further down; whether a leaf is yet to be reached.
     #[inline(always)]
-    fn step<const TO_INSERT: bool>(&mut self, probes: &[Probe<'a>], pinned: Pinned<'p>) -> Option<Spot<'p>> {
-        let seen = self.node.stable();
-        if self.node == self.layer.root && !seen.is_live_root() {
-            *self = Self::take_off(self.probe, &probes[self.probe], pinned);
-            return None;
+    fn step_down(&mut self, probes: &[Probe<'a>], pinned: Pinned<'p>) -> bool {
+        if self.is_low {
+            return false;
         }
-        if seen.is_leaf() {
-            // SAFETY: `seen` was read from this node and says LEAF.
-            let leaf = unsafe { self.node.leaf() };
-            if !self.are_slots_coming && self.ask_for_slots::<TO_INSERT>(leaf) {
-                return None;
+        let (mut node, mut seen) = (self.node, self.node.stable());
+        if node == self.layer.root {
+            if !seen.is_live_root() {
+                *self = Self::take_off(self.probe, &probes[self.probe], pinned);
+                return true;
             }
-            return self.land(leaf, seen);
+            if seen.is_leaf() {
+                self.is_low = true;
+                return false;
+            }
+            // A root's children are in the cache as the root is: on through one of them at once.
+            if !seen.is_above_leaves() {
+                let Some(child) = child_for(node, seen, self.part.slice, pinned) else { return true };
+                (node, seen) = (child, child.stable());
+            }
         }
-        let child =
-            if seen.is_deleted() { None } else { child_for(self.node, seen, self.part.slice, pinned) };
+        let child = if seen.is_deleted() { None } else { child_for(node, seen, self.part.slice, pinned) };
         match child {
-            None => self.go_to(self.layer.root),
+            None => self.go_to(self.layer.root, false),
             Some(child) if seen.is_above_leaves() => {
                 child.prefetch_first_line();
-                self.node = child;
+                (self.node, self.is_low) = (child, true);
             }
             Some(child) => {
                 child.prefetch_internal();
                 self.node = child;
             }
         }
-        None
+        !self.is_low
     }
 
     /// Asks for the line of the slot where the key is likely to be, or for all lines of a leaf where it is to be
-    /// inserted; false if there is nothing to ask for.
+    /// inserted.
     #[inline(always)]
-    fn ask_for_slots<const TO_INSERT: bool>(&mut self, leaf: Ptr<'p, Leaf>) -> bool {
+    fn ask_for_slots<const TO_INSERT: bool>(&self) {
+        let leaf = self.leaf();
         let candidates = leaf.candidates(self.part);
         if candidates != 0 {
             prefetch::line(&raw const leaf.slots[candidates.trailing_zeros() as usize]);
         } else if TO_INSERT {
             leaf.node().prefetch();
-        } else {
-            return false;
         }
-        self.are_slots_coming = true;
-        true
     }
 
-    /// What a look into a leaf comes to.
+    /// A look into the leaf; if the way goes on from there, the place is yet to be found.
     #[inline(always)]
-    fn land(&mut self, leaf: Ptr<'p, Leaf>, seen: Version) -> Option<Spot<'p>> {
+    fn look(&mut self) -> Option<Spot<'p>> {
+        let leaf = self.leaf();
+        let seen = leaf.version.stable();
         match look(leaf, seen, self.part, self.layer.rest) {
             Look::Sure(Found::Layer(root)) => {
                 self.layer = Layer { root, parent: Some(leaf), rest: &self.layer.rest[SLICE_BYTES..] };
                 self.part = Part::of(self.layer.rest);
-                self.go_to(root);
+                self.go_to(root, false);
             }
             Look::Sure(found) => return Some(Spot { leaf, seen, found }),
-            Look::Right(next) => self.go_to(next),
-            Look::Again => self.go_to(self.layer.root),
+            Look::Right(next) => self.go_to(next, true),
+            Look::Again => self.go_to(self.layer.root, false),
         }
         None
     }
 
     #[inline(always)]
-    fn go_to(&mut self, node: NodePtr<'p>) {
+    fn leaf(&self) -> Ptr<'p, Leaf> {
+        debug_assert!(self.is_low && self.node.is_leaf());
+        // SAFETY: the node is a root whose version says LEAF, or a child of one that says LOW, or a leaf's neighbour.
+        unsafe { self.node.leaf() }
+    }
+
+    #[inline(always)]
+    fn go_to(&mut self, node: NodePtr<'p>, is_low: bool) {
         node.prefetch();
-        self.node = node;
-        self.are_slots_coming = false;
+        (self.node, self.is_low) = (node, is_low);
     }
 }

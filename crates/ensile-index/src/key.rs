@@ -37,13 +37,10 @@ impl Part {
     /// The key bytes that lie in the slice, appended to `key`.
     #[inline]
     pub(crate) fn append_to(self, key: &mut Vec<u8>) {
-        let bytes = self.slice.to_be_bytes();
-        if usize::from(self.rank) >= SLICE_BYTES {
-            // A width that the compiler knows: one store.
-            key.extend_from_slice(&bytes);
-        } else {
-            key.extend_from_slice(&bytes[..usize::from(self.rank)]);
-        }
+        let end = key.len() + usize::from(self.rank);
+        // A width that the compiler knows: one store.
+        key.extend_from_slice(&self.slice.to_be_bytes());
+        key.truncate(end);
     }
 }
 

@@ -32,6 +32,7 @@ mod prune;
 mod remove;
 mod scan;
 mod split;
+mod tags;
 mod tree;
 mod version;
 mod witness;

@@ -33,6 +33,7 @@ use crate::guarded::{GuardedPtr, GuardedU64};
 use crate::key::{LONG, Part};
 use crate::memory::NodeMemory;
 use crate::permutation::Permutation;
+use crate::tags::{self, TAGS_PER_WORD, tag};
 use crate::version::{Version, VersionWord};
 
 /// Entries of a leaf.
@@ -47,8 +48,16 @@ pub(crate) const LAYER: u8 = 10;
 /// No entry.
 pub(crate) const FREE: u8 = 0xf;
 
-/// Slots whose tags share a word.
-const TAGS_PER_WORD: usize = 8;
+/// A copy of the kinds of a leaf's slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds(u64);
+
+impl Kinds {
+    #[inline(always)]
+    pub(crate) fn of(self, slot: usize) -> u8 {
+        (self.0 >> (4 * slot) & 0xf) as u8
+    }
+}
 
 /// A slice with its value.
 #[repr(C)]
@@ -317,10 +326,16 @@ impl Leaf {
         self.low.read() <= slice && (slice < high || high == 0)
     }
 
+    /// The kinds of all slots.
+    #[inline(always)]
+    pub(crate) fn kinds(&self) -> Kinds {
+        Kinds(self.kinds.read())
+    }
+
     /// The kind of a slot.
     #[inline(always)]
     pub(crate) fn kind(&self, slot: usize) -> u8 {
-        (self.kinds.read() >> (4 * slot) & 0xf) as u8
+        self.kinds().of(slot)
     }
 
     /// Sets the kind of a slot.
@@ -332,11 +347,8 @@ impl Leaf {
     /// One bit for each slot whose tag is that of `part`, whether it is in use or not.
     #[inline(always)]
     pub(crate) fn candidates(&self, part: Part) -> u32 {
-        let tags = u64::from(tag(part)) * 0x0101_0101_0101_0101;
-        let low = zero_bytes(self.tags[0].read() ^ tags);
-        let high = zero_bytes(self.tags[1].read() ^ tags);
         // The sixteenth byte is no tag.
-        (low | high << TAGS_PER_WORD) & ((1 << LEAF_SLOTS) - 1)
+        tags::equal([self.tags[0].read(), self.tags[1].read()], tag(part)) & ((1 << LEAF_SLOTS) - 1)
     }
 
     fn byte(slot: usize) -> (usize, usize) {
@@ -375,23 +387,6 @@ impl Leaf {
         self.set_tag(slot, tag(Part { slice, rank: kind.min(LONG) }));
         self.set_kind(slot, kind);
     }
-}
-
-/// A byte of hash of a part. Neighbouring numbers and common endings must differ: the product's top bits do.
-#[inline(always)]
-fn tag(part: Part) -> u8 {
-    let mixed = (part.slice ^ part.slice >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as u8 ^ part.rank
-}
-
-/// One bit for each byte of `word` that is zero.
-#[inline(always)]
-fn zero_bytes(word: u64) -> u32 {
-    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // Exact: the addition carries into a byte's top bit unless its seven low bits are zero, and never out of it.
-    let zeros = !(((word & LOW_BITS) + LOW_BITS) | word | LOW_BITS);
-    // Gathers the eight top bits in the product's top byte.
-    ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
 impl<'p> Ptr<'p, Internal> {

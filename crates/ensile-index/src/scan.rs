@@ -51,6 +51,12 @@ pub trait ScanVisitor {
 
     /// The next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()>;
+
+    /// The value of an entry that comes up soon, unless the scan ends before: what it stands for can be asked for.
+    #[inline]
+    fn soon(&mut self, value: u64) {
+        let _ = value;
+    }
 }
 
 /// Where a scan goes on, relative to its key bytes; in reverse read "before" for "behind".
@@ -92,6 +98,14 @@ struct Snapshot<'p> {
     neighbour: *mut Leaf,
 }
 
+impl<'p> Snapshot<'p> {
+    /// The entry at an index, counted in the direction of the scan.
+    #[inline(always)]
+    fn entry(&self, index: usize, reverse: bool) -> &Copied<'p> {
+        &self.entries[if reverse { self.count - 1 - index } else { index }]
+    }
+}
+
 struct Scan<'t, 'p, V> {
     tree: &'t Masstree,
     pinned: Pinned<'p>,
@@ -104,6 +118,9 @@ struct Scan<'t, 'p, V> {
     edge: Edge,
     /// The leaves whose layer slots we went down through, outermost first.
     above: Vec<Ptr<'p, Leaf>>,
+    /// How many entries ahead the visitor hears of: more with each that it has gone past, so that a scan of one entry
+    /// asks for nothing else.
+    reach: usize,
 }
 
 /// Where to start within one layer: a part, and whether the entry there is itself meant.
@@ -147,7 +164,7 @@ impl Masstree {
         let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
         bytes.extend_from_slice(key);
         let above = Vec::new();
-        let mut scan = Scan { tree: self, pinned, visitor, reverse, end, key: bytes, edge, above };
+        let mut scan = Scan { tree: self, pinned, visitor, reverse, end, key: bytes, edge, above, reach: 0 };
         while let Stop::Lost = scan.run() {}
     }
 }
@@ -211,15 +228,16 @@ where
             let (low, high) = (leaf.low.read(), leaf.high.read());
             let neighbour = if self.reverse { leaf.prev.read() } else { leaf.next.read() };
             prefetch::lines(neighbour, size_of::<Leaf>());
-            let permutation = leaf.permutation();
+            let (permutation, kinds) = (leaf.permutation(), leaf.kinds());
             let bag = leaf.bag();
-            for (entry, slot) in entries.iter_mut().zip(permutation.slots()) {
-                let is_suffix = leaf.kind(slot) == SUFFIX;
+            for (position, entry) in entries[..permutation.count()].iter_mut().enumerate() {
+                let at = permutation.slot(position);
+                let (slot, kind) = (&leaf.slots[at], kinds.of(at));
                 *entry = Copied {
-                    part: leaf.part(slot),
-                    is_layer: leaf.kind(slot) == LAYER,
-                    value: leaf.slots[slot].value.read(),
-                    suffix: bag.filter(|_| is_suffix).map_or(&[], |bag| bag.suffix(slot)),
+                    part: Part { slice: slot.slice.read(), rank: kind.min(LONG) },
+                    is_layer: kind == LAYER,
+                    value: slot.value.read(),
+                    suffix: bag.filter(|_| kind == SUFFIX).map_or(&[], |bag| bag.suffix(at)),
                 };
             }
             if leaf.version.unchanged(seen) {
@@ -233,14 +251,15 @@ where
     /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or of the leaf.
     /// The cursor moves along.
     fn hand_out(&mut self, snapshot: &Snapshot<'p>, start: Start) -> Left<'p> {
-        let at = |index: usize| if self.reverse { snapshot.count - 1 - index } else { index };
-        let first = (0..snapshot.count).find(|&index| self.is_ahead(&snapshot.entries[at(index)], start));
+        let first = (0..snapshot.count).find(|&at| self.is_ahead(snapshot.entry(at, self.reverse), start));
         let prefix = self.above.len() * SLICE_BYTES;
-        let may_end = self.may_end_in(snapshot);
-        for index in first.unwrap_or(snapshot.count)..snapshot.count {
-            let entry = &snapshot.entries[if self.reverse { snapshot.count - 1 - index } else { index }];
-            let is_cursors_way = start.goes_on && entry.part == start.part;
+        let end = self.end_in(snapshot);
+        let start_at = first.unwrap_or(snapshot.count);
+        let mut told = self.tell(snapshot, start_at..start_at + self.reach, end);
+        for index in start_at..snapshot.count {
+            let entry = snapshot.entry(index, self.reverse);
             if entry.is_layer {
+                let is_cursors_way = start.goes_on && entry.part == start.part;
                 if !(is_cursors_way && Some(index) == first) {
                     self.key.truncate(prefix);
                     entry.part.append_to(&mut self.key);
@@ -254,17 +273,41 @@ where
             }
             self.key.truncate(prefix);
             entry.part.append_to(&mut self.key);
-            self.key.extend_from_slice(entry.suffix);
+            if !entry.suffix.is_empty() {
+                self.key.extend_from_slice(entry.suffix);
+            }
             self.edge = Edge::At;
-            if may_end && self.is_past_end() {
+            if end.is_some() && self.is_past_end() {
                 return Left::Done;
             }
             self.edge = Edge::Behind;
             if self.visitor.entry(&self.key, entry.value).is_break() {
                 return Left::Done;
             }
+            if told < snapshot.count {
+                self.reach = (2 * self.reach + 1).min(LEAF_SLOTS);
+                told = self.tell(snapshot, told.max(index + 1)..index + 1 + self.reach, end);
+            }
         }
         Left::Exhausted
+    }
+
+    /// Tells the visitor of entries that come up soon; the index behind the last of them.
+    #[inline(always)]
+    fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>, end: Option<u64>) -> usize {
+        let upper = range.end.min(snapshot.count);
+        for index in range.start..upper {
+            let entry = snapshot.entry(index, self.reverse);
+            let slice = entry.part.slice;
+            let is_past = end.is_some_and(|end| if self.reverse { slice < end } else { slice > end });
+            if is_past {
+                return snapshot.count;
+            }
+            if !entry.is_layer {
+                self.visitor.soon(entry.value);
+            }
+        }
+        upper.max(range.start)
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
@@ -314,13 +357,18 @@ where
         (!self.is_past_end()).then_some(next)
     }
 
-    /// Whether the range may end within the slices that a leaf covers; if not, all its entries are in the range as far as
-    /// that end is concerned, and need no look at it.
-    fn may_end_in(&self, snapshot: &Snapshot<'p>) -> bool {
-        let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return false };
-        let Some(rest) = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES]) else { return true };
+    /// The last slice of the range, if the range may end within the slices that a leaf covers; if not, all its entries are
+    /// in the range as far as that end is concerned, and need no look at it.
+    fn end_in(&self, snapshot: &Snapshot<'p>) -> Option<u64> {
+        let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
+        let Some(rest) = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES]) else {
+            // The end lies in another layer: nothing is known of it here.
+            return Some(if self.reverse { 0 } else { u64::MAX });
+        };
         let slice = Part::of(rest).slice;
-        if self.reverse { snapshot.low <= slice } else { slice < snapshot.high || snapshot.high == 0 }
+        let may_end =
+            if self.reverse { snapshot.low <= slice } else { slice < snapshot.high || snapshot.high == 0 };
+        may_end.then_some(slice)
     }
 
     /// Whether nothing at or behind the cursor lies within the range.

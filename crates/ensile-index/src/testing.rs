@@ -91,6 +91,8 @@ pub struct Collected {
     pub witnesses: Vec<Witness>,
     /// Keys and values.
     pub entries: Vec<(Vec<u8>, u64)>,
+    /// Values that were told beforehand.
+    pub told: Vec<u64>,
     /// Where it stops.
     pub entries_max: Option<usize>,
 }
@@ -106,6 +108,10 @@ impl ScanVisitor for Collected {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    fn soon(&mut self, value: u64) {
+        self.told.push(value);
     }
 }
 

@@ -5,8 +5,8 @@ use std::ops::Bound;
 use ensile_base::limits;
 use ensile_base::random::Random;
 
-use crate::Direction;
-use crate::testing::Bench;
+use crate::testing::{Bench, Collected, pinned};
+use crate::{Direction, Range};
 
 fn number(n: u64) -> [u8; 8] {
     n.to_be_bytes()
@@ -183,4 +183,42 @@ fn a_scan_stops_where_its_visitor_says() {
     let values: Vec<u64> = collected.entries.iter().map(|entry| entry.1).collect();
     assert_eq!(values, (102..109).collect::<Vec<_>>());
     assert_eq!(collected.witnesses.len(), 2, "two leaves of fifteen hold the seven entries");
+}
+
+#[test]
+fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() {
+    let mut bench = Bench::new();
+    let mut random = Random::seeded(31);
+    // Long keys with common slices among them, so that layers stand between the entries.
+    let keys = (0..3_000u64).map(|n| match random.below(4) {
+        0 => [&number(n * 8)[..], b"suffix"].concat(),
+        1 => [&number(n / 8 * 64)[..], &number(n)].concat(),
+        _ => number(n * 8).to_vec(),
+    });
+    let keys: Vec<Vec<u8>> = keys.collect();
+    for (value, key) in keys.iter().enumerate() {
+        bench.insert(key, value as u64);
+    }
+    for round in 0..400 {
+        let (low, high) = (random.below(24_000), random.below(24_000));
+        let (low, high) = (number(low.min(high)), number(low.max(high)));
+        let direction = if round % 2 == 0 { Direction::Forward } else { Direction::Reverse };
+        let scan = bench.scan(Bound::Included(&low), Bound::Excluded(&high), direction);
+        let handed_out: Vec<u64> = scan.entries.iter().map(|(_, value)| *value).collect();
+        let told = |value: &&u64| scan.told.contains(value);
+        // A range ends within a slice's entries at most.
+        let beyond = scan.told.iter().filter(|value| !handed_out.contains(value)).count();
+        assert!(beyond <= 10, "{beyond} of {} are beyond the range", scan.told.len());
+        // What is not told is the first of all, and the first behind each layer.
+        if !keys.iter().any(|key| key.len() > 8 && (&low[..]..&high[..]).contains(&&key[..])) {
+            assert!(handed_out.iter().filter(told).count() + 1 >= handed_out.len());
+        }
+        assert!(scan.told.windows(2).all(|pair| pair[0] != pair[1]), "told twice: {:?}", scan.told);
+    }
+    let mut first = Collected { entries_max: Some(1), ..Collected::default() };
+    let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+    bench.tree.scan(whole, Direction::Forward, &mut first, pinned());
+    assert_eq!(first.told, [], "whoever wants one entry hears of no other");
+    let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
+    assert!(all.told.len() * 10 >= all.entries.len() * 7, "{} of {}", all.told.len(), all.entries.len());
 }
