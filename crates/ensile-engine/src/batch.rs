@@ -13,15 +13,12 @@ use ensile_base::Epoch;
 use ensile_epoch::Pinned;
 use ensile_index::{Lookup, Masstree, Probe};
 
-use crate::record::{Handle, Record};
-use crate::table::TableCore;
+use crate::codec::KeyBuffer;
+use crate::record::{Fetch, Handle, Record};
+use crate::table::{TableCore, TableFilter};
 
 /// Descents handed to the index at a time.
-const CHUNK: usize = 32;
-/// Bytes of a record asked for as soon as its address is known.
-const PREFETCHED_BYTES: usize = 128;
-/// Bytes of a record asked for at all: behind these the processor sees the pattern by itself.
-const PREFETCHED_BYTES_MAX: usize = 768;
+const CHUNK: usize = 64;
 
 /// A key that a request of a batch says it will touch.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +27,50 @@ struct Touched {
     key: (u32, u32),
 }
 
+/// Keys, one behind the other.
+#[derive(Debug, Default)]
+struct KeyList {
+    bytes: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<u32>,
+}
+
+impl KeyList {
+    fn refill(&mut self, keys: impl Iterator<Item = KeyBuffer>) {
+        self.bytes.clear();
+        self.ends.clear();
+        for key in keys {
+            self.bytes.extend_from_slice(key.as_ref());
+            self.ends.push(self.bytes.len() as u32);
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        self.ends.iter().map(move |&to| {
+            let key = &self.bytes[from..to as usize];
+            from = to as usize;
+            key
+        })
+    }
+}
+
+/// The keys of a multi-get, and what its descent found.
+#[derive(Debug, Default)]
+struct Many {
+    keys: KeyList,
+    found: Vec<Option<Handle>>,
+}
+
 /// What a common descent found.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     found: Vec<Option<Handle>>,
     touched: Vec<Touched>,
-    /// What a multi-get's descent found: a batch's request may contain one.
-    many: Vec<Option<Handle>>,
+    /// The tables that are touched.
+    tables: TableFilter,
+    /// A multi-get: a batch's request may contain one.
+    many: Many,
     keys: Vec<u8>,
     /// The touched keys that belong to the request that runs now.
     active: (usize, usize),
@@ -46,41 +80,50 @@ pub(crate) struct Hints {
 
 impl Hints {
     /// Descends for all keys of a multi-get at once and asks for the records that it finds.
-    pub(crate) fn descend<'k>(
+    pub(crate) fn descend(
         &mut self,
-        keys: impl Iterator<Item = (&'k TableCore, &'k [u8])>,
+        table: &TableCore,
+        keys: impl Iterator<Item = KeyBuffer>,
+        fetch: Fetch,
         pinned: Pinned<'_>,
     ) {
-        self.many.clear();
-        Self::descend_into(&mut self.many, keys.map(|(table, key)| (&*table.tree, key)), pinned);
+        let many = &mut self.many;
+        many.keys.refill(keys);
+        many.found.clear();
+        Self::descend_into(&mut many.found, many.keys.iter().map(|key| (table, fetch, key)), pinned);
     }
 
     fn descend_into<'k>(
         found: &mut Vec<Option<Handle>>,
-        mut keys: impl Iterator<Item = (&'k Masstree, &'k [u8])>,
+        mut keys: impl Iterator<Item = (&'k TableCore, Fetch, &'k [u8])>,
         pinned: Pinned<'_>,
     ) {
-        while let Some((tree, key)) = keys.next() {
-            let mut probes = [Probe { tree, key }; CHUNK];
+        while let Some((table, fetch, key)) = keys.next() {
+            let mut probes = [Probe { tree: &table.tree, key }; CHUNK];
+            let mut fetches = [fetch; CHUNK];
+            let mut guesses = fetch.is_guess();
             let mut count = 1;
-            for (slot, (tree, key)) in probes[1..].iter_mut().zip(&mut keys) {
-                *slot = Probe { tree, key };
+            // Room first: a key that was taken must not be lost.
+            let room = probes[1..].iter_mut().zip(&mut fetches[1..]);
+            for ((probe, slot), (table, fetch, key)) in room.zip(&mut keys) {
+                *probe = Probe { tree: &table.tree, key };
+                *slot = fetch;
+                guesses |= fetch.is_guess();
                 count += 1;
             }
             let base = found.len();
             found.resize(base + count, None);
+            let found = &mut found[base..];
             Masstree::get_batch(&probes[..count], pinned, &mut |at, lookup| {
                 if let Lookup::Found(value) = lookup {
                     let record = Handle::from_value(value);
-                    record.prefetch(PREFETCHED_BYTES);
-                    found[base + at] = Some(record);
+                    fetches[at].ask(record);
+                    found[at] = Some(record);
                 }
             });
-            // The rest of larger records, once their first lines tell how large they are.
-            for record in found[base..].iter().flatten() {
-                let bytes = record.at(pinned).class().bytes().min(PREFETCHED_BYTES_MAX);
-                if bytes > PREFETCHED_BYTES {
-                    record.prefetch_rest(PREFETCHED_BYTES, bytes);
+            if guesses {
+                for (record, fetch) in found.iter().zip(fetches) {
+                    record.iter().for_each(|record| fetch.ask_for_rest(*record, pinned));
                 }
             }
         }
@@ -92,20 +135,19 @@ impl Hints {
     pub(crate) fn versions<'p>(
         &mut self,
         boundary: Epoch,
+        fetch: Fetch,
         pinned: Pinned<'p>,
     ) -> impl Iterator<Item = Option<Record<'p>>> {
-        for found in &mut self.many {
-            *found = found.and_then(|record| {
-                record.at(pinned).toward_version(boundary, PREFETCHED_BYTES).map(Record::handle)
-            });
+        for found in &mut self.many.found {
+            *found = found
+                .and_then(|record| record.at(pinned).toward_version(boundary, fetch).map(Record::handle));
         }
-        self.many.iter().map(move |version| version.map(|version| version.at(pinned)))
+        self.many.found.iter().map(move |version| version.map(|version| version.at(pinned)))
     }
 
-    /// What the multi-get's descent found for its `at`-th key.
-    #[inline]
-    pub(crate) fn take(&mut self, at: usize) -> Option<Handle> {
-        self.many[at].take()
+    /// The keys of the multi-get, in their order, with the records that its descent found.
+    pub(crate) fn found(&self) -> impl Iterator<Item = (&[u8], Option<Handle>)> {
+        self.many.keys.iter().zip(self.many.found.iter().copied())
     }
 
     /// Forgets what was found, as the pin that it was found under ends. Touched keys are looked up singly from now on.
@@ -121,6 +163,7 @@ impl Hints {
         }
         self.found.clear();
         self.touched.clear();
+        self.tables = TableFilter::default();
         self.keys.clear();
         self.active = (0, 0);
     }
@@ -129,6 +172,7 @@ impl Hints {
     fn touch(&mut self, table: u32, key: &[u8]) {
         let start = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
+        self.tables.add(table);
         self.touched.push(Touched { table, key: (start, key.len() as u32) });
     }
 
@@ -147,7 +191,8 @@ impl Hints {
         let Self { found, touched, keys, .. } = self;
         let probes = touched[found.len()..].iter().map(|touched| {
             let (start, length) = touched.key;
-            (&*table(touched.table).tree, &keys[start as usize..(start + length) as usize])
+            let table = table(touched.table);
+            (table, table.fetch, &keys[start as usize..(start + length) as usize])
         });
         Self::descend_into(found, probes, pinned);
     }
@@ -169,7 +214,8 @@ impl Hints {
     /// The record that the running request's descent found under this key.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
-        if self.found.is_empty() { None } else { self.find_active(table, key) }
+        let may_be = !self.found.is_empty() && self.tables.may_have(table);
+        if may_be { self.find_active(table, key) } else { None }
     }
 
     fn find_active(&self, table: u32, key: &[u8]) -> Option<Handle> {

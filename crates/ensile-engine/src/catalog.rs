@@ -168,6 +168,7 @@ pub(crate) fn bootstrap(database: &Database) -> Result<()> {
         name: "ensile.tables".to_owned(),
         key_type: "name".to_owned(),
         value_type: "definition".to_owned(),
+        row_bytes: None,
         indexes: Vec::new(),
         defines_indexes: false,
     };
@@ -445,7 +446,7 @@ fn enter_table(
     spec: TableSpec,
     trees: Vec<(u32, Arc<Masstree>)>,
 ) -> Result<Arc<TableCore>> {
-    let TableSpec { name, key_type, value_type, indexes, defines_indexes } = spec;
+    let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();
     for (index, (entries_id, entries_tree)) in indexes.into_iter().zip(trees) {
         let IndexSpec { name: index_name, version, unique, key_type: index_key_type, key } = index;
@@ -453,6 +454,7 @@ fn enter_table(
             name: format!("{name}.{index_name}"),
             key_type: index_key_type.clone(),
             value_type: key_type.clone(),
+            row_bytes: None,
             indexes: Vec::new(),
             defines_indexes: false,
         };
@@ -467,7 +469,7 @@ fn enter_table(
             entries,
         }));
     }
-    let spec = TableSpec { name, key_type, value_type, indexes: Vec::new(), defines_indexes };
+    let spec = TableSpec { name, key_type, value_type, row_bytes, indexes: Vec::new(), defines_indexes };
     let table = Arc::new(TableCore::new(core.id, id, tree, &spec, opened));
     core.logged_trees.add(id, &table.tree);
     core.tables.add(Arc::clone(&table))?;

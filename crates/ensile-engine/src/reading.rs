@@ -228,6 +228,11 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor f
         self.reader.witness(witness);
     }
 
+    #[inline]
+    fn soon(&mut self, value: u64) {
+        self.scan.table.fetch.ask(Handle::from_value(value));
+    }
+
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
         if !self.own.positions.is_empty() && self.own_before(Some(key))? {
             return ControlFlow::Continue(());

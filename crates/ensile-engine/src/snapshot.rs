@@ -12,10 +12,11 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range, Witness};
 
+use crate::codec::KeyBuffer;
 use crate::database::CoreRef;
 use crate::error::Result;
 use crate::reading::{self, Held, Reader, Scan, Visit, VisitIndexed};
-use crate::record::{Record, Scratch};
+use crate::record::{Fetch, Record, Scratch};
 use crate::session::{self, Seat};
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::context::Context;
@@ -104,20 +105,20 @@ impl<'db> Snapshot<'db> {
     pub(crate) fn raw_get_many(
         &mut self,
         table: &TableCore,
-        keys: &[impl AsRef<[u8]>],
+        keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (core, context, mut reader) = self.parts();
+        let (core, context, reader) = self.parts();
         core.check_table(table)?;
         let Context { pin, scratch, hints, .. } = context;
         let call = pin.enter()?;
-        hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
+        // Often the record is not the one to be read.
+        hints.descend(table, keys, Fetch::HEADER, call.pinned());
         // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
         // a record that is superseded now leads to the boundary's version all the same.
-        for (at, version) in hints.versions(reader.boundary, call.pinned()).enumerate() {
-            let read = |record| reader.read(record, scratch) == Held::Present;
-            let present = version.is_some_and(read);
-            found(at, present.then(|| scratch.bytes()));
+        let boundary = reader.boundary;
+        for (at, version) in hints.versions(boundary, table.fetch, call.pinned()).enumerate() {
+            found(at, version.and_then(|version| version.show_version(boundary, scratch)));
         }
         Ok(())
     }

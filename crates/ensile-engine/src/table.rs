@@ -12,6 +12,7 @@ use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_index::Masstree;
 
 use crate::error::{Error, Result};
+use crate::record::Fetch;
 
 /// Most tables of a database, and most secondary indexes of all its tables together.
 pub(crate) const TABLES_MAX: usize = 4096;
@@ -28,6 +29,8 @@ pub(crate) struct TableSpec {
     pub(crate) name: String,
     pub(crate) key_type: String,
     pub(crate) value_type: String,
+    /// Bytes of a row, where all have the same.
+    pub(crate) row_bytes: Option<usize>,
     pub(crate) indexes: Vec<IndexSpec>,
     /// Whether `indexes` are all that the table is to have, rather than whatever it has.
     pub(crate) defines_indexes: bool,
@@ -50,6 +53,8 @@ pub(crate) struct TableCore {
     pub(crate) id: u32,
     pub(crate) tree: Arc<Masstree>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
+    /// What is asked for of a record as soon as its address is known.
+    pub(crate) fetch: Fetch,
     name: String,
     key_type: String,
     value_type: String,
@@ -79,6 +84,7 @@ impl TableCore {
             id,
             tree,
             indexes: indexes.into_boxed_slice(),
+            fetch: Fetch::of_rows(spec.row_bytes),
             name: spec.name.clone(),
             key_type: spec.key_type.clone(),
             value_type: spec.value_type.clone(),
@@ -149,6 +155,29 @@ impl IndexCore {
             out.extend_from_slice(key);
         }
         Ok(indexed)
+    }
+}
+
+/// Which tables a transaction has to do with, roughly: a table that it does not have is not among them, and most
+/// lookups end there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TableFilter(u64);
+
+impl TableFilter {
+    /// One of sixty-four bits; an index beside a table of the same number has another.
+    #[inline]
+    const fn bit(table: u32) -> u64 {
+        1 << ((table ^ table >> 26) % u64::BITS)
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, table: u32) {
+        self.0 |= Self::bit(table);
+    }
+
+    #[inline]
+    pub(crate) fn may_have(self, table: u32) -> bool {
+        self.0 & Self::bit(table) != 0
     }
 }
 

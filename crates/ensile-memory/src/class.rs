@@ -75,7 +75,7 @@ impl SizeClass {
     #[inline]
     #[must_use]
     pub const fn from_index(index: usize) -> Self {
-        assert!(index < Self::COUNT, "not a size class");
+        debug_assert!(index < Self::COUNT, "not a size class");
         Self(index as u8)
     }
 

@@ -58,6 +58,53 @@ fn points() -> Result<()> {
 }
 
 #[test]
+fn many_keys_at_once_are_as_many_gets_whatever_became_of_the_rows_since() -> Result<()> {
+    const KEYS: u64 = 200;
+    // Rows of one length, which are changed where they stand, and of any length, which are replaced too.
+    let db = Database::in_memory()?;
+    let (numbers, texts) = (db.table::<u64, [u8; 24]>("numbers")?, db.table::<u64, String>("texts")?);
+    let text = |key: u64, round: u64| "x".repeat((key * 37 % 900 * round) as usize);
+    let write = |tx: &mut Transaction<'_>, key: u64, round: u64| {
+        tx.put(&numbers, &key, &[(key + round) as u8; 24])?;
+        tx.put(&texts, &key, &text(key, round))
+    };
+    db.run(|tx| (0..KEYS).filter(|key| key % 5 != 0).try_for_each(|key| write(tx, key, 1)))?;
+    let mut before = db.snapshot_latest()?;
+    db.run(|tx| {
+        for key in 0..KEYS {
+            match key % 4 {
+                0 => write(tx, key, 2)?,
+                1 => {
+                    tx.delete(&numbers, &key)?;
+                    tx.delete(&texts, &key)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    })?;
+    // Longer than what is fetched together, not in order, some twice, some never written.
+    let keys: Vec<u64> = (0..KEYS + 50).map(|at| at * 97 % (KEYS + 20)).collect();
+    for count in [0, 1, 15, 16, 17, 63, 64, 65, 128, 129, keys.len()] {
+        let keys = &keys[..count];
+        let found = before.get_many(&numbers, keys)?.into_iter().zip(before.get_many(&texts, keys)?);
+        for (key, (number, found_text)) in keys.iter().zip(found) {
+            let there = *key < KEYS && key % 5 != 0;
+            assert_eq!(number, there.then_some([(key + 1) as u8; 24]), "{key} of {count}");
+            assert_eq!(found_text, there.then(|| text(*key, 1)), "{key} of {count}");
+        }
+        through_both!(db, |reader| {
+            let found = reader.get_many(&numbers, keys)?.into_iter().zip(reader.get_many(&texts, keys)?);
+            for (key, (number, text)) in keys.iter().zip(found) {
+                assert_eq!(number, reader.get(&numbers, key)?, "{key} of {count}");
+                assert_eq!(text, reader.get(&texts, key)?, "{key} of {count}");
+            }
+        });
+    }
+    Ok(())
+}
+
+#[test]
 fn many_points_come_in_the_order_asked_for() -> Result<()> {
     let (db, towns) = open()?;
     through_both!(db, |reader| {

@@ -56,6 +56,10 @@ use super::{CodecError, exactly, take};
 /// assert_eq!(Celsius::decode(&bytes), Ok(Celsius(-40)));
 /// ```
 pub trait Value: Sized {
+    /// Bytes of the encoding, where they are the same for all values of the type: what a read fetches from memory
+    /// before it knows the row. A wrong number is no error, only slower.
+    const BYTES: Option<usize> = None;
+
     /// Appends the encoding of the value to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 
@@ -117,6 +121,8 @@ impl<const N: usize> AsValue<Vec<u8>> for [u8; N] {
 macro_rules! fixed_width {
     ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
         impl<$($($generic)*)?> Value for $type {
+            const BYTES: Option<usize> = Some(size_of::<$type>());
+
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
                 let $value = self;

@@ -43,8 +43,8 @@ impl Blocks {
     /// Makes a block of at least `class` bytes a record.
     #[inline]
     fn begin(block: NonNull<u8>, class: SizeClass, word: Word) -> Handle {
-        let address = block.as_ptr() as u64;
-        assert_eq!(address & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
+        let address = block.expose_provenance();
+        assert_eq!(address.get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
         let chain = (class.index() as u64) << ADDRESS_BITS;
         // SAFETY: the block is ours alone, word-aligned and at least three words long; its words become atomics here.

@@ -20,10 +20,12 @@
 //! Neighbours: `table` maps keys to handles; `transaction` reads, locks and installs; `collect` destroys.
 
 pub(crate) mod blocks;
+mod fetch;
 mod scratch;
 pub(crate) mod version_page;
 pub(crate) mod word;
 
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
@@ -32,6 +34,7 @@ use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
 use ensile_epoch::Pinned;
 use ensile_memory::{FREED_WORD, SizeClass, prefetch};
 
+pub(crate) use fetch::Fetch;
 pub(crate) use scratch::Scratch;
 use word::Word;
 
@@ -51,49 +54,53 @@ const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
 
-/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4).
+/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4). Never zero, so that
+/// an `Option` of one is a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Handle(u64);
+pub(crate) struct Handle(NonZeroUsize);
 
 impl Handle {
     /// The handle that an index value stands for.
     #[inline]
     pub(crate) const fn from_value(value: u64) -> Self {
-        Self(value)
+        let Some(address) = NonZeroUsize::new(value as usize) else { panic!("no record at address zero") };
+        Self(address)
     }
 
     /// The index value for this handle.
     #[inline]
     pub(crate) const fn value(self) -> u64 {
-        self.0
+        self.0.get() as u64
     }
 
     /// The record itself, under a pin (module header: the handle was taken under the same pin).
     #[inline]
     pub(crate) fn at(self, _pinned: Pinned<'_>) -> Record<'_> {
-        let Some(address) = NonNull::new(self.0 as *mut AtomicU64) else {
-            unreachable!("no record at address zero")
-        };
-        Record { words: address, _pin: std::marker::PhantomData }
+        Record { words: NonNull::with_exposed_provenance(self.0), _pin: std::marker::PhantomData }
+    }
+
+    #[inline]
+    fn bytes(self) -> *const u8 {
+        std::ptr::with_exposed_provenance(self.0.get())
     }
 
     /// Asks for the lines of a record of about `bytes` bytes.
     #[inline]
     pub(crate) fn prefetch(self, bytes: usize) {
-        prefetch::lines(self.0 as *const u8, bytes);
+        prefetch::lines(self.bytes(), bytes);
     }
 
     /// Asks for the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
     #[inline]
     pub(crate) fn prefetch_exactly(self, bytes: usize) {
         self.prefetch(bytes);
-        prefetch::line((self.0 as *const u8).wrapping_add(bytes - 1));
+        prefetch::line(self.bytes().wrapping_add(bytes - 1));
     }
 
     /// Asks for the lines from byte `from` to byte `to`.
     #[inline]
     pub(crate) fn prefetch_rest(self, from: usize, to: usize) {
-        prefetch::lines((self.0 as *const u8).wrapping_add(from), to - from);
+        prefetch::lines(self.bytes().wrapping_add(from), to - from);
     }
 }
 
@@ -125,7 +132,7 @@ impl<'p> Record<'p> {
 
     #[inline]
     pub(crate) fn handle(self) -> Handle {
-        Handle(self.words.as_ptr() as u64)
+        Handle(self.words.expose_provenance())
     }
 
     /// The TID word now.
@@ -265,45 +272,79 @@ impl<'p> Record<'p> {
         self.at_word(0).load(Ordering::Relaxed) == word.bits() || is_planted(Bug::TornReadBelieved)
     }
 
-    /// Reads the version that belongs to snapshot `boundary`: the newest with an epoch below it (S1). True if the key
-    /// was present. The caller is a registered reader of that snapshot.
-    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> bool {
+    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it had;
+    /// `None` if the key was absent then. The caller is a registered reader of that snapshot.
+    #[inline]
+    fn find_version(self, boundary: Epoch) -> Option<(Self, Word)> {
         let mut version = self;
         let mut backoff = Backoff::new();
         loop {
             let word = version.word();
             if word.epoch() >= boundary {
                 // Linked before this word's TID was stored (K3), so visible; no link: the key came later.
-                match version.previous() {
-                    Some(previous) => version = previous,
-                    None => return false,
-                }
-                continue;
-            }
-            if word.is_locked() {
+                version = version.previous()?;
+            } else if word.is_locked() {
                 backoff.wait();
-                continue;
+            } else {
+                return (!word.is_absent()).then_some((version, word));
             }
-            if word.is_absent() {
-                return false;
-            }
+        }
+    }
+
+    /// Copies the data of the version that belongs to snapshot `boundary` out. True if the key was present.
+    #[inline]
+    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> bool {
+        while let Some((version, word)) = self.find_version(boundary) {
             version.copy_out(scratch);
             if version.still(word) {
                 return true;
             }
         }
+        false
     }
 
-    /// The first step of [`Self::read_version`] for many records at once: the record or version to go on with, whose
-    /// first lines are asked for (so many bytes of them), or `None` if the key came after `boundary`.
+    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more.
     #[inline]
-    pub(crate) fn toward_version(self, boundary: Epoch, bytes_max: usize) -> Option<Self> {
-        if self.word().epoch() < boundary {
-            return Some(self);
+    pub(crate) fn show_version<'s>(self, boundary: Epoch, scratch: &'s mut Scratch) -> Option<&'s [u8]>
+    where
+        'p: 's,
+    {
+        loop {
+            let (version, word) = self.find_version(boundary)?;
+            if let Some(data) = version.settled_data(word) {
+                return Some(data);
+            }
+            version.copy_out(scratch);
+            if version.still(word) {
+                break;
+            }
         }
-        let previous = self.previous()?;
-        previous.handle().prefetch_exactly(self.class().bytes().min(bytes_max));
-        Some(previous)
+        Some(scratch.bytes())
+    }
+
+    /// The data of a version that was superseded before its word was read, where it lies.
+    #[inline]
+    fn settled_data(self, word: Word) -> Option<&'p [u8]> {
+        // The checkers' atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
+        if word.is_latest() || cfg!(any(loom, shuttle, target_endian = "big")) {
+            return None;
+        }
+        let length = self.length();
+        // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
+        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored before
+        // the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
+        })
+    }
+
+    /// A first look at many records before [`Self::show_version`] of each: the record or version to go on with, which is
+    /// asked for, or `None` if the key came after `boundary`.
+    #[inline]
+    pub(crate) fn toward_version(self, boundary: Epoch, fetch: Fetch) -> Option<Self> {
+        let version = if self.word().epoch() < boundary { self } else { self.previous()? };
+        fetch.ask(version.handle());
+        Some(version)
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.

@@ -22,6 +22,7 @@ use ensile_epoch::{Call, Pinned};
 use ensile_index::{Direction, Lookup, Range, Witness};
 
 use crate::batch::Touch;
+use crate::codec::KeyBuffer;
 use crate::database::CoreRef;
 use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, Reader, Scan, Visit, VisitIndexed};
@@ -187,22 +188,20 @@ impl<'db> Transaction<'db> {
     pub(crate) fn raw_get_many(
         &mut self,
         table: &TableCore,
-        keys: &[impl AsRef<[u8]>],
+        keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, last_read, hints, .. } = context;
         let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
-        hints.descend(keys.iter().map(|key| (table, key.as_ref())), call.pinned());
-        for (at, key) in keys.iter().enumerate() {
-            match reading::own_write(Some(&sets.writes), table.id, key.as_ref()) {
+        hints.descend(table, keys, table.fetch, call.pinned());
+        for (at, (key, hint)) in hints.found().enumerate() {
+            match reading::own_write(Some(&sets.writes), table.id, key) {
                 Own::Put(value) => found(at, Some(value)),
                 Own::Deleted => found(at, None),
                 Own::Unwritten => {
-                    let hint = hints.take(at);
                     let mut reader = sets.reader(last_read);
-                    let present =
-                        reading::lookup(&mut reader, table, key.as_ref(), hint, scratch, call.pinned());
+                    let present = reading::lookup(&mut reader, table, key, hint, scratch, call.pinned());
                     found(at, present.then(|| scratch.bytes()));
                 }
             }

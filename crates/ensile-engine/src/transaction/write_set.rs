@@ -16,6 +16,7 @@ use ensile_epoch::Pinned;
 use crate::error::{Error, Result};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
+use crate::table::TableFilter;
 
 /// Up to this many entries a lookup compares all hashes; above, it asks a hash table.
 const LINEAR_MAX: usize = 48;
@@ -102,6 +103,8 @@ pub(crate) struct WriteSet {
     pub(crate) entries: Vec<Write>,
     /// Of all entries, once there are two.
     hashes: Vec<u32>,
+    /// The tables that are written.
+    tables: TableFilter,
     arena: Vec<u8>,
     table: Table,
 }
@@ -149,6 +152,7 @@ impl WriteSet {
         const KEEP_BYTES_MAX: usize = 1 << 20;
         self.entries.clear();
         self.hashes.clear();
+        self.tables = TableFilter::default();
         self.table.clear();
         if self.arena.capacity() > KEEP_BYTES_MAX {
             *self = Self::default();
@@ -169,8 +173,10 @@ impl WriteSet {
     /// The entry of this key, if the transaction has written it.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
+        if !self.tables.may_have(table) {
+            return None;
+        }
         match self.entries.as_slice() {
-            [] => None,
             [only] => (only.table == table && self.key(only) == key).then_some(0),
             _ => self.find_among(table, key),
         }
@@ -183,9 +189,26 @@ impl WriteSet {
             write.table == table && self.key(write) == key
         };
         if self.hashes.len() <= LINEAR_MAX {
-            return (0..self.hashes.len()).find(|at| self.hashes[*at] == hash && is_it(*at));
+            return self.find_linearly(hash, is_it);
         }
         self.table.find(hash, is_it)
+    }
+
+    /// Compares all hashes, a group at a time: without a branch for each, the compiler makes vectors of it.
+    #[inline]
+    fn find_linearly(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        const GROUP: usize = 8;
+        let (groups, rest) = self.hashes.as_chunks::<GROUP>();
+        for (index, group) in groups.iter().enumerate() {
+            if group.iter().fold(false, |any, other| any | (*other == hash)) {
+                let found = (0..GROUP).find(|at| group[*at] == hash && is_it(index * GROUP + at));
+                if let Some(at) = found {
+                    return Some(index * GROUP + at);
+                }
+            }
+        }
+        let start = groups.len() * GROUP;
+        (start..start + rest.len()).find(|at| self.hashes[*at] == hash && is_it(*at))
     }
 
     /// Adds an entry for a key that has none. `value` is empty for a delete.
@@ -205,6 +228,7 @@ impl WriteSet {
         if !self.entries.is_empty() {
             self.add_hash(table, key);
         }
+        self.tables.add(table);
         self.entries.push(Write {
             table,
             kind,

@@ -94,10 +94,9 @@ pub trait Readable: RawRead + Sized {
         table: &Table<K, V>,
         keys: &[impl AsKey<K>],
     ) -> Result<Vec<Option<V>>> {
-        let keys: Vec<KeyBuffer> = keys.iter().map(|key| encoded(key)).collect();
         let mut rows = Vec::with_capacity(keys.len());
         let mut failed = None;
-        self.raw_get_many(&table.core, &keys, &mut |at, row| {
+        self.raw_get_many(&table.core, keys.iter().map(|key| encoded(key)), &mut |at, row| {
             assert_eq!(at, rows.len(), "rows come in the order of their keys");
             let row = row.map(V::decode).transpose().unwrap_or_else(|error| {
                 failed = Some(error);
@@ -118,9 +117,8 @@ pub trait Readable: RawRead + Sized {
         keys: &[impl AsKey<K>],
         mut read: impl FnMut(usize, Option<&V>),
     ) -> Result<()> {
-        let keys: Vec<KeyBuffer> = keys.iter().map(|key| encoded(key)).collect();
         let mut failed = None;
-        self.raw_get_many(&table.core, &keys, &mut |at, row| match row {
+        self.raw_get_many(&table.core, keys.iter().map(|key| encoded(key)), &mut |at, row| match row {
             None => read(at, None),
             Some(row) => match V::view(row, |row| read(at, Some(row))) {
                 Ok(()) => {}
@@ -338,7 +336,7 @@ pub(crate) trait RawRead {
     fn raw_get_many(
         &mut self,
         table: &TableCore,
-        keys: &[KeyBuffer],
+        keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()>;
 
@@ -376,7 +374,7 @@ macro_rules! raw_read {
             fn raw_get_many(
                 &mut self,
                 table: &TableCore,
-                keys: &[KeyBuffer],
+                keys: impl Iterator<Item = KeyBuffer>,
                 found: &mut dyn FnMut(usize, Option<&[u8]>),
             ) -> Result<()> {
                 $reader::raw_get_many(self, table, keys, found)

@@ -146,7 +146,8 @@ macro_rules! tuple {
         }
 
         impl<$($key: Key,)* $last: Key> Key for ($($key,)* $last,) {
-            #[inline]
+            // Always, so that components that nobody asks for are not even decoded.
+            #[inline(always)]
             fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
                 let mut rest = bytes;
                 Ok(($($key::decode_delimited(&mut rest)?,)* $last::decode(std::mem::take(&mut rest))?,))

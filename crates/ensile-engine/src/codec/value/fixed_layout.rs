@@ -34,6 +34,9 @@
 macro_rules! fixed_layout {
     ($type:ty, $name:expr) => {
         impl $crate::codec::Value for $type {
+            const BYTES: ::std::option::Option<usize> =
+                ::std::option::Option::Some(::std::mem::size_of::<Self>());
+
             #[inline]
             fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
                 out.extend_from_slice($crate::codec::zerocopy::IntoBytes::as_bytes(self));

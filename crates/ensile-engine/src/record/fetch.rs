@@ -1,0 +1,62 @@
+//! What to ask memory for of a record of which nothing but the address is known: its lines, and no others, where the
+//! table's rows have one length; otherwise a guess, and the rest once the record tells its size.
+//!
+//! Neighbours: `table` has one; multi-gets, batches and scans ask ahead with it.
+
+use ensile_epoch::Pinned;
+use ensile_memory::prefetch::LINE_BYTES;
+
+use super::{HEADER_BYTES, Handle};
+
+/// Bytes asked for where rows differ in length.
+const GUESS: usize = 128;
+/// Bytes asked for at all: behind these the processor sees the pattern by itself.
+const BYTES_MAX: usize = 768;
+
+/// How much of a table's records is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fetch {
+    at_once: u16,
+    is_guess: bool,
+}
+
+impl Fetch {
+    /// For who looks at a record's first words only, to see whether it is the one.
+    pub(crate) const HEADER: Self = Self { at_once: 1, is_guess: false };
+
+    /// For rows of `bytes` bytes each, if they have one length.
+    pub(crate) fn of_rows(bytes: Option<usize>) -> Self {
+        let at_once = bytes.map_or(GUESS, |bytes| bytes.saturating_add(HEADER_BYTES).min(BYTES_MAX));
+        Self { at_once: at_once as u16, is_guess: bytes.is_none() }
+    }
+
+    /// Asks for the record.
+    #[inline]
+    pub(crate) fn ask(self, record: Handle) {
+        let bytes = usize::from(self.at_once);
+        record.prefetch(1);
+        // Most rows that are read in numbers are small: no loop for them.
+        if bytes > LINE_BYTES {
+            record.prefetch_rest(LINE_BYTES, bytes);
+        }
+        // Records begin anywhere in a line.
+        record.prefetch_rest(bytes - 1, bytes);
+    }
+
+    /// Whether [`Fetch::ask_for_rest`] may have something to do.
+    #[inline]
+    pub(crate) fn is_guess(self) -> bool {
+        self.is_guess
+    }
+
+    /// Asks for the lines beyond the guess, once the first ones are on their way.
+    #[inline]
+    pub(crate) fn ask_for_rest(self, record: Handle, pinned: Pinned<'_>) {
+        let bytes = record.at(pinned).class().bytes().min(BYTES_MAX);
+        if self.is_guess && bytes > GUESS {
+            record.prefetch_rest(GUESS, bytes);
+        }
+    }
+}
+
+const _: () = assert!(GUESS <= BYTES_MAX && BYTES_MAX <= u16::MAX as usize);
