@@ -55,18 +55,28 @@ pub(crate) fn run(
         items.push(line.item.get());
         ControlFlow::Continue(())
     })?;
-    items.sort_unstable();
-    items.dedup();
+    // The few that run low are told apart afterwards: that is less work than to tell all of them apart before.
     let (mut low, mut all_there) = (0, true);
-    for together in items.chunks(ITEMS_TOGETHER) {
+    for first in (0..items.len()).step_by(ITEMS_TOGETHER) {
+        let count = ITEMS_TOGETHER.min(items.len() - first);
         let mut keys = [(warehouse, 0); ITEMS_TOGETHER];
-        for (key, item) in keys.iter_mut().zip(together) {
+        for (key, item) in keys.iter_mut().zip(&items[first..]) {
             key.1 = *item;
         }
-        reader.get_many_with(&tables.stock, &keys[..together.len()], |_, row| match row {
-            Some(row) => low += usize::from(row.quantity.get() < input.threshold),
+        reader.get_many_with(&tables.stock, &keys[..count], |at, row| match row {
+            Some(row) if row.quantity.get() < input.threshold => {
+                items[low] = keys[at].1;
+                low += 1;
+            }
+            Some(_) => {}
             None => all_there = false,
         })?;
     }
-    if all_there { Ok(low) } else { Err(missing("stock")) }
+    if !all_there {
+        return Err(missing("stock"));
+    }
+    items.truncate(low);
+    items.sort_unstable();
+    items.dedup();
+    Ok(items.len())
 }

@@ -42,6 +42,8 @@ impl<const N: usize> Payload<N> {
 
 /// What `ensile::fixed_layout!` makes of a struct of one width, for every width.
 impl<const N: usize> Value for Payload<N> {
+    const BYTES: Option<usize> = Some(N);
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.0);
