@@ -421,9 +421,10 @@ pub struct SiloArguments {
     /// Folder for logs in memory; removed when they are measured
     #[arg(long, default_value = "/dev/shm/ensile-data")]
     pub(crate) tmpfs: PathBuf,
-    /// Memory that each database of TPC-C maps and touches beforehand, in MiB
-    #[arg(long, default_value_t = 768)]
-    pub(crate) prefault_mib: usize,
+    /// Memory that each database of TPC-C maps and touches beforehand, in MiB [default: what it will grow to, as far as
+    /// half of the machine's memory goes]
+    #[arg(long)]
+    pub(crate) prefault_mib: Option<usize>,
     /// Time between snapshot boundaries, in milliseconds
     #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) snapshot_ms: u64,

@@ -6,7 +6,7 @@
 //!
 //! Neighbours: [`super::partitioned`] is the other store.
 
-use super::lab::{Lab, Variant, rates};
+use super::lab::{Course, Lab, Variant, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
@@ -29,7 +29,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         let remote_items_per_million = (remote_share(crossing / 100.0) * 1e6).round() as u64;
         let flags = Flags { remote_items_per_million, ..new_orders() };
         let touching = Flags { touch: true, ..flags };
-        let options = lab.business_options();
+        let options = lab.business_options(&new_orders_course(warehouses, workers));
         let memsilo = lab.business("memsilo", SystemKind::Memsilo, &options, (warehouses, false), flags)?;
         let split =
             lab.business("memsilo+split", SystemKind::Memsilo, &options, (warehouses, true), flags)?;
@@ -63,6 +63,11 @@ pub(super) fn new_orders() -> Flags {
     Flags { mix: [100, 0, 0, 0, 0], entry_errors: false, touch: false, ..Flags::default() }
 }
 
+/// Three databases with new-orders, two systems on one of them.
+pub(super) fn new_orders_course(warehouses: u16, workers: usize) -> Course {
+    Course { databases: 3, warehouses, workers, subjects: 2, mib_per_s: Course::NEW_ORDERS }
+}
+
 /// The partitioned store; `None` where this binary has no rows without concurrency control.
 #[cfg(feature = "experiments")]
 pub(super) fn partitioned(
@@ -70,7 +75,8 @@ pub(super) fn partitioned(
     layout: (u16, bool),
     flags: Flags,
 ) -> Result<Option<Box<dyn Subject>>> {
-    let options = Options { snapshots: false, ..lab.business_options() };
+    let course = new_orders_course(layout.0, lab.workers_max());
+    let options = Options { snapshots: false, ..lab.business_options(&course) };
     let Some(options) = lab.variant(PARTITIONED, options, &[Variant::Exclusive]) else { return Ok(None) };
     let business = lab.business(PARTITIONED, SystemKind::Memsilo, &options, layout, flags)?;
     Ok(Some(Box::new(Partitioned::new(business))))
@@ -83,8 +89,7 @@ pub(super) fn partitioned(
     _layout: (u16, bool),
     _flags: Flags,
 ) -> Result<Option<Box<dyn Subject>>> {
-    let options = Options { snapshots: false, ..lab.business_options() };
-    let none = lab.variant(PARTITIONED, options, &[Variant::Exclusive]);
+    let none = lab.variant(PARTITIONED, Options::default(), &[Variant::Exclusive]);
     debug_assert!(none.is_none(), "only builds with `experiments` have rows without concurrency control");
     Ok(None)
 }

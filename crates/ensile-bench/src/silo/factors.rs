@@ -5,7 +5,7 @@
 //!
 //! Neighbours: the variants are the engine's.
 
-use super::lab::{Lab, Variant, rates};
+use super::lab::{Course, Lab, Variant, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
@@ -65,9 +65,11 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
 fn measure(lab: &mut Lab<'_>, group: &str, factors: &[Factor], baseline: &str) -> Result<Vec<Row>> {
     let workers = lab.workers_max();
     let warehouses = lab.arguments.warehouses.unwrap_or(workers as u16);
+    let databases = factors.len();
+    let course = Course { databases, warehouses, workers, subjects: 1, mib_per_s: Course::MIX };
     let (mut systems, mut logs) = (Vec::new(), Vec::new());
     for factor in factors {
-        let common = lab.business_options();
+        let common = lab.business_options(&course);
         let options = Options {
             snapshots: factor.snapshots,
             data: common.data.join(factor.name.trim_start_matches('+')),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::arguments::{ExperimentArguments, SiloArguments};
 use crate::driver::{self, Pace, Plan, Round, Subject};
 use crate::failure::{Failure, Result};
+use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
@@ -32,6 +33,32 @@ pub(crate) enum Variant {
     /// Rows without concurrency control.
     Exclusive,
 }
+
+/// What an experiment asks of its databases' memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    /// Databases that are open at a time.
+    pub(crate) databases: usize,
+    pub(crate) warehouses: u16,
+    pub(crate) workers: usize,
+    /// Systems that run on one of them, at most.
+    pub(crate) subjects: usize,
+    /// What a worker adds in a second.
+    pub(crate) mib_per_s: usize,
+}
+
+impl Course {
+    /// Growth of new-orders only, of the whole mix, and of new-orders and stock-levels by halves: a new-order leaves a
+    /// kilobyte behind.
+    pub(crate) const NEW_ORDERS: usize = 128;
+    pub(crate) const MIX: usize = 64;
+    pub(crate) const HALF_NEW_ORDERS: usize = 48;
+}
+
+/// Memory of a warehouse and its share of the catalogue, once loaded.
+const LOADED_MIB: usize = 192;
+/// Running time over measured time.
+const LEAD_IN: f64 = 1.25;
 
 /// How a binary comes to have the variants.
 const REBUILD: &str = "cargo build --release -p ensile-cli --features experiments";
@@ -95,14 +122,24 @@ impl<'a> Lab<'a> {
         self.options_in(&self.arguments.common.data)
     }
 
-    /// How databases of TPC-C are opened: their memory is touched beforehand, as in the paper (§5.1).
-    pub(crate) fn business_options(&self) -> Options {
-        Options { prefault_bytes: self.arguments.prefault_mib << 20, ..self.options() }
+    /// How databases of TPC-C are opened that will run `course`: their memory is touched beforehand, as in the paper
+    /// (§5.1). A fresh page costs more time than the rows that fill it, and whoever is faster meets more of them.
+    pub(crate) fn business_options(&self, course: &Course) -> Options {
+        let asked = self.arguments.prefault_mib.map(|mib| mib << 20);
+        let prefault_bytes = asked.unwrap_or_else(|| {
+            let seconds = self.arguments.seconds.unwrap_or(self.seconds) * LEAD_IN;
+            let slices = (self.arguments.rounds * course.subjects) as f64;
+            let grown = seconds * slices * (course.workers * course.mib_per_s) as f64;
+            let mib = (usize::from(course.warehouses) * LOADED_MIB).saturating_add(grown as usize);
+            let share = Machine::look().memory_bytes as usize / 2 / course.databases;
+            mib.saturating_mul(1 << 20).min(share)
+        });
+        Options { prefault_bytes, ..self.options() }
     }
 
     /// The same, with folders in memory.
-    pub(crate) fn tmpfs_options(&self) -> Options {
-        Options { data: self.arguments.tmpfs.clone(), ..self.business_options() }
+    pub(crate) fn tmpfs_options(&self, course: &Course) -> Options {
+        Options { data: self.arguments.tmpfs.clone(), ..self.business_options(course) }
     }
 
     /// `options` with variants of the engine; `None`, and a word about the `system` at the end, where this binary has

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: [`crate::workload::tpcc`], whose counts by kind tell who met the conflicts.
 
-use super::lab::{Lab, rates};
+use super::lab::{Course, Lab, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
@@ -21,8 +21,10 @@ const RUN: [usize; 2] = [0, 4];
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let warehouses = lab.arguments.warehouses.unwrap_or(1);
     let workers = lab.arguments.workers.unwrap_or(2 * usize::from(warehouses));
-    let kept = lab.business_options();
-    let not_kept = Options { snapshots: false, ..lab.business_options() };
+    let course =
+        Course { databases: 2, warehouses, workers, subjects: 2, mib_per_s: Course::HALF_NEW_ORDERS };
+    let kept = lab.business_options(&course);
+    let not_kept = Options { snapshots: false, ..kept.clone() };
     let flags = |mix, stock_level| Flags { mix, stock_level, ..Flags::default() };
     let (past, present) = (ReadMode::Snapshot, ReadMode::Serializable);
     let snapshot =

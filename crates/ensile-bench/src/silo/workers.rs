@@ -5,7 +5,7 @@
 //!
 //! Neighbours: [`crate::workload::tpcc`].
 
-use super::lab::{Lab, rates};
+use super::lab::{Course, Lab, rates};
 use crate::driver::{Round, Subject};
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
@@ -17,7 +17,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let (mut throughput, mut per_core, mut latency) = (Vec::new(), Vec::new(), Vec::new());
     for workers in lab.workers() {
         let warehouses = (workers as u16, false);
-        let (disk, tmpfs) = (lab.business_options(), lab.tmpfs_options());
+        let course =
+            Course { databases: 3, warehouses: workers as u16, workers, subjects: 1, mib_per_s: Course::MIX };
+        let (disk, tmpfs) = (lab.business_options(&course), lab.tmpfs_options(&course));
         let systems = [
             lab.business("memsilo", SystemKind::Memsilo, &disk, warehouses, Flags::default())?,
             lab.business("silo", SystemKind::Silo, &disk, warehouses, Flags::default())?,
