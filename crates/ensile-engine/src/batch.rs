@@ -60,6 +60,8 @@ impl KeyList {
 struct Many {
     keys: KeyList,
     found: Vec<Option<Handle>>,
+    /// Positions whose chains a snapshot has begun to follow.
+    followed: Vec<u32>,
 }
 
 /// What a common descent found.
@@ -129,20 +131,34 @@ impl Hints {
         }
     }
 
-    /// Where a snapshot reads on for each key of the multi-get, if anywhere. The versions behind what the descent found
-    /// are asked for first, all of them: with frequent updates most rows have changed since the boundary, and each
-    /// version is a miss of its own.
+    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along the
+    /// chains at a time: with frequent updates most rows have changed since the boundary, some more than once since a
+    /// later one, and each version is a miss of its own.
     pub(crate) fn versions<'p>(
         &mut self,
         boundary: Epoch,
         fetch: Fetch,
         pinned: Pinned<'p>,
     ) -> impl Iterator<Item = Option<Record<'p>>> {
-        for found in &mut self.many.found {
-            *found = found
-                .and_then(|record| record.at(pinned).toward_version(boundary, fetch).map(Record::handle));
+        let Many { found, followed, .. } = &mut self.many;
+        followed.clear();
+        for (at, slot) in found.iter_mut().enumerate() {
+            let Some(record) = slot.map(|record| record.at(pinned)) else { continue };
+            if record.is_below(boundary) {
+                fetch.ask(record.handle());
+            } else {
+                *slot = record.follow(fetch);
+                followed.push(at as u32);
+            }
         }
-        self.many.found.iter().map(move |version| version.map(|version| version.at(pinned)))
+        while !followed.is_empty() {
+            followed.retain(|at| {
+                let slot = &mut found[*at as usize];
+                let too_new = slot.map(|version| version.at(pinned)).filter(|it| !it.is_below(boundary));
+                too_new.inspect(|version| *slot = version.follow(fetch)).is_some()
+            });
+        }
+        found.iter().map(move |version| version.map(|version| version.at(pinned)))
     }
 
     /// The keys of the multi-get, in their order, with the records that its descent found.

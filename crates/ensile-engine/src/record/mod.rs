@@ -338,13 +338,17 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// A first look at many records before [`Self::show_version`] of each: the record or version to go on with, which is
-    /// asked for, or `None` if the key came after `boundary`.
+    /// Whether the version that the record holds now is of an epoch below `boundary`.
     #[inline]
-    pub(crate) fn toward_version(self, boundary: Epoch, fetch: Fetch) -> Option<Self> {
-        let version = if self.word().epoch() < boundary { self } else { self.previous()? };
-        fetch.ask(version.handle());
-        Some(version)
+    pub(crate) fn is_below(self, boundary: Epoch) -> bool {
+        self.word().epoch() < boundary
+    }
+
+    /// The version before, if there is one, asked for: a step of [`Self::show_version`] for many records at a time.
+    #[inline]
+    pub(crate) fn follow(self, fetch: Fetch) -> Option<Handle> {
+        let previous = self.previous_handle();
+        previous.inspect(|version| fetch.ask(*version))
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
