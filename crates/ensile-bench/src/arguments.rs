@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::recovery;
 use crate::silo::Name;
 use crate::silor;
-use crate::system::{Options, SystemKind};
+use crate::system::{Options, SNAPSHOT_MS, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
 use crate::workload::ycsb::distribution::Distribution;
@@ -121,7 +121,7 @@ pub struct RunArguments {
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=10_000))]
     pub(crate) epoch_ms: u64,
     /// Time between snapshot boundaries, in milliseconds
-    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    #[arg(long, default_value_t = SNAPSHOT_MS, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) snapshot_ms: u64,
     /// Logger threads
     #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<usize>::new().range(1..=64))]
@@ -426,7 +426,7 @@ pub struct SiloArguments {
     #[arg(long)]
     pub(crate) prefault_mib: Option<usize>,
     /// Time between snapshot boundaries, in milliseconds
-    #[arg(long, default_value_t = 1_000, value_parser = value_parser!(u64).range(1..=3_600_000))]
+    #[arg(long, default_value_t = SNAPSHOT_MS, value_parser = value_parser!(u64).range(1..=3_600_000))]
     pub(crate) snapshot_ms: u64,
     /// Keep each worker on one core
     #[arg(long)]

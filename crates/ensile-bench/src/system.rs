@@ -20,6 +20,9 @@ use ensile::{Builder, CheckpointConfig, Database, Durability};
 use crate::failure::{Failure, Result};
 use crate::machine;
 
+/// Time between snapshot boundaries, in milliseconds: as a database has it.
+pub(crate) const SNAPSHOT_MS: u64 = 250;
+
 /// A system by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SystemKind {
@@ -83,7 +86,7 @@ impl Default for Options {
         Self {
             data: PathBuf::from("ensile-data"),
             epoch_interval: Duration::from_millis(40),
-            snapshot_interval: Duration::from_secs(1),
+            snapshot_interval: Duration::from_millis(SNAPSHOT_MS),
             loggers: 1,
             prefault_bytes: 0,
             snapshots: true,

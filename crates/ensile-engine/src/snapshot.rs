@@ -25,7 +25,7 @@ use crate::transaction::write_set::WriteSet;
 /// Entries that a scan visits under one pin.
 const ENTRIES_PER_PIN: usize = 1024;
 
-/// A consistent view of the database as of a recent boundary: about a second old at most, at the default interval.
+/// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
 ///
 /// It never conflicts. A snapshot that is kept open while more garbage waits for it than
 /// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
