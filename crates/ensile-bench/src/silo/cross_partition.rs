@@ -29,7 +29,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         let remote_items_per_million = (remote_share(crossing / 100.0) * 1e6).round() as u64;
         let flags = Flags { remote_items_per_million, ..new_orders() };
         let touching = Flags { touch: true, ..flags };
-        let options = lab.business_options(&new_orders_course(warehouses, workers));
+        let options = lab.business_options(&new_orders_course(lab, warehouses, workers));
         let memsilo = lab.business("memsilo", SystemKind::Memsilo, &options, (warehouses, false), flags)?;
         let split =
             lab.business("memsilo+split", SystemKind::Memsilo, &options, (warehouses, true), flags)?;
@@ -64,8 +64,9 @@ pub(super) fn new_orders() -> Flags {
 }
 
 /// Three databases with new-orders, two systems on one of them.
-pub(super) fn new_orders_course(warehouses: u16, workers: usize) -> Course {
-    Course { databases: 3, warehouses, workers, subjects: 2, mib_per_s: Course::NEW_ORDERS }
+pub(super) fn new_orders_course(lab: &Lab<'_>, warehouses: u16, workers: usize) -> Course {
+    let slices = 2 * lab.arguments.rounds;
+    Course { databases: 3, warehouses, workers, slices, mib_per_s: Course::NEW_ORDERS }
 }
 
 /// The partitioned store; `None` where this binary has no rows without concurrency control.
@@ -75,7 +76,7 @@ pub(super) fn partitioned(
     layout: (u16, bool),
     flags: Flags,
 ) -> Result<Option<Box<dyn Subject>>> {
-    let course = new_orders_course(layout.0, lab.workers_max());
+    let course = new_orders_course(lab, layout.0, lab.workers_max());
     let options = Options { snapshots: false, ..lab.business_options(&course) };
     let Some(options) = lab.variant(PARTITIONED, options, &[Variant::Exclusive]) else { return Ok(None) };
     let business = lab.business(PARTITIONED, SystemKind::Memsilo, &options, layout, flags)?;

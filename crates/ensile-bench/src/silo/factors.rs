@@ -66,7 +66,8 @@ fn measure(lab: &mut Lab<'_>, group: &str, factors: &[Factor], baseline: &str) -
     let workers = lab.workers_max();
     let warehouses = lab.arguments.warehouses.unwrap_or(workers as u16);
     let databases = factors.len();
-    let course = Course { databases, warehouses, workers, subjects: 1, mib_per_s: Course::MIX };
+    let slices = lab.arguments.rounds;
+    let course = Course { databases, warehouses, workers, slices, mib_per_s: Course::MIX };
     let (mut systems, mut logs) = (Vec::new(), Vec::new());
     for factor in factors {
         let common = lab.business_options(&course);

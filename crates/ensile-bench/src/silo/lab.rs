@@ -2,6 +2,7 @@
 //!
 //! Neighbours: made by [`super::run`] for each experiment; systems come from [`crate::system`] and [`crate::workload`].
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,8 +42,8 @@ pub(crate) struct Course {
     pub(crate) databases: usize,
     pub(crate) warehouses: u16,
     pub(crate) workers: usize,
-    /// Systems that run on one of them, at most.
-    pub(crate) subjects: usize,
+    /// Slices of one of them, at most.
+    pub(crate) slices: usize,
     /// What a worker adds in a second.
     pub(crate) mib_per_s: usize,
 }
@@ -128,8 +129,7 @@ impl<'a> Lab<'a> {
         let asked = self.arguments.prefault_mib.map(|mib| mib << 20);
         let prefault_bytes = asked.unwrap_or_else(|| {
             let seconds = self.arguments.seconds.unwrap_or(self.seconds) * LEAD_IN;
-            let slices = (self.arguments.rounds * course.subjects) as f64;
-            let grown = seconds * slices * (course.workers * course.mib_per_s) as f64;
+            let grown = seconds * (course.slices * course.workers * course.mib_per_s) as f64;
             let mib = (usize::from(course.warehouses) * LOADED_MIB).saturating_add(grown as usize);
             let share = Machine::look().memory_bytes as usize / 2 / course.databases;
             mib.saturating_mul(1 << 20).min(share)
@@ -178,15 +178,27 @@ impl<'a> Lab<'a> {
         &mut self,
         subjects: &[&dyn Subject],
         workers: usize,
+        after: impl FnMut(usize),
+    ) -> Result<Vec<Vec<Round>>> {
+        self.measure_some(subjects, workers, 0..self.arguments.rounds, after)
+    }
+
+    /// As [`Lab::measure`], some of the rounds.
+    pub(crate) fn measure_some(
+        &mut self,
+        subjects: &[&dyn Subject],
+        workers: usize,
+        rounds: Range<usize>,
         mut after: impl FnMut(usize),
     ) -> Result<Vec<Vec<Round>>> {
-        let plan = self.plan(workers);
+        let plan = Plan { rounds: rounds.len(), ..self.plan(workers) };
         let mut slice = 0;
         let progress = &mut self.progress;
         driver::run(subjects, &plan, |round, subject, done| {
             after(slice % subjects.len());
             slice += 1;
-            progress.round(round, &format!("{} ({workers} workers)", subject.name()), done.rate());
+            let name = format!("{} ({workers} workers)", subject.name());
+            progress.round(rounds.start + round, &name, done.rate());
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let flags = Flags { any_home: true, ..new_orders() };
     let mut rows = Vec::new();
     for workers in lab.workers() {
-        let options = lab.business_options(&new_orders_course(warehouses, workers));
+        let options = lab.business_options(&new_orders_course(lab, warehouses, workers));
         let memsilo = lab.business("memsilo", SystemKind::Memsilo, &options, layout, flags)?;
         let fast_ids = Flags { fast_ids: true, ..flags };
         let fast_ids = lab.business("memsilo+fast-ids", SystemKind::Memsilo, &options, layout, fast_ids)?;

@@ -3,12 +3,13 @@
 //!
 //! Neighbours: [`crate::workload::tpcc`], whose counts by kind tell who met the conflicts.
 
+use std::ops::Range;
+
 use super::lab::{Course, Lab, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::Business;
 use crate::workload::tpcc::counts::{Counts, KINDS};
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
 
@@ -18,52 +19,89 @@ const STOCK_LEVEL_ONLY: [u64; 5] = [0, 0, 0, 0, 100];
 /// The kinds that run, by their place in [`KINDS`].
 const RUN: [usize; 2] = [0, 4];
 
+/// How often both databases are loaded afresh, in turns the one or the other first: where a database lies in memory
+/// moves its throughput by a few percent.
+const LOADS: usize = 4;
+/// The systems, the first two by the names of their databases.
+const SYSTEMS: [&str; 5] = [
+    "memsilo",
+    "memsilo+no-snapshots",
+    "memsilo, read in the present",
+    "stock-level alone",
+    "stock-level alone+no-snapshots",
+];
+
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let warehouses = lab.arguments.warehouses.unwrap_or(1);
     let workers = lab.arguments.workers.unwrap_or(2 * usize::from(warehouses));
-    let course =
-        Course { databases: 2, warehouses, workers, subjects: 2, mib_per_s: Course::HALF_NEW_ORDERS };
-    let kept = lab.business_options(&course);
-    let not_kept = Options { snapshots: false, ..kept.clone() };
-    let flags = |mix, stock_level| Flags { mix, stock_level, ..Flags::default() };
-    let (past, present) = (ReadMode::Snapshot, ReadMode::Serializable);
-    let snapshot =
-        lab.business("memsilo", SystemKind::Memsilo, &kept, (warehouses, false), flags(HALF_AND_HALF, past))?;
-    let without = lab.business(
-        "memsilo+no-snapshots",
-        SystemKind::Memsilo,
-        &not_kept,
-        (warehouses, false),
-        flags(HALF_AND_HALF, present),
-    )?;
-    let systems = [
-        snapshot.beside("memsilo", flags(HALF_AND_HALF, past)),
-        without.beside("memsilo+no-snapshots", flags(HALF_AND_HALF, present)),
-        snapshot.beside("memsilo, read in the present", flags(HALF_AND_HALF, present)),
-        snapshot.beside("stock-level alone", flags(STOCK_LEVEL_ONLY, past)),
-        without.beside("stock-level alone+no-snapshots", flags(STOCK_LEVEL_ONLY, present)),
-    ];
-    let rows = measure(lab, &systems, workers)?;
+    let mut all = SYSTEMS.map(|_| Measured::default());
+    let loads = LOADS.min(lab.arguments.rounds);
+    for load in 0..loads {
+        let at = |load: usize| load * lab.arguments.rounds / loads;
+        measure(lab, (warehouses, workers), load % 2 == 1, at(load)..at(load + 1), &mut all)?;
+    }
     Ok(vec![Figure {
         name: "table10",
         title: format!("Half new-order, half stock-level: {workers} workers on {warehouses} warehouse(s)"),
         horizontal: "",
         drawn: ("throughput", "txn/s"),
-        rows,
+        rows: rows(&all),
     }])
 }
 
-fn measure(lab: &mut Lab<'_>, systems: &[Business<'_>], workers: usize) -> Result<Vec<Row>> {
-    let subjects: Vec<&dyn Subject> = systems.iter().map(|system| system as &dyn Subject).collect();
-    let mut counts: Vec<Vec<Counts>> = systems.iter().map(|_| Vec::new()).collect();
-    let measured =
-        lab.measure(&subjects, workers, |index| counts[index].push(systems[index].take_counts()))?;
-    let all: Vec<Vec<f64>> = measured.iter().map(|rounds| rates(rounds)).collect();
+/// Rounds of one system, each with what it counted.
+#[derive(Default)]
+struct Measured {
+    rates: Vec<f64>,
+    counts: Vec<Counts>,
+}
+
+/// Loads both databases and measures all systems for some of the rounds.
+fn measure(
+    lab: &mut Lab<'_>,
+    (warehouses, workers): (u16, usize),
+    present_first: bool,
+    rounds: Range<usize>,
+    all: &mut [Measured; SYSTEMS.len()],
+) -> Result<()> {
+    let slices = 2 * rounds.len();
+    let course = Course { databases: 2, warehouses, workers, slices, mib_per_s: Course::HALF_NEW_ORDERS };
+    let kept = lab.business_options(&course);
+    let not_kept = Options { snapshots: false, ..kept.clone() };
+    let flags = |mix, stock_level| Flags { mix, stock_level, ..Flags::default() };
+    let (past, present) = (ReadMode::Snapshot, ReadMode::Serializable);
+    let mut found = |name, options: &Options, mode| {
+        lab.business(name, SystemKind::Memsilo, options, (warehouses, false), flags(HALF_AND_HALF, mode))
+    };
+    let (snapshot, without) = if present_first {
+        let without = found(SYSTEMS[1], &not_kept, present)?;
+        (found(SYSTEMS[0], &kept, past)?, without)
+    } else {
+        (found(SYSTEMS[0], &kept, past)?, found(SYSTEMS[1], &not_kept, present)?)
+    };
+    let systems = [
+        snapshot.beside(SYSTEMS[0], flags(HALF_AND_HALF, past)),
+        without.beside(SYSTEMS[1], flags(HALF_AND_HALF, present)),
+        snapshot.beside(SYSTEMS[2], flags(HALF_AND_HALF, present)),
+        snapshot.beside(SYSTEMS[3], flags(STOCK_LEVEL_ONLY, past)),
+        without.beside(SYSTEMS[4], flags(STOCK_LEVEL_ONLY, present)),
+    ];
+    let subjects = systems.each_ref().map(|system| system as &dyn Subject);
+    let measured = lab.measure_some(&subjects, workers, rounds, |index| {
+        all[index].counts.push(systems[index].take_counts());
+    })?;
+    for (all, measured) in all.iter_mut().zip(&measured) {
+        all.rates.extend(rates(measured));
+    }
+    Ok(())
+}
+
+fn rows(all: &[Measured; SYSTEMS.len()]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for ((system, rates), counts) in systems.iter().zip(&all).zip(&counts) {
-        let place = Place::Bar(system.name.to_owned());
+    for (name, Measured { rates, counts }) in SYSTEMS.into_iter().zip(all) {
+        let place = Place::Bar(name.to_owned());
         let mut row = |metric: &str, unit, values| {
-            rows.push(Row::new(system.name, place.clone(), (metric, unit), values));
+            rows.push(Row::new(name, place.clone(), (metric, unit), values));
         };
         row("throughput", "txn/s", rates.clone());
         for kind in RUN {
@@ -78,9 +116,9 @@ fn measure(lab: &mut Lab<'_>, systems: &[Business<'_>], workers: usize) -> Resul
         }
     }
     for (left, right) in [(0, 1), (0, 2), (3, 4)] {
-        let name = |index: usize| systems[index].name;
-        let place = Place::Bar(name(left).to_owned());
-        rows.push(Row::ratio((name(left), &all[left]), (name(right), &all[right]), place));
+        let place = Place::Bar(SYSTEMS[left].to_owned());
+        let of = |at: usize| (SYSTEMS[at], all[at].rates.as_slice());
+        rows.push(Row::ratio(of(left), of(right), place));
     }
-    Ok(rows)
+    rows
 }

@@ -17,8 +17,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let (mut throughput, mut per_core, mut latency) = (Vec::new(), Vec::new(), Vec::new());
     for workers in lab.workers() {
         let warehouses = (workers as u16, false);
+        let slices = lab.arguments.rounds;
         let course =
-            Course { databases: 3, warehouses: workers as u16, workers, subjects: 1, mib_per_s: Course::MIX };
+            Course { databases: 3, warehouses: workers as u16, workers, slices, mib_per_s: Course::MIX };
         let (disk, tmpfs) = (lab.business_options(&course), lab.tmpfs_options(&course));
         let systems = [
             lab.business("memsilo", SystemKind::Memsilo, &disk, warehouses, Flags::default())?,
