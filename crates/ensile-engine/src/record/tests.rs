@@ -166,3 +166,37 @@ fn readers_never_see_a_torn_value() {
         }
     });
 }
+
+#[test]
+fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_another_boundary() {
+    let value = |epoch: u64| vec![epoch as u8; 8 + (epoch % 8) as usize * 8];
+    let mut blocks = blocks();
+    let mut largest = value(7);
+    largest.fill(1);
+    let handle = blocks.filled(&largest, Word::written(tid(1)));
+    // Lent, so that the memory is there as long as somebody reads.
+    let blocks = &mut blocks;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for epoch in 2..20_000 {
+                let word = at(handle).lock();
+                ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
+                at(handle).preserve(word, at(blocks.version(at(handle).class())));
+                at(handle).overwrite(&value(epoch));
+                at(handle).unlock_with(Word::written(tid(epoch)));
+            }
+        });
+        let mut scratch = Scratch::default();
+        for look in 0.. {
+            if writer.is_finished() {
+                break;
+            }
+            // The latest as of now, which is overwritten at any moment, and the one before, which lies aside.
+            let boundary = at(handle).word().epoch().number() + look % 2;
+            if boundary > 2 {
+                let shown = at(handle).show_version(Epoch::new(boundary), &mut scratch).expect("present");
+                assert_eq!(shown, value(boundary - 1), "snapshot {boundary}");
+            }
+        }
+    });
+}
