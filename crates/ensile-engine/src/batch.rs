@@ -31,25 +31,26 @@ struct Touched {
 #[derive(Debug, Default)]
 struct KeyList {
     bytes: Vec<u8>,
-    /// Where each of them ends.
-    ends: Vec<u32>,
+    /// How long each of them is: where they end may be beyond 32 bits.
+    lengths: Vec<u32>,
 }
 
 impl KeyList {
     fn refill(&mut self, keys: impl Iterator<Item = KeyBuffer>) {
         self.bytes.clear();
-        self.ends.clear();
+        self.lengths.clear();
         for key in keys {
-            self.bytes.extend_from_slice(key.as_ref());
-            self.ends.push(self.bytes.len() as u32);
+            let key = key.as_ref();
+            self.bytes.extend_from_slice(key);
+            self.lengths.push(key.len() as u32);
         }
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut from = 0;
-        self.ends.iter().map(move |&to| {
-            let key = &self.bytes[from..to as usize];
-            from = to as usize;
+        let mut rest = self.bytes.as_slice();
+        self.lengths.iter().map(move |&length| {
+            let (key, behind) = rest.split_at(length as usize);
+            rest = behind;
             key
         })
     }
@@ -62,6 +63,16 @@ struct Many {
     found: Vec<Option<Handle>>,
     /// Positions whose chains a snapshot has begun to follow.
     followed: Vec<u32>,
+}
+
+impl Many {
+    /// Bytes of memory that it holds.
+    #[inline]
+    fn bytes(&self) -> usize {
+        let KeyList { bytes, lengths } = &self.keys;
+        let handle = size_of::<Option<Handle>>();
+        bytes.capacity() + lengths.capacity() * size_of::<u32>() + self.found.capacity() * handle
+    }
 }
 
 /// What a common descent found.
@@ -166,6 +177,15 @@ impl Hints {
         self.many.keys.iter().zip(self.many.found.iter().copied())
     }
 
+    /// The multi-get is over. The space for its keys is kept, unless a huge one grew it.
+    #[inline]
+    pub(crate) fn end_many(&mut self) {
+        const KEEP_BYTES_MAX: usize = 1 << 20;
+        if self.many.bytes() > KEEP_BYTES_MAX {
+            self.many = Many::default();
+        }
+    }
+
     /// Forgets what was found, as the pin that it was found under ends. Touched keys are looked up singly from now on.
     pub(crate) fn forget(&mut self) {
         self.found.clear();
@@ -260,5 +280,34 @@ impl Touch<'_> {
         if table.database == self.database {
             self.hints.touch(table.id, key);
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Hints;
+    use crate::codec::KeyBuffer;
+
+    fn keys(count: usize) -> impl Iterator<Item = KeyBuffer> {
+        (0..count).map(|at| {
+            let mut key = KeyBuffer::new();
+            key.push(&vec![at as u8; at % 300]);
+            key
+        })
+    }
+
+    #[test]
+    fn a_huge_multi_get_leaves_no_memory_behind_and_others_leave_theirs() {
+        let mut hints = Hints::default();
+        hints.many.keys.refill(keys(10_000));
+        hints.end_many();
+        assert_eq!(hints.many.bytes(), 0);
+        hints.many.keys.refill(keys(100));
+        let bytes = hints.many.bytes();
+        hints.end_many();
+        assert_eq!(hints.many.bytes(), bytes);
+        assert!(hints.many.keys.iter().zip(keys(100)).all(|(key, expected)| key == expected.as_ref()));
+        hints.many.keys.refill(keys(0));
+        assert_eq!(hints.many.keys.iter().count(), 0);
     }
 }

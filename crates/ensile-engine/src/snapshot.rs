@@ -120,6 +120,7 @@ impl<'db> Snapshot<'db> {
         for (at, version) in hints.versions(boundary, table.fetch, call.pinned()).enumerate() {
             found(at, version.and_then(|version| version.show_version(boundary, scratch)));
         }
+        hints.end_many();
         Ok(())
     }
 

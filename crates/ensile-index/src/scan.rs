@@ -292,7 +292,8 @@ where
         Left::Exhausted
     }
 
-    /// Tells the visitor of entries that come up soon; the index behind the last of them.
+    /// Tells the visitor of entries that come up soon, as far as the next layer: behind that the leaf is handed out anew.
+    /// The index behind the last of them, or behind all if no more are to be told.
     #[inline(always)]
     fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>, end: Option<u64>) -> usize {
         let upper = range.end.min(snapshot.count);
@@ -300,12 +301,10 @@ where
             let entry = snapshot.entry(index, self.reverse);
             let slice = entry.part.slice;
             let is_past = end.is_some_and(|end| if self.reverse { slice < end } else { slice > end });
-            if is_past {
+            if is_past || entry.is_layer {
                 return snapshot.count;
             }
-            if !entry.is_layer {
-                self.visitor.soon(entry.value);
-            }
+            self.visitor.soon(entry.value);
         }
         upper.max(range.start)
     }

@@ -80,3 +80,40 @@ fn what_is_announced_need_not_be_true() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn a_request_that_reads_many_rows_loses_no_key_and_none_that_it_announced() -> Result<()> {
+    let db = Database::in_memory()?;
+    let names = db.table::<String, u64>("names")?;
+    let counters = db.table::<u64, u64>("counters")?;
+    // Up to the longest, so that keys that stand where they are made and keys that do not come in turns.
+    let name = |at: u64| format!("{at}").repeat(if at.is_multiple_of(3) { 4_000 } else { 1 });
+    db.run(|tx| (0..150).filter(|at| at % 7 != 0).try_for_each(|at| tx.put(&names, &name(at), &at)))?;
+    let wanted: Vec<String> = (0..150).rev().map(name).collect();
+    let requests: Vec<u64> = (0..40).map(|at| at % 3).collect();
+    let results = db.run_batch(
+        &requests,
+        |key, touch| {
+            touch.key(&counters, key);
+            touch.key(&names, &name(*key));
+        },
+        |tx, key| {
+            let count = tx.get(&counters, key)?.unwrap_or(0);
+            tx.put(&counters, key, &(count + 1))?;
+            tx.put(&names, "149", &(1_000 + count))?;
+            let found = tx.get_many(&names, &wanted)?;
+            assert_eq!(tx.get(&names, &name(*key))?, (key % 7 != 0).then_some(*key));
+            assert_eq!(tx.get_many(&counters, &[*key, 9])?, [Some(count + 1), None]);
+            Ok((count, found))
+        },
+    );
+    for (result, at) in results.into_iter().zip(0..) {
+        let ((count, found), _) = result?;
+        assert_eq!(count, at / 3);
+        for (at, row) in (0..150).rev().zip(found) {
+            let expected = if at == 149 { Some(1_000 + count) } else { (at % 7 != 0).then_some(at) };
+            assert_eq!(row, expected, "{at}");
+        }
+    }
+    Ok(())
+}

@@ -52,8 +52,12 @@ impl Fetch {
     /// Asks for the lines beyond the guess, once the first ones are on their way.
     #[inline]
     pub(crate) fn ask_for_rest(self, record: Handle, pinned: Pinned<'_>) {
+        // Beside guesses may stand others, whose size nobody has to wait for.
+        if !self.is_guess {
+            return;
+        }
         let bytes = record.at(pinned).class().bytes().min(BYTES_MAX);
-        if self.is_guess && bytes > GUESS {
+        if bytes > GUESS {
             record.prefetch_rest(GUESS, bytes);
         }
     }

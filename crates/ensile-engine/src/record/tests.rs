@@ -112,6 +112,39 @@ fn every_snapshot_finds_its_version() {
 }
 
 #[test]
+fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
+    let mut blocks = blocks();
+    let mut scratch = Scratch::default();
+    let is_in = |shown: &[u8], record: Record<'_>| {
+        let start = record.handle().value() as usize;
+        (start..start + record.class().bytes()).contains(&(shown.as_ptr() as usize))
+    };
+    for length in [0, 1, 4, 5, 12, 13, 100, 5000] {
+        let (old, new) = (vec![1; length], vec![2; length]);
+        let record = at(blocks.filled(&old, Word::written(tid(2))));
+        // Overwritten in place at any time, so only a copy of it can be shown.
+        let shown = record.show_version(Epoch::new(3), &mut scratch).expect("present");
+        assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
+
+        let word = record.lock();
+        let aside = at(blocks.version(record.class()));
+        record.preserve(word, aside);
+        record.overwrite(&new);
+        record.unlock_with(Word::written(tid(4)));
+        let shown = record.show_version(Epoch::new(3), &mut scratch).expect("present");
+        assert!(shown == old && is_in(shown, aside), "what was copied aside, {length} bytes");
+        let shown = record.show_version(Epoch::new(5), &mut scratch).expect("present");
+        assert!(shown == new && !is_in(shown, record), "the latest again, {length} bytes");
+
+        let word = record.lock();
+        record.unlock_with(word.superseded());
+        let shown = record.show_version(Epoch::new(5), &mut scratch).expect("present");
+        assert!(shown == new && is_in(shown, record), "what was replaced, {length} bytes");
+        assert_eq!(record.show_version(Epoch::new(2), &mut scratch), None);
+    }
+}
+
+#[test]
 fn readers_never_see_a_torn_value() {
     let mut blocks = blocks();
     let handle = blocks.filled(&[0; 64], Word::written(tid(1)));
@@ -130,6 +163,40 @@ fn readers_never_see_a_torn_value() {
             assert!(matches!(at(handle).read(&mut scratch), Seen::Present(_)));
             let bytes = scratch.bytes();
             assert!(bytes.iter().all(|byte| *byte == bytes[0]), "torn: {bytes:?}");
+        }
+    });
+}
+
+#[test]
+fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_another_boundary() {
+    let value = |epoch: u64| vec![epoch as u8; 8 + (epoch % 8) as usize * 8];
+    let mut blocks = blocks();
+    let mut largest = value(7);
+    largest.fill(1);
+    let handle = blocks.filled(&largest, Word::written(tid(1)));
+    // Lent, so that the memory is there as long as somebody reads.
+    let blocks = &mut blocks;
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            for epoch in 2..20_000 {
+                let word = at(handle).lock();
+                ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
+                at(handle).preserve(word, at(blocks.version(at(handle).class())));
+                at(handle).overwrite(&value(epoch));
+                at(handle).unlock_with(Word::written(tid(epoch)));
+            }
+        });
+        let mut scratch = Scratch::default();
+        for look in 0.. {
+            if writer.is_finished() {
+                break;
+            }
+            // The latest as of now, which is overwritten at any moment, and the one before, which lies aside.
+            let boundary = at(handle).word().epoch().number() + look % 2;
+            if boundary > 2 {
+                let shown = at(handle).show_version(Epoch::new(boundary), &mut scratch).expect("present");
+                assert_eq!(shown, value(boundary - 1), "snapshot {boundary}");
+            }
         }
     });
 }

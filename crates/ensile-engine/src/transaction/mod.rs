@@ -206,6 +206,7 @@ impl<'db> Transaction<'db> {
                 }
             }
         }
+        hints.end_many();
         Ok(())
     }
 

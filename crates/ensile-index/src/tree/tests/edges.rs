@@ -222,3 +222,23 @@ fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() 
     let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
     assert!(all.told.len() * 10 >= all.entries.len() * 7, "{} of {}", all.told.len(), all.entries.len());
 }
+
+#[test]
+fn a_scan_tells_of_no_entry_twice_where_layers_stand_between_the_entries() {
+    let mut bench = Bench::new();
+    for n in 0..1_000u64 {
+        // Every third slice is a layer's, beside a key that ends with it.
+        bench.insert(&number(n), n * 4);
+        if n % 3 == 0 {
+            bench.insert(&[&number(n)[..], b"one"].concat(), n * 4 + 1);
+            bench.insert(&[&number(n)[..], b"two"].concat(), n * 4 + 2);
+        }
+    }
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let mut told = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).told;
+        let count = told.len();
+        told.sort_unstable();
+        told.dedup();
+        assert_eq!(count, told.len(), "{direction:?}");
+    }
+}
