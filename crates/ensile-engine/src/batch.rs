@@ -70,8 +70,8 @@ impl Many {
     #[inline]
     fn bytes(&self) -> usize {
         let KeyList { bytes, lengths } = &self.keys;
-        let handle = size_of::<Option<Handle>>();
-        bytes.capacity() + lengths.capacity() * size_of::<u32>() + self.found.capacity() * handle
+        let numbers = (lengths.capacity() + self.followed.capacity()) * size_of::<u32>();
+        bytes.capacity() + numbers + self.found.capacity() * size_of::<Option<Handle>>()
     }
 }
 
