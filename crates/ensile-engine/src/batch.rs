@@ -18,7 +18,7 @@ use crate::record::{Fetch, Handle, Record};
 use crate::table::{TableCore, TableFilter};
 
 /// Descents handed to the index at a time.
-const CHUNK: usize = 64;
+const CHUNK: usize = 32;
 
 /// A key that a request of a batch says it will touch.
 #[derive(Clone, Copy, Debug)]

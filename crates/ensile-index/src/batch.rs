@@ -133,12 +133,12 @@ impl Masstree {
         'a: 'p,
     {
         for start in (0..probes.len()).step_by(FLIGHTS) {
-            let last = probes.len() - 1;
-            let mut flights: [_; FLIGHTS] = std::array::from_fn(|at| {
-                let probe = (start + at).min(last);
-                Flight::take_off(probe, &probes[probe], pinned)
-            });
             let mut flying = FLIGHTS.min(probes.len() - start);
+            let first = Flight::take_off(start, &probes[start], pinned);
+            let mut flights: [_; FLIGHTS] = std::array::from_fn(|at| match start + at {
+                probe if at > 0 && at < flying => Flight::take_off(probe, &probes[probe], pinned),
+                _ => first,
+            });
             while flying > 0 {
                 let flights = &mut flights[..flying];
                 while flights.iter_mut().fold(false, |high, flight| flight.step_down(probes, pinned) | high) {
