@@ -156,7 +156,7 @@ impl Hints {
         for (at, slot) in found.iter_mut().enumerate() {
             let Some(record) = slot.map(|record| record.at(pinned)) else { continue };
             if record.is_below(boundary) {
-                fetch.ask(record.handle());
+                fetch.ask_knowing(record.handle(), record.class());
             } else {
                 *slot = record.follow(fetch);
                 followed.push(at as u32);

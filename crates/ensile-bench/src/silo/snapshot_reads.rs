@@ -20,7 +20,7 @@ const STOCK_LEVEL_ONLY: [u64; 5] = [0, 0, 0, 0, 100];
 const RUN: [usize; 2] = [0, 4];
 
 /// How often both databases are loaded afresh, in turns the one or the other first: where a database lies in memory
-/// moves its throughput by a few percent.
+/// may move its throughput, and does so for all its rounds.
 const LOADS: usize = 4;
 /// The systems, the first two by the names of their databases.
 const SYSTEMS: [&str; 5] = [

@@ -4,7 +4,7 @@
 //! Neighbours: `table` has one; multi-gets, batches and scans ask ahead with it.
 
 use ensile_epoch::Pinned;
-use ensile_memory::prefetch::LINE_BYTES;
+use ensile_memory::SizeClass;
 
 use super::{HEADER_BYTES, Handle};
 
@@ -33,14 +33,14 @@ impl Fetch {
     /// Asks for the record.
     #[inline]
     pub(crate) fn ask(self, record: Handle) {
-        let bytes = usize::from(self.at_once);
-        record.prefetch(1);
-        // Most rows that are read in numbers are small: no loop for them.
-        if bytes > LINE_BYTES {
-            record.prefetch_rest(LINE_BYTES, bytes);
-        }
-        // Records begin anywhere in a line.
-        record.prefetch_rest(bytes - 1, bytes);
+        record.prefetch_exactly(usize::from(self.at_once));
+    }
+
+    /// As [`Fetch::ask`], of a record of this class, or one that is likely to be: nothing has to be guessed.
+    #[inline]
+    pub(crate) fn ask_knowing(self, record: Handle, class: SizeClass) {
+        let bytes = if self.is_guess { class.bytes().min(BYTES_MAX) } else { usize::from(self.at_once) };
+        record.prefetch_exactly(bytes);
     }
 
     /// Whether [`Fetch::ask_for_rest`] may have something to do.

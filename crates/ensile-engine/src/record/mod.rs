@@ -32,7 +32,8 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
 use ensile_epoch::Pinned;
-use ensile_memory::{FREED_WORD, SizeClass, prefetch};
+use ensile_memory::prefetch::{self, LINE_BYTES};
+use ensile_memory::{FREED_WORD, SizeClass};
 
 pub(crate) use fetch::Fetch;
 pub(crate) use scratch::Scratch;
@@ -93,7 +94,11 @@ impl Handle {
     /// Asks for the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
     #[inline]
     pub(crate) fn prefetch_exactly(self, bytes: usize) {
-        self.prefetch(bytes);
+        prefetch::line(self.bytes());
+        // Most records that are read in numbers are small: no loop for them.
+        if bytes > LINE_BYTES {
+            self.prefetch_rest(LINE_BYTES, bytes);
+        }
         prefetch::line(self.bytes().wrapping_add(bytes - 1));
     }
 
@@ -325,8 +330,8 @@ impl<'p> Record<'p> {
     /// The data of a version that was superseded before its word was read, where it lies.
     #[inline]
     fn settled_data(self, word: Word) -> Option<&'p [u8]> {
-        // The checkers' atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
-        if word.is_latest() || cfg!(any(loom, shuttle, target_endian = "big")) {
+        // Loom's atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
+        if word.is_latest() || cfg!(any(loom, target_endian = "big")) {
             return None;
         }
         let length = self.length();
@@ -348,7 +353,7 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn follow(self, fetch: Fetch) -> Option<Handle> {
         let previous = self.previous_handle();
-        previous.inspect(|version| fetch.ask(*version))
+        previous.inspect(|version| fetch.ask_knowing(*version, self.class()))
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
