@@ -257,11 +257,17 @@ fn read(
         Operation::ScanIndex if life.by_group.is_some() => {
             return scan_index(life, reader, trace, range.start % GROUPS);
         }
-        _ => {
-            if let Some(row) = reader.get(&life.rows, &bounds.start)? {
-                let _ = visit(bounds.start, row);
+        _ if (range.end - range.start).is_multiple_of(2) => {
+            let keys: Vec<u64> = range.collect();
+            let encoded: Vec<Vec<u8>> = keys.iter().map(|key| life.key(*key)).collect();
+            for (key, row) in keys.into_iter().zip(reader.get_many(&life.rows, &encoded)?) {
+                trace.read(key, row.map(|row| whole(&row)));
             }
-            trace.read(range.start, seen.pop().map(|(_, value)| value));
+            return Ok(());
+        }
+        _ => {
+            let row = reader.get(&life.rows, &bounds.start)?;
+            trace.read(range.start, row.map(|row| whole(&row)));
             return Ok(());
         }
     }
