@@ -17,8 +17,8 @@ use crate::codec::KeyBuffer;
 use crate::record::{Fetch, Handle, Record};
 use crate::table::{TableCore, TableFilter};
 
-/// Descents handed to the index at a time.
-const CHUNK: usize = 32;
+/// Descents handed to the index at a time: a bit each in a word.
+const CHUNK: usize = u32::BITS as usize;
 
 /// A key that a request of a batch says it will touch.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ impl KeyList {
         }
     }
 
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
         self.lengths.iter().map(move |&length| {
             let (key, behind) = rest.split_at(length as usize);
@@ -108,36 +108,28 @@ impl Hints {
 
     fn descend_into<'k>(
         found: &mut Vec<Option<Handle>>,
-        mut keys: impl Iterator<Item = (&'k TableCore, Fetch, &'k [u8])>,
+        mut keys: impl ExactSizeIterator<Item = (&'k TableCore, Fetch, &'k [u8])>,
         pinned: Pinned<'_>,
     ) {
-        while let Some((table, fetch, key)) = keys.next() {
-            let mut probes = [Probe { tree: &table.tree, key }; CHUNK];
-            let mut fetches = [fetch; CHUNK];
-            let mut guesses = fetch.is_guess();
-            let mut count = 1;
-            // Room first: a key that was taken must not be lost.
-            let room = probes[1..].iter_mut().zip(&mut fetches[1..]);
-            for ((probe, slot), (table, fetch, key)) in room.zip(&mut keys) {
-                *probe = Probe { tree: &table.tree, key };
-                *slot = fetch;
-                guesses |= fetch.is_guess();
-                count += 1;
-            }
-            let base = found.len();
-            found.resize(base + count, None);
-            let found = &mut found[base..];
-            Masstree::get_batch(&probes[..count], pinned, &mut |at, lookup| {
+        let base = found.len();
+        found.resize(base + keys.len(), None);
+        for found in found[base..].chunks_mut(CHUNK) {
+            let mut guesses = 0u32;
+            let probes = (0..found.len() as u32).zip(&mut keys);
+            let probes =
+                probes.map(|(at, (table, fetch, key))| Probe { tree: &table.tree, key, label: (at, fetch) });
+            Masstree::get_batch(probes, pinned, &mut |(at, fetch), lookup| {
                 if let Lookup::Found(value) = lookup {
                     let record = Handle::from_value(value);
-                    fetches[at].ask(record);
-                    found[at] = Some(record);
+                    fetch.ask(record);
+                    found[at as usize] = Some(record);
+                    guesses |= u32::from(fetch.is_guess()) << at;
                 }
             });
-            if guesses {
-                for (record, fetch) in found.iter().zip(fetches) {
-                    record.iter().for_each(|record| fetch.ask_for_rest(*record, pinned));
-                }
+            while guesses != 0 {
+                let record = found[guesses.trailing_zeros() as usize];
+                record.inspect(|record| Fetch::ask_for_rest(*record, pinned));
+                guesses &= guesses - 1;
             }
         }
     }

@@ -226,12 +226,13 @@ impl Worker {
             return;
         }
         let pinned = crate::record::blocks::sole_owner(trees);
-        let probes: [_; GROUP] = std::array::from_fn(|at| {
-            let pending = &group[at.min(group.len() - 1)];
-            Probe { tree: &trees[pending.tree].1, key: pending.write.key }
+        let probes = group.iter().enumerate().map(|(at, pending)| Probe {
+            tree: &trees[pending.tree].1,
+            key: pending.write.key,
+            label: at,
         });
         let mut places = [Place::Found(0); GROUP];
-        Masstree::place_batch(&probes[..group.len()], pinned, &mut |at, place| {
+        Masstree::place_batch(probes, pinned, &mut |at, place| {
             if let Place::Found(value) = place {
                 let bytes = group[at].record_bytes().min(PREFETCHED_BYTES_MAX);
                 Handle::from_value(value).prefetch_exactly(bytes);

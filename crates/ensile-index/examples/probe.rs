@@ -124,12 +124,9 @@ fn reads(clock: &Clock, tree: &Masstree, key_of: impl Fn(u64) -> u64, keys: u64)
     for batch in [16, 64, 256] {
         let timer = Timer::start(clock);
         let mut sum = 0;
-        let mut probes = [Probe { tree, key: &[] }; 256];
         for keys in draws.chunks(batch) {
-            for (probe, key) in probes.iter_mut().zip(keys) {
-                probe.key = key;
-            }
-            Masstree::get_batch(&probes[..keys.len()], pinned, &mut |_, lookup| match lookup {
+            let probes = keys.iter().map(|key| Probe { tree, key, label: () });
+            Masstree::get_batch(probes, pinned, &mut |(), lookup| match lookup {
                 Lookup::Found(value) => sum += value,
                 Lookup::Missing(_) => panic!("every key is there"),
             });

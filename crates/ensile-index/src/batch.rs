@@ -2,8 +2,8 @@
 //!
 //! Sixteen descents fly side by side. Each takes one step and asks for the lines of its next one before the others take
 //! theirs: a step reads one node, except that a leaf takes two, its first line and then the slot that this line points
-//! to, so that two of its five lines cross the memory bus and not all. They step down together, look together, and
-//! those whose key goes on in a deeper layer start again from its root.
+//! to, so that two of its five lines cross the memory bus and not all. They enter a layer through its root together,
+//! step down together, look together, and those whose key goes on in a deeper layer enter that.
 //!
 //! A descent that is made to insert asks for all lines of the leaf where its key is missing, and hands out the place:
 //! the insert itself then searches nothing.
@@ -19,6 +19,7 @@ use crate::key::{Part, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::tree::{Lookup, Masstree};
+use crate::version::Version;
 use crate::witness::{NodeChanges, Witness};
 
 /// Descents in flight: about as many as a core has outstanding line fills.
@@ -26,11 +27,13 @@ const FLIGHTS: usize = 16;
 
 /// One key to look up in one tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Probe<'a> {
+pub struct Probe<'a, L> {
     /// The tree.
     pub tree: &'a Masstree,
     /// The key.
     pub key: &'a [u8],
+    /// What the caller knows it by: handed back with the answer.
+    pub label: L,
 }
 
 /// Where the way of a key ended.
@@ -76,24 +79,49 @@ where
 
 /// One descent between two steps.
 #[derive(Clone, Copy)]
-struct Flight<'a, 'p> {
+struct Flight<'a, 'p, L> {
+    probe: Probe<'a, L>,
+    /// The root of the layer, and how many layers lie above it.
+    root: NodePtr<'p>,
+    depth: u32,
+    /// The leaf of the layer above in which the layer's slot was seen.
+    parent: Option<Ptr<'p, Leaf>>,
+    part: Part,
     /// The node to read next, asked for.
     node: NodePtr<'p>,
-    /// It is a leaf.
-    is_low: bool,
-    layer: Layer<'a, 'p>,
-    part: Part,
-    probe: usize,
+    stage: Stage,
+}
+
+/// How far down in its layer a flight is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// At the root.
+    Root,
+    /// At an internal node.
+    Inner,
+    /// At a leaf.
+    Leaf,
+}
+
+/// A leaf as of when its slot was asked for.
+#[derive(Clone, Copy)]
+struct Sight {
+    seen: Version,
+    candidates: u32,
 }
 
 impl Masstree {
-    /// Looks up many keys, in many trees; `found(i, lookup)` is called once for each probe, in any order, as its
+    /// Looks up many keys, in many trees; `found(label, lookup)` is called once for each probe, in any order, as its
     /// descent ends. Allocates nothing.
     #[inline]
-    pub fn get_batch(probes: &[Probe<'_>], pinned: Pinned<'_>, found: &mut impl FnMut(usize, Lookup)) {
-        Self::descend_batch::<false>(probes, pinned, &mut |probe, _, spot| {
+    pub fn get_batch<'a, L: Copy>(
+        probes: impl IntoIterator<Item = Probe<'a, L>>,
+        pinned: Pinned<'_>,
+        found: &mut impl FnMut(L, Lookup),
+    ) {
+        Self::descend_batch::<L, false>(probes.into_iter(), pinned, &mut |flight, spot| {
             found(
-                probe,
+                flight.probe.label,
                 match spot.found {
                     Found::Match { value, .. } => Lookup::Found(value),
                     _ => Lookup::Missing(Witness::of(spot.leaf, spot.seen)),
@@ -104,20 +132,20 @@ impl Masstree {
 
     /// As [`Masstree::get_batch`], for keys of which many are to be inserted.
     #[inline]
-    pub fn place_batch<'a, 'p>(
-        probes: &[Probe<'a>],
+    pub fn place_batch<'a, 'p, L: Copy>(
+        probes: impl IntoIterator<Item = Probe<'a, L>>,
         pinned: Pinned<'p>,
-        placed: &mut impl FnMut(usize, Place<'a, 'p>),
+        placed: &mut impl FnMut(L, Place<'a, 'p>),
     ) where
         'a: 'p,
     {
-        Self::descend_batch::<true>(probes, pinned, &mut |probe, layer, spot| {
-            let Probe { tree, key } = probes[probe];
+        Self::descend_batch::<L, true>(probes.into_iter(), pinned, &mut |flight, spot| {
+            let Probe { tree, key, label } = flight.probe;
             placed(
-                probe,
+                label,
                 match spot.found {
                     Found::Match { value, .. } => Place::Found(value),
-                    _ => Place::Gap(Gap { tree, key, layer, spot }),
+                    _ => Place::Gap(Gap { tree, key, layer: flight.layer(), spot }),
                 },
             );
         });
@@ -125,33 +153,36 @@ impl Masstree {
 
     /// Lands once for each probe, in any order, where its key stands or would stand.
     #[inline(always)]
-    fn descend_batch<'a, 'p, const TO_INSERT: bool>(
-        probes: &[Probe<'a>],
+    fn descend_batch<'a, 'p, L: Copy, const TO_INSERT: bool>(
+        mut probes: impl Iterator<Item = Probe<'a, L>>,
         pinned: Pinned<'p>,
-        landed: &mut impl FnMut(usize, Layer<'a, 'p>, Spot<'p>),
+        landed: &mut impl FnMut(&Flight<'a, 'p, L>, Spot<'p>),
     ) where
         'a: 'p,
     {
-        for start in (0..probes.len()).step_by(FLIGHTS) {
-            let mut flying = FLIGHTS.min(probes.len() - start);
-            let first = Flight::take_off(start, &probes[start], pinned);
-            let mut flights: [_; FLIGHTS] = std::array::from_fn(|at| match start + at {
-                probe if at > 0 && at < flying => Flight::take_off(probe, &probes[probe], pinned),
-                _ => first,
-            });
+        while let Some(first) = probes.next() {
+            let mut flights = [Flight::take_off(first, pinned); FLIGHTS];
+            let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
+            let mut flying = 1;
+            // Room first: a probe that was taken must not be lost.
+            for (flight, probe) in flights[1..].iter_mut().zip(&mut probes) {
+                *flight = Flight::take_off(probe, pinned);
+                flying += 1;
+            }
             while flying > 0 {
                 let flights = &mut flights[..flying];
-                while flights.iter_mut().fold(false, |high, flight| flight.step_down(probes, pinned) | high) {
+                Flight::all_to_leaves(flights, pinned);
+                for (flight, sight) in flights.iter().zip(&mut sights) {
+                    *sight = flight.ask_for_slots::<TO_INSERT>();
                 }
-                flights.iter_mut().for_each(|flight| flight.ask_for_slots::<TO_INSERT>());
                 flying = 0;
-                for at in 0..flights.len() {
-                    match flights[at].look() {
-                        Some(spot) => landed(flights[at].probe, flights[at].layer, spot),
-                        None => {
-                            flights[flying] = flights[at];
-                            flying += 1;
-                        }
+                for (at, &sight) in (0..flights.len()).zip(&sights) {
+                    let flight = &mut flights[at];
+                    if let Some(spot) = flight.hit(sight).or_else(|| flight.look_closely(sight)) {
+                        landed(flight, spot);
+                    } else {
+                        flights[flying] = flights[at];
+                        flying += 1;
                     }
                 }
             }
@@ -159,96 +190,157 @@ impl Masstree {
     }
 }
 
-impl<'a, 'p> Flight<'a, 'p>
+impl<'a, 'p, L: Copy> Flight<'a, 'p, L>
 where
     'a: 'p,
 {
+    /// Takes all flights down to a leaf of their layers, a step of each at a time.
     #[inline(always)]
-    fn take_off(probe: usize, &Probe { tree, key }: &Probe<'a>, pinned: Pinned<'p>) -> Self {
-        let root = tree.root(pinned);
-        root.prefetch_first_line();
-        let layer = Layer { root, parent: None, rest: key };
-        Self { node: root, is_low: false, layer, part: Part::of(key), probe }
+    fn all_to_leaves(flights: &mut [Self], pinned: Pinned<'p>) {
+        let mut is_high = true;
+        while is_high {
+            is_high = false;
+            for flight in &mut *flights {
+                match flight.stage {
+                    Stage::Leaf => continue,
+                    Stage::Inner => flight.step_down(pinned),
+                    Stage::Root => flight.enter_again(pinned),
+                }
+                is_high |= flight.stage != Stage::Leaf;
+            }
+        }
     }
 
-    /// One step further down; whether a leaf is yet to be reached.
     #[inline(always)]
-    fn step_down(&mut self, probes: &[Probe<'a>], pinned: Pinned<'p>) -> bool {
-        if self.is_low {
-            return false;
-        }
-        let (mut node, mut seen) = (self.node, self.node.stable());
-        if node == self.layer.root {
+    fn take_off(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
+        let root = probe.tree.root(pinned);
+        let part = Part::of(probe.key);
+        let mut flight = Self { probe, root, depth: 0, parent: None, part, node: root, stage: Stage::Root };
+        flight.enter(pinned);
+        flight
+    }
+
+    /// What of the key is left at this layer.
+    #[inline(always)]
+    fn rest(&self) -> &'a [u8] {
+        &self.probe.key[self.depth as usize * SLICE_BYTES..]
+    }
+
+    #[inline(always)]
+    fn layer(&self) -> Layer<'a, 'p> {
+        Layer { root: self.root, parent: self.parent, rest: self.rest() }
+    }
+
+    /// Through the root of the layer, which is in the cache, and so are its children.
+    #[inline(always)]
+    fn enter(&mut self, pinned: Pinned<'p>) {
+        loop {
+            let (mut node, mut seen) = (self.root, self.root.stable());
             if !seen.is_live_root() {
-                *self = Self::take_off(self.probe, &probes[self.probe], pinned);
-                return true;
+                (self.root, self.depth, self.parent) = (self.probe.tree.root(pinned), 0, None);
+                self.part = Part::of(self.probe.key);
+                continue;
             }
             if seen.is_leaf() {
-                self.is_low = true;
-                return false;
+                (self.node, self.stage) = (node, Stage::Leaf);
+                return;
             }
-            // A root's children are in the cache as the root is: on through one of them at once.
             if !seen.is_above_leaves() {
-                let Some(child) = child_for(node, seen, self.part.slice, pinned) else { return true };
+                let Some(child) = child_for(node, seen, self.part.slice, pinned) else { continue };
                 (node, seen) = (child, child.stable());
             }
-        }
-        let child = if seen.is_deleted() { None } else { child_for(node, seen, self.part.slice, pinned) };
-        match child {
-            None => self.go_to(self.layer.root, false),
-            Some(child) if seen.is_above_leaves() => {
-                child.prefetch_first_line();
-                (self.node, self.is_low) = (child, true);
-            }
-            Some(child) => {
-                child.prefetch_internal();
-                self.node = child;
+            if let Some(child) = live_child(node, seen, self.part.slice, pinned) {
+                return self.go_to(child, seen.is_above_leaves());
             }
         }
-        !self.is_low
+    }
+
+    /// One step down from an internal node.
+    #[inline(always)]
+    fn step_down(&mut self, pinned: Pinned<'p>) {
+        let seen = self.node.stable();
+        match live_child(self.node, seen, self.part.slice, pinned) {
+            Some(child) => self.go_to(child, seen.is_above_leaves()),
+            None => self.enter_again(pinned),
+        }
+    }
+
+    #[cold]
+    fn enter_again(&mut self, pinned: Pinned<'p>) {
+        self.enter(pinned);
+    }
+
+    /// Stands at a node from now on, which is asked for: of a leaf, the line that tells the slot.
+    #[inline(always)]
+    fn go_to(&mut self, node: NodePtr<'p>, is_leaf: bool) {
+        self.node = node;
+        if is_leaf {
+            node.prefetch_first_line();
+            self.stage = Stage::Leaf;
+        } else {
+            node.prefetch_internal();
+            self.stage = Stage::Inner;
+        }
     }
 
     /// Asks for the line of the slot where the key is likely to be, or for all lines of a leaf where it is to be
     /// inserted.
     #[inline(always)]
-    fn ask_for_slots<const TO_INSERT: bool>(&self) {
+    fn ask_for_slots<const TO_INSERT: bool>(&self) -> Sight {
         let leaf = self.leaf();
+        let seen = leaf.version.stable();
         let candidates = leaf.candidates(self.part);
         if candidates != 0 {
             prefetch::line(&raw const leaf.slots[candidates.trailing_zeros() as usize]);
         } else if TO_INSERT {
             leaf.node().prefetch();
         }
+        Sight { seen, candidates }
+    }
+
+    /// The usual end: a short key, whole in this layer, in the slot that was asked for.
+    #[inline(always)]
+    fn hit(&self, Sight { seen, candidates }: Sight) -> Option<Spot<'p>> {
+        let leaf = self.leaf();
+        let slot = candidates.trailing_zeros() as usize;
+        let there = leaf.slots.get(slot)?;
+        let is_it = there.slice.read() == self.part.slice && leaf.kind(slot) == self.part.rank;
+        let value = there.value.read();
+        let is_sure = is_it && !self.part.is_long() && leaf.version.unchanged(seen);
+        is_sure.then_some(Spot { leaf, seen, found: Found::Match { slot, value } })
     }
 
     /// A look into the leaf; if the way goes on from there, the place is yet to be found.
-    #[inline(always)]
-    fn look(&mut self) -> Option<Spot<'p>> {
+    #[inline(never)]
+    fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<Spot<'p>> {
         let leaf = self.leaf();
-        let seen = leaf.version.stable();
-        match look(leaf, seen, self.part, self.layer.rest) {
+        match look(leaf, seen, candidates, self.part, || self.rest()) {
             Look::Sure(Found::Layer(root)) => {
-                self.layer = Layer { root, parent: Some(leaf), rest: &self.layer.rest[SLICE_BYTES..] };
-                self.part = Part::of(self.layer.rest);
-                self.go_to(root, false);
+                root.prefetch();
+                (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + 1);
+                self.part = Part::of(self.rest());
+                self.stage = Stage::Root;
             }
             Look::Sure(found) => return Some(Spot { leaf, seen, found }),
-            Look::Right(next) => self.go_to(next, true),
-            Look::Again => self.go_to(self.layer.root, false),
+            Look::Right(next) => {
+                next.prefetch();
+                self.node = next;
+            }
+            Look::Again => self.stage = Stage::Root,
         }
         None
     }
 
     #[inline(always)]
     fn leaf(&self) -> Ptr<'p, Leaf> {
-        debug_assert!(self.is_low && self.node.is_leaf());
+        debug_assert!(self.stage == Stage::Leaf && self.node.is_leaf());
         // SAFETY: the node is a root whose version says LEAF, or a child of one that says LOW, or a leaf's neighbour.
         unsafe { self.node.leaf() }
     }
+}
 
-    #[inline(always)]
-    fn go_to(&mut self, node: NodePtr<'p>, is_low: bool) {
-        node.prefetch();
-        (self.node, self.is_low) = (node, is_low);
-    }
+/// The child of an internal node that covers a slice; `None` if the node changed, or is gone.
+#[inline(always)]
+fn live_child<'p>(node: NodePtr<'p>, seen: Version, slice: u64, pinned: Pinned<'p>) -> Option<NodePtr<'p>> {
+    if seen.is_deleted() { None } else { child_for(node, seen, slice, pinned) }
 }

@@ -116,12 +116,18 @@ pub(crate) fn child_for<'p>(
     unsafe { Ptr::new_or_null(child) }
 }
 
-/// Looks for a key in a leaf read at version `seen`.
+/// Looks for a key in a leaf among the candidates that it had at version `seen`; `rest` is what of the key is left at its
+/// layer.
 #[inline(always)]
-pub(crate) fn look<'p>(leaf: Ptr<'p, Leaf>, seen: Version, part: Part, rest: &[u8]) -> Look<'p> {
+pub(crate) fn look<'p, 'k>(
+    leaf: Ptr<'p, Leaf>,
+    seen: Version,
+    mut candidates: u32,
+    part: Part,
+    rest: impl Fn() -> &'k [u8],
+) -> Look<'p> {
     let mut found = Found::Absent;
     let mut layer = 0;
-    let mut candidates = leaf.candidates(part);
     while candidates != 0 {
         let slot = candidates.trailing_zeros() as usize;
         candidates &= candidates - 1;
@@ -130,7 +136,7 @@ pub(crate) fn look<'p>(leaf: Ptr<'p, Leaf>, seen: Version, part: Part, rest: &[u
         }
         let kind = leaf.kind(slot);
         if kind == part.rank {
-            if kind == SUFFIX && leaf.bag().is_none_or(|bag| bag.suffix(slot) != &rest[SLICE_BYTES..]) {
+            if kind == SUFFIX && leaf.bag().is_none_or(|bag| bag.suffix(slot) != &rest()[SLICE_BYTES..]) {
                 found = Found::Clash { slot };
             } else {
                 found = Found::Match { slot, value: leaf.slots[slot].value.read() };
@@ -179,7 +185,7 @@ pub(crate) fn find<'p>(root: NodePtr<'p>, rest: &[u8], pinned: Pinned<'p>) -> Re
     loop {
         let (mut leaf, mut seen) = leaf_for(root, part.slice, pinned)?;
         for _ in 0..HOPS_MAX {
-            match look(leaf, seen, part, rest) {
+            match look(leaf, seen, leaf.candidates(part), part, || rest) {
                 Look::Sure(found) => return Ok(Spot { leaf, seen, found }),
                 Look::Again => break,
                 Look::Right(next) => {

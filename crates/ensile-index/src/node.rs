@@ -417,12 +417,22 @@ impl Internal {
     /// Index of the child that covers `slice`, in a node of `keys` keys.
     #[inline(always)]
     pub(crate) fn index_of(&self, keys: usize, slice: u64) -> usize {
-        // No branch and a short chain: the unused keys are u64::MAX (CHILD), so all fifteen count, and three of them
-        // tell which three others to compare.
+        // A short chain without a branch that depends on the keys: the unused ones are u64::MAX (CHILD), so all fifteen
+        // count, and three of them tell which three others to compare.
         let passes = |index: usize| usize::from(self.keys[index].read() <= slice);
-        let group = 4 * (passes(3) + passes(7) + passes(11));
-        let index = group + passes(group) + passes(group + 1) + passes(group + 2);
-        index.min(keys)
+        let groups = passes(3) + passes(7) + passes(11);
+        // SAFETY: a sum of three numbers of which none is above one.
+        unsafe { std::hint::assert_unchecked(groups <= 3) };
+        let group = 4 * groups;
+        let rest = passes(group) + passes(group + 1) + passes(group + 2);
+        // SAFETY: as above.
+        unsafe { std::hint::assert_unchecked(rest <= 3) };
+        if slice == u64::MAX {
+            // This slice alone passes keys that are not in use.
+            std::hint::cold_path();
+            return keys;
+        }
+        group + rest
     }
 
     /// Puts `key` and the child on its right in at key index `at`, in a node of `keys` keys.

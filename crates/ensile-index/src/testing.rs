@@ -13,6 +13,8 @@ use ensile_epoch::Pinned;
 #[cfg(not(shuttle))]
 pub use bench::{Bench, hostile_key};
 
+#[cfg(test)]
+use crate::Probe;
 use crate::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 
 #[cfg(not(shuttle))]
@@ -47,6 +49,15 @@ unsafe impl NodeMemory for Memory {
 
 // SAFETY: the blocks are memory, addressed by numbers; nothing in them belongs to a thread.
 unsafe impl Send for Memory {}
+
+/// A probe for each key, known by its position.
+#[cfg(test)]
+pub(crate) fn probes<'a>(
+    tree: &'a Masstree,
+    keys: &'a [impl AsRef<[u8]>],
+) -> impl Iterator<Item = Probe<'a, usize>> {
+    keys.iter().enumerate().map(move |(label, key)| Probe { tree, key: key.as_ref(), label })
+}
 
 impl Memory {
     /// Takes over another thread's book.

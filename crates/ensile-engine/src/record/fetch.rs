@@ -49,13 +49,9 @@ impl Fetch {
         self.is_guess
     }
 
-    /// Asks for the lines beyond the guess, once the first ones are on their way.
+    /// Asks for the lines beyond a guess, once the first ones are on their way.
     #[inline]
-    pub(crate) fn ask_for_rest(self, record: Handle, pinned: Pinned<'_>) {
-        // Beside guesses may stand others, whose size nobody has to wait for.
-        if !self.is_guess {
-            return;
-        }
+    pub(crate) fn ask_for_rest(record: Handle, pinned: Pinned<'_>) {
         let bytes = record.at(pinned).class().bytes().min(BYTES_MAX);
         if bytes > GUESS {
             record.prefetch_rest(GUESS, bytes);

@@ -15,7 +15,8 @@ fn leaf_of<'p>(bench: &'p Bench, key: &[u8]) -> Ptr<'p, Leaf> {
 
 /// What a search finds that stands on a leaf and only now reads its version.
 fn late_look<'p>(leaf: Ptr<'p, Leaf>, key: &[u8]) -> Look<'p> {
-    look(leaf, leaf.version.stable(), Part::of(key), key)
+    let part = Part::of(key);
+    look(leaf, leaf.version.stable(), leaf.candidates(part), part, || key)
 }
 
 /// Unlinks the leaf of fifteen tens from `victim` on, one of three.

@@ -7,8 +7,8 @@ use shuttle::rand::RngCore;
 use shuttle::sync::Arc;
 
 use super::{WHOLE, lengthened, schedules, schedules_with_long_rests};
-use crate::testing::{Collected, Memory, collect, pinned};
-use crate::{Direction, Insert, Lookup, Masstree, Probe, Witness};
+use crate::testing::{Collected, Memory, collect, pinned, probes};
+use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
 type Works = Vec<fn(&Masstree, &mut Memory)>;
 
@@ -65,16 +65,15 @@ fn watch(tree: &Masstree, key: &[u8]) {
     let found = Lookup::Found(value_of(key));
     for direction in [Direction::Forward, Direction::Reverse] {
         (0..3).for_each(|_| assert_eq!(tree.get(key, pinned()), found));
-        Masstree::get_batch(&[Probe { tree, key }], pinned(), &mut |_, lookup| assert_eq!(lookup, found));
+        Masstree::get_batch(probes(tree, &[key]), pinned(), &mut |_, lookup| assert_eq!(lookup, found));
         assert_eq!(scan(tree, direction).entries.iter().filter(|entry| entry.0 == key).count(), 1);
     }
 }
 
 /// One batch, and later single reads: a key that is found has failed the batch's miss of it.
 fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
-    let probes: Vec<_> = keys.iter().map(|key| Probe { tree, key }).collect();
     let mut misses: Vec<Option<Witness>> = vec![None; keys.len()];
-    Masstree::get_batch(&probes, pinned(), &mut |index, lookup| match lookup {
+    Masstree::get_batch(probes(tree, keys), pinned(), &mut |index, lookup| match lookup {
         Lookup::Missing(witness) => misses[index] = Some(witness),
         Lookup::Found(value) => assert_eq!(value, value_of(keys[index])),
     });

@@ -8,8 +8,8 @@ use std::ops::Bound;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
 
-use crate::testing::{Bench, Memory, collect, hostile_key, pinned};
-use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Probe, Range};
+use crate::testing::{Bench, Memory, collect, hostile_key, pinned, probes};
+use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range};
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
@@ -132,8 +132,7 @@ fn readers_never_miss_a_stable_key_while_others_load_in_order() {
             }
             let newest = (stable - 1).to_be_bytes();
             assert_eq!(tree.get(&newest, pinned()), Lookup::Found(stable - 1));
-            let probes: Vec<_> = keys.iter().map(|key| Probe { tree, key }).collect();
-            Masstree::get_batch(&probes, pinned(), &mut |index, lookup| {
+            Masstree::get_batch(probes(tree, &keys), pinned(), &mut |index, lookup| {
                 assert_eq!(lookup, Lookup::Found(u64::from_be_bytes(keys[index])));
             });
             let from = stable.saturating_sub(100).to_be_bytes();

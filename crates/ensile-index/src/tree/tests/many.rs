@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use ensile_base::random::Random;
 
 use super::concurrent::together;
-use crate::testing::{Bench, Memory, hostile_key, pinned};
-use crate::{Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe};
+use crate::testing::{Bench, Memory, hostile_key, pinned, probes};
+use crate::{Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place};
 
 /// Inserts each key at the place that a common descent found, with the values `first..`; what came of each.
 fn insert_group(tree: &Masstree, keys: &[Vec<u8>], first: u64, memory: &mut Memory) -> Vec<Insert> {
-    let probes: Vec<_> = keys.iter().map(|key| Probe { tree, key }).collect();
     let mut places = vec![None; keys.len()];
-    Masstree::place_batch(&probes, pinned(), &mut |index, place| {
+    Masstree::place_batch(probes(tree, keys), pinned(), &mut |index, place| {
         assert!(places[index].replace(place).is_none(), "each probe ends once");
     });
     let mut changes = NodeChanges::new();

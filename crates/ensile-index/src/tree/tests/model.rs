@@ -6,8 +6,8 @@ use std::ops::Bound;
 use ensile_base::random::Random;
 use proptest::prelude::*;
 
-use crate::testing::{Bench, hostile_key, pinned};
-use crate::{Direction, Insert, Lookup, Masstree, Probe};
+use crate::testing::{Bench, hostile_key, pinned, probes};
+use crate::{Direction, Insert, Lookup, Masstree};
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
@@ -59,9 +59,8 @@ fn check_scans(bench: &Bench, model: &Model, random: &mut Random) {
 
 fn check_batch(bench: &Bench, model: &Model, random: &mut Random) {
     let keys: Vec<_> = (0..random.below(40)).map(|_| hostile_key(random)).collect();
-    let probes: Vec<_> = keys.iter().map(|key| Probe { tree: &bench.tree, key }).collect();
     let mut answers = vec![None; keys.len()];
-    Masstree::get_batch(&probes, pinned(), &mut |index, lookup| {
+    Masstree::get_batch(probes(&bench.tree, &keys), pinned(), &mut |index, lookup| {
         assert!(answers[index].replace(lookup).is_none(), "each probe ends once");
     });
     for (key, answer) in keys.iter().zip(answers) {

@@ -13,8 +13,8 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicUsize, Ordering, fence};
 use ensile_epoch::{EpochConfig, Epochs, Limbo, Pinned};
 
-use crate::testing::{Collected, hostile_key};
-use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Probe, Range};
+use crate::testing::{Collected, hostile_key, probes};
+use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Range};
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 const POISON: u8 = 0xa5;
@@ -126,8 +126,7 @@ impl Own<'_> {
 
     fn batch(&mut self, pinned: Pinned<'_>) {
         let keys: Vec<_> = (0..24).map(|_| self.key()).collect();
-        let probes: Vec<_> = keys.iter().map(|key| Probe { tree: self.tree, key }).collect();
-        Masstree::get_batch(&probes, pinned, &mut |index, lookup| {
+        Masstree::get_batch(probes(self.tree, &keys), pinned, &mut |index, lookup| {
             let found = if let Lookup::Found(value) = lookup { Some(value) } else { None };
             assert_eq!(found, self.keys.get(&keys[index]).copied(), "{:?}", keys[index]);
         });
