@@ -27,6 +27,6 @@ impl Scratch {
     /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.words.as_bytes()[FIRST_BYTES..FIRST_BYTES + self.length]
+        &self.words.as_bytes()[FIRST_BYTES..][..self.length]
     }
 }

@@ -436,10 +436,10 @@ fn visit_rows<K: Key, V: Value>(
         return Ok(());
     }
     let mut failed = None;
-    let mut visit = |key: &[u8], row: &[u8]| match decode_row(table, key, row) {
-        Ok((key, row)) => visit(key, row),
-        Err(error) => {
-            failed = Some(error);
+    let mut visit = |key: &[u8], row: &[u8]| match (K::decode(key), V::decode(row)) {
+        (Ok(key), Ok(row)) => visit(key, row),
+        _ => {
+            note_undecodable::<K, V>(&mut failed, table, key, row);
             ControlFlow::Break(())
         }
     };
@@ -460,6 +460,14 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
     let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
     let row = V::decode(row).map_err(|error| undecodable::<V>(table, error))?;
     Ok((key, row))
+}
+
+/// What is wrong with a row that does not decode. Found out anew, so that who reads rows in numbers carries no errors
+/// about.
+#[cold]
+#[inline(never)]
+fn note_undecodable<K: Key, V: Value>(failed: &mut Option<Error>, table: &TableCore, key: &[u8], row: &[u8]) {
+    *failed = decode_row::<K, V>(table, key, row).err();
 }
 
 #[inline]
