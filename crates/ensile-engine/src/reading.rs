@@ -243,7 +243,9 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor f
             return ControlFlow::Continue(());
         }
         let flow = (self.visit)(self.reader, key, self.scratch.bytes());
-        self.broken = flow.is_break();
+        if flow.is_break() {
+            self.broken = true;
+        }
         flow
     }
 }

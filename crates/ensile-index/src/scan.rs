@@ -272,13 +272,15 @@ where
     /// range may end at the slice `end`.
     #[inline(always)]
     fn hand_out(&mut self, snapshot: &Snapshot<'p>, start: Start, end: Option<u64>) -> Left<'p> {
-        let first = (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
+        let first =
+            (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
         let (prefix, layer) = (self.above.len() * SLICE_BYTES, snapshot.layer_from(first));
         let (before_end, within_end) = self.split_at_end(snapshot, end);
-        let worth_telling = layer.min(within_end);
+        let worth_telling = layer.min(within_end).max(first);
         let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
-        for index in first..layer {
-            let entry = &snapshot.entries[index];
+        let entries = &snapshot.entries[..layer];
+        for index in first..entries.len() {
+            let entry = &entries[index];
             let key = show(&mut self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
                 return Left::Done;
@@ -322,10 +324,9 @@ where
     /// Tells the visitor of entries that come up soon. The index behind the last of them.
     #[inline(always)]
     fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>) -> usize {
-        for index in range.clone() {
-            self.visitor.soon(snapshot.entries[index].value);
-        }
-        range.end
+        let told = range.end;
+        snapshot.entries[range].iter().for_each(|entry| self.visitor.soon(entry.value));
+        told
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.

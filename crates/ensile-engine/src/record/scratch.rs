@@ -19,8 +19,14 @@ impl Scratch {
     pub(super) fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
         self.length = length;
         if self.words.len() < words {
-            self.words.resize(words.next_power_of_two(), 0);
+            return self.grow(words);
         }
+        &mut self.words[..words]
+    }
+
+    #[cold]
+    fn grow(&mut self, words: usize) -> &mut [u64] {
+        self.words.resize(words.next_power_of_two(), 0);
         &mut self.words[..words]
     }
 

@@ -436,12 +436,14 @@ fn visit_rows<K: Key, V: Value>(
         return Ok(());
     }
     let mut failed = None;
-    let mut visit = |key: &[u8], row: &[u8]| match (K::decode(key), V::decode(row)) {
-        (Ok(key), Ok(row)) => visit(key, row),
-        _ => {
-            note_undecodable::<K, V>(&mut failed, table, key, row);
-            ControlFlow::Break(())
+    let mut visit = |key: &[u8], row: &[u8]| {
+        if let Ok(key) = K::decode(key)
+            && let Ok(row) = V::decode(row)
+        {
+            return visit(key, row);
         }
+        note_undecodable::<K, V>(&mut failed, table, key, row);
+        ControlFlow::Break(())
     };
     match index {
         None => reader.raw_scan(table, range.as_range(), direction, &mut visit)?,
