@@ -278,9 +278,7 @@ where
         let (before_end, within_end) = self.split_at_end(snapshot, end);
         let worth_telling = layer.min(within_end).max(first);
         let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
-        let entries = &snapshot.entries[..layer];
-        for index in first..entries.len() {
-            let entry = &entries[index];
+        for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
             let key = show(&mut self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
                 return Left::Done;
@@ -406,11 +404,13 @@ where
 /// length, and so the buffer is.
 #[inline(always)]
 fn show<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8] {
-    let end = prefix + SLICE_BYTES;
-    if key.len() < end {
-        key.resize(end, 0);
+    let (slice, end) = (entry.part.slice.to_be_bytes(), prefix + SLICE_BYTES);
+    if let Some(place) = key.get_mut(..end).and_then(<[u8]>::last_chunk_mut) {
+        *place = slice;
+    } else {
+        key.truncate(prefix);
+        key.extend_from_slice(&slice);
     }
-    key[prefix..end].copy_from_slice(&entry.part.slice.to_be_bytes());
     if entry.part.is_long() {
         key.truncate(end);
         key.extend_from_slice(entry.suffix);
