@@ -11,7 +11,7 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Lookup, Range, ScanVisitor, Witness};
 
-use crate::record::{Handle, Record, Scratch};
+use crate::record::{Fetch, Handle, Record, Scratch};
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::write_set::{Kind, WriteSet};
 
@@ -127,7 +127,8 @@ pub(crate) fn scan<R: Reader>(
     pinned: Pinned<'_>,
     visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
 ) {
-    let mut merge = Merge { reader, scan, own: Overlay::new(scan), scratch, pinned, visit, broken: false };
+    let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
+    let mut merge = Merge { reader, scan, own, fetch, scratch, pinned, visit, broken: false };
     scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
     if !merge.broken {
         let _ = merge.own_before(None);
@@ -165,6 +166,7 @@ struct Merge<'m, R, F> {
     reader: &'m mut R,
     scan: &'m Scan<'m>,
     own: Overlay<'m>,
+    fetch: Fetch,
     scratch: &'m mut Scratch,
     pinned: Pinned<'m>,
     visit: &'m mut F,
@@ -230,7 +232,7 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor f
 
     #[inline]
     fn soon(&mut self, value: u64) {
-        self.scan.table.fetch.ask(Handle::from_value(value));
+        self.fetch.ask(Handle::from_value(value));
     }
 
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
@@ -241,7 +243,9 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor f
             return ControlFlow::Continue(());
         }
         let flow = (self.visit)(self.reader, key, self.scratch.bytes());
-        self.broken = flow.is_break();
+        if flow.is_break() {
+            self.broken = true;
+        }
         flow
     }
 }

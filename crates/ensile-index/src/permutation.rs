@@ -50,6 +50,22 @@ impl Permutation {
         (0..self.count()).map(move |position| self.slot(position))
     }
 
+    /// The slots of the entries as nibbles, the first one's lowest: cheaper than [`Self::slot`] for who takes them all.
+    #[inline(always)]
+    pub(crate) const fn nibbles(self) -> u64 {
+        self.0 >> 4
+    }
+
+    /// As [`Self::nibbles`], the last one's lowest.
+    #[inline(always)]
+    pub(crate) const fn nibbles_back(self) -> u64 {
+        const LOW: u64 = 0x0f0f_0f0f_0f0f_0f0f;
+        // All sixteen nibbles the other way round, the count highest; behind that, the free slots lowest.
+        let bytes = self.0.swap_bytes();
+        let nibbles = (bytes & LOW) << 4 | bytes >> 4 & LOW;
+        nibbles >> (4 * (LEAF_SLOTS - self.count()))
+    }
+
     /// The slot that the next [`Self::insert`] will use.
     pub(crate) const fn free_slot(self) -> usize {
         self.slot(self.count())

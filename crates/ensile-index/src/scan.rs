@@ -82,27 +82,36 @@ enum Stop {
 #[derive(Clone, Copy)]
 struct Copied<'p> {
     part: Part,
-    is_layer: bool,
     value: u64,
+    /// What follows the slice; of an entry that is LONG only, else left from another leaf.
     suffix: &'p [u8],
 }
 
 /// A leaf as of one version.
 struct Snapshot<'p> {
-    seen: Version,
+    /// In the direction of the scan.
     entries: [Copied<'p>; LEAF_SLOTS],
     count: usize,
+    /// A bit for each entry that is a layer.
+    layers: u32,
     low: u64,
     high: u64,
     /// The neighbour in the direction of the scan.
     neighbour: *mut Leaf,
 }
 
-impl<'p> Snapshot<'p> {
-    /// The entry at an index, counted in the direction of the scan.
+impl Snapshot<'_> {
+    /// Room for a leaf: one for all leaves of a scan, since to clear it would cost as much as to fill it.
+    fn new() -> Self {
+        let nothing = Copied { part: Part { slice: 0, rank: 0 }, value: 0, suffix: &[] };
+        let entries = [nothing; LEAF_SLOTS];
+        Self { entries, count: 0, layers: 0, low: 0, high: 0, neighbour: std::ptr::null_mut() }
+    }
+
+    /// The first layer from entry `from` on; behind the entries if there is none.
     #[inline(always)]
-    fn entry(&self, index: usize, reverse: bool) -> &Copied<'p> {
-        &self.entries[if reverse { self.count - 1 - index } else { index }]
+    fn layer_from(&self, from: usize) -> usize {
+        ((self.layers >> from << from).trailing_zeros() as usize).min(self.count)
     }
 }
 
@@ -113,7 +122,11 @@ struct Scan<'t, 'p, V> {
     reverse: bool,
     /// The bound where the scan ends.
     end: Bound<&'t [u8]>,
-    /// The key bytes of the cursor: after an entry, that entry's key.
+    /// The slice of that bound in the layer that we stand in, if the bound lies in it; if not, all keys of the layer are
+    /// within the range as far as that end is concerned.
+    end_slice: Option<u64>,
+    /// The key bytes of the cursor. While a leaf's entries are handed out their keys stand here, behind the bytes that
+    /// they have in common; the cursor moves when the leaf is left.
     key: Vec<u8>,
     edge: Edge,
     /// The leaves whose layer slots we went down through, outermost first.
@@ -164,7 +177,8 @@ impl Masstree {
         let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
         bytes.extend_from_slice(key);
         let above = Vec::new();
-        let mut scan = Scan { tree: self, pinned, visitor, reverse, end, key: bytes, edge, above, reach: 0 };
+        let (end_slice, key, reach) = (None, bytes, 0);
+        let mut scan = Scan { tree: self, pinned, visitor, reverse, end, end_slice, key, edge, above, reach };
         while let Stop::Lost = scan.run() {}
     }
 }
@@ -176,21 +190,23 @@ where
     /// Scans on from the cursor, descending from the root.
     fn run(&mut self) -> Stop {
         self.above.clear();
+        let mut snapshot = Snapshot::new();
         let mut next = self.enter(self.tree.root(self.pinned));
         loop {
             let Some(leaf) = next else { return Stop::Lost };
             let start = self.start();
-            let Some(snapshot) = self.snapshot(leaf, start.part.slice) else { return Stop::Lost };
+            let Some(seen) = self.copy(leaf, start.part.slice, &mut snapshot) else { return Stop::Lost };
             if snapshot.count > 0 || !is_planted(Bug::EmptyLeafNotWitnessed) {
-                self.visitor.witness(Witness::of(leaf, snapshot.seen));
+                self.visitor.witness(Witness::of(leaf, seen));
             }
-            match self.hand_out(&snapshot, start) {
+            let end = self.end_near(&snapshot);
+            match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,
                 Left::Layer(root) => {
                     self.above.push(leaf);
                     next = self.enter(root);
                 }
-                Left::Exhausted => match self.leave(&snapshot) {
+                Left::Exhausted => match self.leave(&snapshot, end.is_some()) {
                     None => return Stop::Done,
                     Some(leaf) => next = leaf,
                 },
@@ -199,7 +215,8 @@ where
     }
 
     /// The leaf of the cursor in the layer that we stand in, whose root is given.
-    fn enter(&self, root: NodePtr<'p>) -> Option<Ptr<'p, Leaf>> {
+    fn enter(&mut self, root: NodePtr<'p>) -> Option<Ptr<'p, Leaf>> {
+        self.end_slice = self.end_in_layer();
         leaf_for(root, self.start().part.slice, self.pinned).ok().map(|(leaf, _)| leaf)
     }
 
@@ -216,10 +233,9 @@ where
         Start { part: Part { slice, rank: LONG }, inclusive: self.reverse, goes_on: false }
     }
 
-    /// A consistent copy of a leaf; `None` if it is gone, or does not cover the slice (any more).
-    fn snapshot(&self, leaf: Ptr<'p, Leaf>, slice: u64) -> Option<Snapshot<'p>> {
-        let nothing = Copied { part: Part { slice: 0, rank: 0 }, is_layer: false, value: 0, suffix: &[] };
-        let mut entries = [nothing; LEAF_SLOTS];
+    /// Copies a leaf as of one version, which is returned; `None` if it is gone, or does not cover the slice (any more).
+    #[inline(always)]
+    fn copy(&self, leaf: Ptr<'p, Leaf>, slice: u64, snapshot: &mut Snapshot<'p>) -> Option<Version> {
         loop {
             let seen = leaf.version.stable();
             if seen.is_deleted() {
@@ -230,93 +246,96 @@ where
             prefetch::lines(neighbour, size_of::<Leaf>());
             let (permutation, kinds) = (leaf.permutation(), leaf.kinds());
             let bag = leaf.bag();
-            for (position, entry) in entries[..permutation.count()].iter_mut().enumerate() {
-                let at = permutation.slot(position);
+            let (count, mut layers) = (permutation.count(), 0);
+            let mut slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
+            for (index, entry) in snapshot.entries[..count].iter_mut().enumerate() {
+                let at = (slots & 0xf) as usize;
+                slots >>= 4;
                 let (slot, kind) = (&leaf.slots[at], kinds.of(at));
-                *entry = Copied {
-                    part: Part { slice: slot.slice.read(), rank: kind.min(LONG) },
-                    is_layer: kind == LAYER,
-                    value: slot.value.read(),
-                    suffix: bag.filter(|_| kind == SUFFIX).map_or(&[], |bag| bag.suffix(at)),
-                };
+                entry.part = Part { slice: slot.slice.read(), rank: kind };
+                entry.value = slot.value.read();
+                if kind >= LONG {
+                    entry.part.rank = LONG;
+                    entry.suffix = bag.filter(|_| kind == SUFFIX).map_or(&[], |bag| bag.suffix(at));
+                    layers |= u32::from(kind == LAYER) << index;
+                }
             }
             if leaf.version.unchanged(seen) {
-                let covers = low <= slice && (slice < high || high == 0);
-                let count = permutation.count();
-                return covers.then_some(Snapshot { seen, entries, count, low, high, neighbour });
+                (snapshot.count, snapshot.layers) = (count, layers);
+                (snapshot.low, snapshot.high, snapshot.neighbour) = (low, high, neighbour);
+                return (low <= slice && (slice < high || high == 0)).then_some(seen);
             }
         }
     }
 
-    /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or of the leaf.
-    /// The cursor moves along.
-    fn hand_out(&mut self, snapshot: &Snapshot<'p>, start: Start) -> Left<'p> {
-        let first = (0..snapshot.count).find(|&at| self.is_ahead(snapshot.entry(at, self.reverse), start));
-        let prefix = self.above.len() * SLICE_BYTES;
-        let end = self.end_in(snapshot);
-        let start_at = first.unwrap_or(snapshot.count);
-        let mut told = self.tell(snapshot, start_at..start_at + self.reach, end);
-        for index in start_at..snapshot.count {
-            let entry = snapshot.entry(index, self.reverse);
-            if entry.is_layer {
-                let is_cursors_way = start.goes_on && entry.part == start.part;
-                if !(is_cursors_way && Some(index) == first) {
-                    self.key.truncate(prefix);
-                    entry.part.append_to(&mut self.key);
-                    self.edge = if self.reverse { Edge::AroundPrefix } else { Edge::Behind };
-                }
-                if self.is_past_end() {
-                    return Left::Done;
-                }
-                // SAFETY: the value of a LAYER slot, copied under a version that was validated.
-                return Left::Layer(unsafe { NodePtr::from_value(entry.value) });
+    /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or of the leaf. The
+    /// range may end at the slice `end`.
+    #[inline(always)]
+    fn hand_out(&mut self, snapshot: &Snapshot<'p>, start: Start, end: Option<u64>) -> Left<'p> {
+        let first =
+            (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
+        let (prefix, layer) = (self.above.len() * SLICE_BYTES, snapshot.layer_from(first));
+        let (before_end, within_end) = self.split_at_end(snapshot, end);
+        let worth_telling = layer.min(within_end).max(first);
+        let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
+        for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
+            let key = show(&mut self.key, prefix, entry);
+            if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
+                return Left::Done;
             }
+            if self.visitor.entry(key, entry.value).is_break() {
+                return Left::Done;
+            }
+            if told < worth_telling {
+                self.reach = (2 * self.reach + 1).min(LEAF_SLOTS);
+                told = self.tell(snapshot, told.max(index + 1)..(index + 1 + self.reach).min(worth_telling));
+            }
+        }
+        if layer == snapshot.count {
+            return Left::Exhausted;
+        }
+        let entry = &snapshot.entries[layer];
+        let is_cursors_way = start.goes_on && entry.part == start.part;
+        if !(is_cursors_way && layer == first) {
             self.key.truncate(prefix);
             entry.part.append_to(&mut self.key);
-            if !entry.suffix.is_empty() {
-                self.key.extend_from_slice(entry.suffix);
-            }
-            self.edge = Edge::At;
-            if end.is_some() && self.is_past_end() {
-                return Left::Done;
-            }
-            self.edge = Edge::Behind;
-            if self.visitor.entry(&self.key, entry.value).is_break() {
-                return Left::Done;
-            }
-            if told < snapshot.count {
-                self.reach = (2 * self.reach + 1).min(LEAF_SLOTS);
-                told = self.tell(snapshot, told.max(index + 1)..index + 1 + self.reach, end);
-            }
+            self.edge = if self.reverse { Edge::AroundPrefix } else { Edge::Behind };
         }
-        Left::Exhausted
+        if self.is_past_end() {
+            return Left::Done;
+        }
+        // SAFETY: the value of a LAYER slot, copied under a version that was validated.
+        Left::Layer(unsafe { NodePtr::from_value(entry.value) })
     }
 
-    /// Tells the visitor of entries that come up soon, as far as the next layer: behind that the leaf is handed out anew.
-    /// The index behind the last of them, or behind all if no more are to be told.
+    /// How many entries of a leaf have slices before that of the range's end, and how many have slices not behind it.
     #[inline(always)]
-    fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>, end: Option<u64>) -> usize {
-        let upper = range.end.min(snapshot.count);
-        for index in range.start..upper {
-            let entry = snapshot.entry(index, self.reverse);
-            let slice = entry.part.slice;
-            let is_past = end.is_some_and(|end| if self.reverse { slice < end } else { slice > end });
-            if is_past || entry.is_layer {
-                return snapshot.count;
-            }
-            self.visitor.soon(entry.value);
-        }
-        upper.max(range.start)
+    fn split_at_end(&self, snapshot: &Snapshot<'p>, end: Option<u64>) -> (usize, usize) {
+        let Some(end) = end else { return (snapshot.count, snapshot.count) };
+        let entries = &snapshot.entries[..snapshot.count];
+        let is_before = |slice: u64| if self.reverse { slice > end } else { slice < end };
+        let before = entries.partition_point(|entry| is_before(entry.part.slice));
+        let at = entries[before..].iter().take_while(|entry| entry.part.slice == end).count();
+        (before, before + at)
+    }
+
+    /// Tells the visitor of entries that come up soon. The index behind the last of them.
+    #[inline(always)]
+    fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>) -> usize {
+        let told = range.end;
+        snapshot.entries[range].iter().for_each(|entry| self.visitor.soon(entry.value));
+        told
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
-    fn is_ahead(&self, entry: &Copied<'_>, start: Start) -> bool {
+    fn is_ahead(&self, snapshot: &Snapshot<'_>, index: usize, start: Start) -> bool {
+        let entry = &snapshot.entries[index];
         let order = if self.reverse { start.part.cmp(&entry.part) } else { entry.part.cmp(&start.part) };
         match order {
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal if !start.goes_on => start.inclusive,
-            Ordering::Equal if entry.is_layer => true,
+            Ordering::Equal if snapshot.layer_from(index) == index => true,
             Ordering::Equal => {
                 let tail = &self.key[(self.above.len() + 1) * SLICE_BYTES..];
                 let within = entry.suffix.starts_with(tail);
@@ -331,8 +350,9 @@ where
         }
     }
 
-    /// Moves the cursor past an exhausted leaf. `None`: the scan is done; otherwise the leaf to go on with, if known.
-    fn leave(&mut self, snapshot: &Snapshot<'p>) -> Option<Option<Ptr<'p, Leaf>>> {
+    /// Moves the cursor past an exhausted leaf, which the range may end within or right behind, or may not. `None`: the
+    /// scan is done; otherwise the leaf to go on with, if known.
+    fn leave(&mut self, snapshot: &Snapshot<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
         let depth = self.above.len();
         self.key.truncate(depth * SLICE_BYTES);
         let (is_last, part, edge) = if self.reverse {
@@ -345,6 +365,7 @@ where
             // Out of the layer: behind its prefix. In reverse the prefix as a key of its own comes next.
             let leaf = self.above.pop()?;
             self.edge = if self.reverse { Edge::At } else { Edge::AroundPrefix };
+            self.end_slice = self.end_in_layer();
             Some(leaf)
         } else {
             part.append_to(&mut self.key);
@@ -353,37 +374,64 @@ where
             // linked then; `snapshot` checks that it is (still) the one that covers the cursor.
             unsafe { Ptr::new_or_null(snapshot.neighbour) }
         };
-        (!self.is_past_end()).then_some(next)
+        (!((is_last || may_end) && self.is_past_end())).then_some(next)
     }
 
-    /// The last slice of the range, if the range may end within the slices that a leaf covers; if not, all its entries are
-    /// in the range as far as that end is concerned, and need no look at it.
-    fn end_in(&self, snapshot: &Snapshot<'p>) -> Option<u64> {
+    /// The slice of the range's end in the layer that we stand in. An end that does not lie in the layer is behind all its
+    /// keys: else the layer would not have been entered.
+    fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
-        let Some(rest) = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES]) else {
-            // The end lies in another layer: nothing is known of it here.
-            return Some(if self.reverse { 0 } else { u64::MAX });
-        };
-        let slice = Part::of(rest).slice;
-        let may_end =
-            if self.reverse { snapshot.low <= slice } else { slice < snapshot.high || snapshot.high == 0 };
-        may_end.then_some(slice)
+        let rest = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES])?;
+        Some(Part::of(rest).slice)
+    }
+
+    /// The slice where the range ends, if it may end within the slices that a leaf covers or right behind them; if not, all
+    /// its entries are in the range as far as that end is concerned, and need no look at it.
+    #[inline(always)]
+    fn end_near(&self, snapshot: &Snapshot<'p>) -> Option<u64> {
+        self.end_slice.filter(|&end| {
+            if self.reverse { snapshot.low <= end } else { end <= snapshot.high || snapshot.high == 0 }
+        })
     }
 
     /// Whether nothing at or behind the cursor lies within the range.
     fn is_past_end(&self) -> bool {
-        let (end, included) = match self.end {
-            Bound::Unbounded => return false,
-            Bound::Included(end) => (end, true),
-            Bound::Excluded(end) => (end, false),
-        };
-        let order = if self.reverse { end.cmp(&self.key) } else { self.key.as_slice().cmp(end) };
-        let within = end.starts_with(&self.key);
-        match self.edge {
-            Edge::At => order.is_gt() || (order.is_eq() && !included),
-            Edge::Behind => order.is_ge(),
-            Edge::AroundPrefix if self.reverse => order.is_gt() && !within,
-            Edge::AroundPrefix => order.is_ge() || within,
-        }
+        is_past(self.end, self.reverse, &self.key, self.edge)
+    }
+}
+
+/// Puts an entry's key into `key`, whose first `prefix` bytes it has. What is behind it stays: keys are mostly of one
+/// length, and so the buffer is.
+#[inline(always)]
+fn show<'k>(key: &'k mut Vec<u8>, prefix: usize, entry: &Copied<'_>) -> &'k [u8] {
+    let (slice, end) = (entry.part.slice.to_be_bytes(), prefix + SLICE_BYTES);
+    if let Some(place) = key.get_mut(..end).and_then(<[u8]>::last_chunk_mut) {
+        *place = slice;
+    } else {
+        key.truncate(prefix);
+        key.extend_from_slice(&slice);
+    }
+    if entry.part.is_long() {
+        key.truncate(end);
+        key.extend_from_slice(entry.suffix);
+        return key;
+    }
+    &key[..prefix + usize::from(entry.part.rank)]
+}
+
+/// Whether nothing at or behind a cursor lies within a range that ends at `end`.
+fn is_past(end: Bound<&[u8]>, reverse: bool, key: &[u8], edge: Edge) -> bool {
+    let (end, included) = match end {
+        Bound::Unbounded => return false,
+        Bound::Included(end) => (end, true),
+        Bound::Excluded(end) => (end, false),
+    };
+    let order = if reverse { end.cmp(key) } else { key.cmp(end) };
+    let within = end.starts_with(key);
+    match edge {
+        Edge::At => order.is_gt() || (order.is_eq() && !included),
+        Edge::Behind => order.is_ge(),
+        Edge::AroundPrefix if reverse => order.is_gt() && !within,
+        Edge::AroundPrefix => order.is_ge() || within,
     }
 }

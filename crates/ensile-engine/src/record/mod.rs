@@ -210,13 +210,12 @@ impl<'p> Record<'p> {
         // A torn length is clamped to what the allocation holds (C5).
         let length = (first as u32 as usize).min(self.capacity());
         let words = (FIRST_BYTES + length).div_ceil(8);
-        let out = scratch.fill(length, words.max(1));
-        out[0] = first.to_le();
+        let out = scratch.fill(length, words);
         // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
         // Relaxed, both loops: as above. Compilers do not unroll loops over atomics by themselves.
-        let (slots, last_slots) = out[1..].as_chunks_mut::<UNROLLED>();
-        let (words, last_words) = data[1..].as_chunks::<UNROLLED>();
+        let (slots, last_slots) = out.as_chunks_mut::<UNROLLED>();
+        let (words, last_words) = data.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter_mut().zip(words) {
             *slots = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         }
@@ -224,10 +223,13 @@ impl<'p> Record<'p> {
             // Relaxed: as above.
             *slot = word.load(Ordering::Relaxed);
         }
+        // The first data bytes lie above the length in the word, whatever the machine's byte order.
+        out[0] = out[0].to_le();
     }
 
-    /// Reads the latest version without writing anything (§4.5, "to access record data").
-    #[inline]
+    /// Reads the latest version without writing anything (§4.5, "to access record data"). Always inlined: a call would be a
+    /// tenth of the work, and its few callers are what reads are made of.
+    #[inline(always)]
     pub(crate) fn read(self, scratch: &mut Scratch) -> Seen {
         loop {
             let word = self.unlocked_word();

@@ -19,14 +19,20 @@ impl Scratch {
     pub(super) fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
         self.length = length;
         if self.words.len() < words {
-            self.words.resize(words.next_power_of_two(), 0);
+            return self.grow(words);
         }
+        &mut self.words[..words]
+    }
+
+    #[cold]
+    fn grow(&mut self, words: usize) -> &mut [u64] {
+        self.words.resize(words.next_power_of_two(), 0);
         &mut self.words[..words]
     }
 
     /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.words.as_bytes()[FIRST_BYTES..FIRST_BYTES + self.length]
+        &self.words.as_bytes()[FIRST_BYTES..][..self.length]
     }
 }

@@ -436,12 +436,14 @@ fn visit_rows<K: Key, V: Value>(
         return Ok(());
     }
     let mut failed = None;
-    let mut visit = |key: &[u8], row: &[u8]| match decode_row(table, key, row) {
-        Ok((key, row)) => visit(key, row),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+    let mut visit = |key: &[u8], row: &[u8]| {
+        if let Ok(key) = K::decode(key)
+            && let Ok(row) = V::decode(row)
+        {
+            return visit(key, row);
         }
+        note_undecodable::<K, V>(&mut failed, table, key, row);
+        ControlFlow::Break(())
     };
     match index {
         None => reader.raw_scan(table, range.as_range(), direction, &mut visit)?,
@@ -460,6 +462,14 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
     let key = K::decode(key).map_err(|error| not_of_type(table, K::type_name(), error))?;
     let row = V::decode(row).map_err(|error| undecodable::<V>(table, error))?;
     Ok((key, row))
+}
+
+/// What is wrong with a row that does not decode. Found out anew, so that who reads rows in numbers carries no errors
+/// about.
+#[cold]
+#[inline(never)]
+fn note_undecodable<K: Key, V: Value>(failed: &mut Option<Error>, table: &TableCore, key: &[u8], row: &[u8]) {
+    *failed = decode_row::<K, V>(table, key, row).err();
 }
 
 #[inline]

@@ -5,6 +5,10 @@ use ensile_base::random::Random;
 use super::Permutation;
 use crate::node::LEAF_SLOTS;
 
+fn taken(nibbles: u64, count: usize) -> Vec<usize> {
+    (0..count).map(|index| (nibbles >> (4 * index) & 0xf) as usize).collect()
+}
+
 #[test]
 fn a_permutation_follows_a_list_of_slots() {
     let mut random = Random::seeded(7);
@@ -22,6 +26,10 @@ fn a_permutation_follows_a_list_of_slots() {
         }
         assert!(word.is_whole(), "{word:?}");
         assert_eq!(word.slots().collect::<Vec<_>>(), list);
+        assert_eq!(taken(word.nibbles(), list.len()), list);
+        list.reverse();
+        assert_eq!(taken(word.nibbles_back(), list.len()), list);
+        list.reverse();
         if random.percent(3) {
             let count = random.below(list.len() as u64 + 1) as usize;
             list.truncate(count);

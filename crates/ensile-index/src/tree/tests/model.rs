@@ -141,6 +141,53 @@ fn random_operations_agree_with_a_model() {
     }
 }
 
+/// Keys of several leaves, of a layer of several leaves, of layers below that, and of one suffix.
+fn keys_of_all_kinds() -> Vec<Vec<u8>> {
+    let number = |n: u64| (n * 0x0100_0001).to_be_bytes().to_vec();
+    let mut keys: Vec<Vec<u8>> = (0..45).map(number).collect();
+    keys.push([number(9), b"suffix".to_vec()].concat());
+    for n in 0..40 {
+        keys.push([number(20), number(n)].concat());
+    }
+    for end in [&b"a"[..], b"a\0", b"abcdefgh", b"abcdefgh\0", b"abcdefghi", b"abcdefghijklmnopq"] {
+        keys.push([&number(20), &number(20)[..], end].concat());
+        keys.push([&number(31), end].concat());
+    }
+    keys
+}
+
+#[test]
+fn ranges_end_right_wherever_a_key_stands() {
+    let mut random = Random::seeded(5);
+    let (mut bench, mut model) = (Bench::new(), Model::new());
+    let keys = keys_of_all_kinds();
+    let mut bounds = vec![vec![]];
+    for (value, key) in keys.iter().enumerate() {
+        bench.insert(key, value as u64);
+        model.insert(key.clone(), value as u64);
+        let (short, long) = (&key[..key.len() - 1], |byte| [&key[..], &[byte]].concat());
+        bounds.extend([key.clone(), short.to_vec(), long(0), long(0xff)]);
+    }
+    // A leaf and a layer that are empty, but are still there or are gone.
+    for (value, key) in keys.iter().enumerate().filter(|(at, key)| (33..45).contains(at) || key.len() > 24) {
+        assert!(bench.remove(key, value as u64));
+        model.remove(key);
+    }
+    for end in &bounds {
+        for _ in 0..4 {
+            let begin = &bounds[random.below(bounds.len() as u64) as usize][..];
+            let begin =
+                [Bound::Included(begin), Bound::Excluded(begin), Bound::Unbounded][random.below(3) as usize];
+            for end in [Bound::Included(&end[..]), Bound::Excluded(&end[..])] {
+                let forward = bench.scan(begin, end, Direction::Forward).entries;
+                assert_eq!(forward, scan_model(&model, begin, end, Direction::Forward), "{begin:?} {end:?}");
+                let reverse = bench.scan(end, begin, Direction::Reverse).entries;
+                assert_eq!(reverse, scan_model(&model, end, begin, Direction::Reverse), "{end:?} {begin:?}");
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
     #[test]
