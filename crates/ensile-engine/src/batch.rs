@@ -103,24 +103,28 @@ impl Hints {
         let many = &mut self.many;
         many.keys.refill(keys);
         many.found.clear();
-        Self::descend_into(&mut many.found, many.keys.iter().map(|key| (table, fetch, key)), pinned);
+        let keys = many.keys.iter().map(|key| (table, key));
+        Self::descend_into(&mut many.found, keys, |_| fetch, pinned);
     }
 
+    /// Descends for each key in its table; `fetch` says how much of the record at a position is asked for.
+    #[inline(always)]
     fn descend_into<'k>(
         found: &mut Vec<Option<Handle>>,
-        mut keys: impl ExactSizeIterator<Item = (&'k TableCore, Fetch, &'k [u8])>,
+        mut keys: impl ExactSizeIterator<Item = (&'k TableCore, &'k [u8])>,
+        fetch: impl Fn(usize) -> Fetch,
         pinned: Pinned<'_>,
     ) {
         let base = found.len();
         found.resize(base + keys.len(), None);
-        for found in found[base..].chunks_mut(CHUNK) {
+        for (chunk, found) in found[base..].chunks_mut(CHUNK).enumerate() {
             let mut guesses = 0u32;
             let probes = (0..found.len() as u32).zip(&mut keys);
-            let probes =
-                probes.map(|(at, (table, fetch, key))| Probe { tree: &table.tree, key, label: (at, fetch) });
-            Masstree::get_batch(probes, pinned, &mut |(at, fetch), lookup| {
+            let probes = probes.map(|(label, (table, key))| Probe { tree: &table.tree, key, label });
+            Masstree::get_batch(probes, pinned, &mut |at, lookup| {
                 if let Lookup::Found(value) = lookup {
                     let record = Handle::from_value(value);
+                    let fetch = fetch(chunk * CHUNK + at as usize);
                     fetch.ask(record);
                     found[at as usize] = Some(record);
                     guesses |= u32::from(fetch.is_guess()) << at;
@@ -217,12 +221,11 @@ impl Hints {
     /// Descends for every touched key that has not been descended for.
     pub(crate) fn descend_touched<'t>(&mut self, table: impl Fn(u32) -> &'t TableCore, pinned: Pinned<'_>) {
         let Self { found, touched, keys, .. } = self;
-        let probes = touched[found.len()..].iter().map(|touched| {
-            let (start, length) = touched.key;
-            let table = table(touched.table);
-            (table, table.fetch, &keys[start as usize..(start + length) as usize])
+        let touched = &touched[found.len()..];
+        let keys = touched.iter().map(|Touched { table: id, key: (start, length) }| {
+            (table(*id), &keys[*start as usize..(start + length) as usize])
         });
-        Self::descend_into(found, probes, pinned);
+        Self::descend_into(found, keys, |at| table(touched[at].table).fetch, pinned);
     }
 
     /// From now on, hints are those of the touched keys `from..to`.

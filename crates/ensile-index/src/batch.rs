@@ -160,14 +160,14 @@ impl Masstree {
     ) where
         'a: 'p,
     {
-        while let Some(first) = probes.next() {
-            let mut flights = [Flight::take_off(first, pinned); FLIGHTS];
-            let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
-            let mut flying = 1;
-            // Room first: a probe that was taken must not be lost.
-            for (flight, probe) in flights[1..].iter_mut().zip(&mut probes) {
-                *flight = Flight::take_off(probe, pinned);
-                flying += 1;
+        let Some(first) = probes.next() else { return };
+        let mut flights = [Flight::before(first, pinned); FLIGHTS];
+        let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
+        let mut probes = std::iter::once(first).chain(probes);
+        loop {
+            let mut flying = Flight::take_off(&mut flights, &mut probes, pinned);
+            if flying == 0 {
+                return;
             }
             while flying > 0 {
                 let flights = &mut flights[..flying];
@@ -211,13 +211,28 @@ where
         }
     }
 
+    /// Lets as many probes take off as there is room for; their number.
+    #[inline(never)]
+    fn take_off(
+        flights: &mut [Self; FLIGHTS],
+        probes: &mut impl Iterator<Item = Probe<'a, L>>,
+        pinned: Pinned<'p>,
+    ) -> usize {
+        let mut flying = 0;
+        // Room first: a probe that was taken must not be lost.
+        for (flight, probe) in flights.iter_mut().zip(probes) {
+            *flight = Self::before(probe, pinned);
+            flight.enter(pinned);
+            flying += 1;
+        }
+        flying
+    }
+
     #[inline(always)]
-    fn take_off(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
+    fn before(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
         let root = probe.tree.root(pinned);
         let part = Part::of(probe.key);
-        let mut flight = Self { probe, root, depth: 0, parent: None, part, node: root, stage: Stage::Root };
-        flight.enter(pinned);
-        flight
+        Self { probe, root, depth: 0, parent: None, part, node: root, stage: Stage::Root }
     }
 
     /// What of the key is left at this layer.
