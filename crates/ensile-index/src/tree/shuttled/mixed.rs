@@ -301,6 +301,16 @@ fn batches_are_told_the_truth_while_roots_change() {
     );
 }
 
+/// Few steps, so that the schedules try a rest at each: between a look at a leaf's tags and one at its version, too.
+#[test]
+fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
+    both_ways(
+        2_000,
+        |tree, memory| tens(tree, memory, 2),
+        vec![|tree, memory| put(tree, memory, &number(5)), |tree, _| batch_then_get(tree, &[&number(5)])],
+    );
+}
+
 /// A slot that a batch has asked for is freed, and taken by a key that differs neither in tag nor in kind.
 #[test]
 fn a_batch_never_takes_the_value_of_who_took_the_slot() {
