@@ -296,7 +296,11 @@ where
         }
         let entry = &snapshot.entries[layer];
         let is_cursors_way = start.goes_on && entry.part == start.part;
-        if !(is_cursors_way && layer == first) {
+        debug_assert!(
+            !is_cursors_way || layer == first,
+            "a slice has one LONG entry: the key is still the cursor"
+        );
+        if !is_cursors_way {
             self.key.truncate(prefix);
             entry.part.append_to(&mut self.key);
             self.edge = if self.reverse { Edge::AroundPrefix } else { Edge::Behind };
@@ -371,10 +375,10 @@ where
             part.append_to(&mut self.key);
             self.edge = edge;
             // SAFETY: a neighbour of a leaf that was live under our pin at the validated version, so a node that was
-            // linked then; `snapshot` checks that it is (still) the one that covers the cursor.
+            // linked then; `copy` checks that it is (still) the one that covers the cursor.
             unsafe { Ptr::new_or_null(snapshot.neighbour) }
         };
-        (!((is_last || may_end) && self.is_past_end())).then_some(next)
+        (!(may_end && self.is_past_end())).then_some(next)
     }
 
     /// The slice of the range's end in the layer that we stand in. An end that does not lie in the layer is behind all its

@@ -7,6 +7,8 @@ use shuttle::rand::RngCore;
 use shuttle::sync::Arc;
 
 use super::{WHOLE, lengthened, schedules, schedules_with_long_rests};
+use crate::key::Part;
+use crate::tags::tag;
 use crate::testing::{Collected, Memory, collect, pinned, probes};
 use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
@@ -251,6 +253,87 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
                 (1..5).for_each(|n| take(tree, memory, &number(n)));
             },
             |tree, _| scan_twice(tree),
+        ],
+    );
+}
+
+/// Several flights side by side, of several layers, while the roots that they enter by split and collapse below them.
+#[test]
+fn batches_are_told_the_truth_while_roots_change() {
+    fn in_the_layer(n: u64) -> Vec<u8> {
+        [number(5), number(n)].concat()
+    }
+    fn grow_and_shrink(tree: &Masstree, memory: &mut Memory, keys: &[Vec<u8>]) {
+        keys.iter().for_each(|key| put(tree, memory, key));
+        keys.iter().for_each(|key| take(tree, memory, key));
+    }
+    fn batches(tree: &Masstree) {
+        let stable = (0..12).map(|n| number(n * 10).to_vec()).chain((0..13).map(in_the_layer));
+        let mut keys: Vec<_> = stable.collect();
+        let stable = keys.len();
+        keys.extend([number(3).to_vec(), number(7).to_vec(), in_the_layer(22), in_the_layer(24)]);
+        let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let mut found = 0;
+        Masstree::get_batch(probes(tree, &keys[..stable]), pinned(), &mut |index, lookup| {
+            assert_eq!(lookup, Lookup::Found(value_of(keys[index])), "{:?}", keys[index]);
+            found += 1;
+        });
+        assert_eq!(found, stable);
+        batch_then_get(tree, &keys[stable - 2..]);
+    }
+    both_ways(
+        1_500,
+        |tree, memory| {
+            tens(tree, memory, 12);
+            (0..13).for_each(|n| put(tree, memory, &in_the_layer(n)));
+        },
+        vec![
+            |tree, memory| {
+                let keys: Vec<_> = (20..25).map(in_the_layer).collect();
+                grow_and_shrink(tree, memory, &keys);
+            },
+            |tree, memory| {
+                let keys: Vec<_> = [3, 6, 7, 8].map(|n| number(n).to_vec()).into();
+                grow_and_shrink(tree, memory, &keys);
+            },
+            |tree, _| batches(tree),
+        ],
+    );
+}
+
+/// Few steps, so that the schedules try a rest at each: between a look at a leaf's tags and one at its version, too.
+#[test]
+fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
+    both_ways(
+        2_000,
+        |tree, memory| tens(tree, memory, 2),
+        vec![|tree, memory| put(tree, memory, &number(5)), |tree, _| batch_then_get(tree, &[&number(5)])],
+    );
+}
+
+/// A slot that a batch has asked for is freed, and taken by a key that differs neither in tag nor in kind.
+#[test]
+fn a_batch_never_takes_the_value_of_who_took_the_slot() {
+    fn twins() -> [[u8; 8]; 2] {
+        let tag_of = |n: u64| tag(Part::of(&number(n)));
+        let second = (2..).find(|&n| tag_of(n) == tag_of(1)).expect("tags are bytes");
+        [number(1), number(second)]
+    }
+    both_ways(
+        4_000,
+        |tree, memory| put(tree, memory, &twins()[0]),
+        vec![
+            |tree, memory| {
+                let [one, other] = twins();
+                take(tree, memory, &one);
+                put(tree, memory, &other);
+                take(tree, memory, &other);
+                put(tree, memory, &one);
+            },
+            |tree, _| {
+                let [one, other] = twins();
+                (0..3).for_each(|_| batch_then_get(tree, &[&one, &other]));
+            },
         ],
     );
 }

@@ -186,6 +186,24 @@ fn a_scan_stops_where_its_visitor_says() {
 }
 
 #[test]
+fn a_scan_depends_on_no_leaf_beyond_its_range() {
+    let mut bench = Bench::new();
+    load(&mut bench, 0..1_000);
+    // Leaves of fifteen: the range ends right where one begins.
+    let (low, high) = (number(15), number(30));
+    for (lower, upper, direction, leaves) in [
+        (Bound::Included(&low[..]), Bound::Excluded(&high[..]), Direction::Forward, 1),
+        (Bound::Included(&low[..]), Bound::Included(&high[..]), Direction::Forward, 2),
+        // Where the scan begins, the leaf of the bound itself is looked into.
+        (Bound::Included(&low[..]), Bound::Excluded(&high[..]), Direction::Reverse, 2),
+        (Bound::Included(&low[..7]), Bound::Excluded(&high[..]), Direction::Reverse, 3),
+    ] {
+        let witnesses = bench.scan(lower, upper, direction).witnesses.len();
+        assert_eq!(witnesses, leaves, "{lower:?} {upper:?} {direction:?}");
+    }
+}
+
+#[test]
 fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() {
     let mut bench = Bench::new();
     let mut random = Random::seeded(31);
