@@ -2,8 +2,9 @@
 //!
 //! Sixteen descents fly side by side. Each takes one step and asks for the lines of its next one before the others take
 //! theirs: a step reads one node, except that a leaf takes two, its first line and then the slot that this line points
-//! to, so that two of its five lines cross the memory bus and not all. They enter a layer through its root together,
-//! step down together, look together, and those whose key goes on in a deeper layer enter that.
+//! to, so that two of its five lines cross the memory bus and not all. Only a tree's root and the root's child, which are
+//! in the cache, are passed at take-off. They step down together, look together, and those whose key goes on in a deeper
+//! layer go on from its root.
 //!
 //! A descent that is made to insert asks for all lines of the leaf where its key is missing, and hands out the place:
 //! the insert itself then searches nothing.
@@ -165,10 +166,8 @@ impl Masstree {
         let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
         let mut probes = std::iter::once(first).chain(probes);
         loop {
-            let mut flying = Flight::take_off(&mut flights, &mut probes, pinned);
-            if flying == 0 {
-                return;
-            }
+            let taken = Flight::take_off(&mut flights, &mut probes, pinned);
+            let mut flying = taken;
             while flying > 0 {
                 let flights = &mut flights[..flying];
                 Flight::all_to_leaves(flights, pinned);
@@ -185,6 +184,9 @@ impl Masstree {
                         flying += 1;
                     }
                 }
+            }
+            if taken < FLIGHTS {
+                return;
             }
         }
     }
@@ -246,7 +248,7 @@ where
         Layer { root: self.root, parent: self.parent, rest: self.rest() }
     }
 
-    /// Through the root of the layer, which is in the cache, and so are its children.
+    /// Through the root of the layer.
     #[inline(always)]
     fn enter(&mut self, pinned: Pinned<'p>) {
         loop {
@@ -260,7 +262,8 @@ where
                 (self.node, self.stage) = (node, Stage::Leaf);
                 return;
             }
-            if !seen.is_above_leaves() {
+            // The child of a tree's root is in the cache as the root is.
+            if self.depth == 0 && !seen.is_above_leaves() {
                 let Some(child) = child_for(node, seen, self.part.slice, pinned) else { continue };
                 (node, seen) = (child, child.stable());
             }

@@ -108,6 +108,12 @@ impl Snapshot<'_> {
         Self { entries, count: 0, layers: 0, low: 0, high: 0, neighbour: std::ptr::null_mut() }
     }
 
+    /// Whether an entry is a layer.
+    #[inline(always)]
+    fn is_layer(&self, index: usize) -> bool {
+        self.layers >> index & 1 != 0
+    }
+
     /// The first layer from entry `from` on; behind the entries if there is none.
     #[inline(always)]
     fn layer_from(&self, from: usize) -> usize {
@@ -339,7 +345,7 @@ where
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal if !start.goes_on => start.inclusive,
-            Ordering::Equal if snapshot.layer_from(index) == index => true,
+            Ordering::Equal if snapshot.is_layer(index) => true,
             Ordering::Equal => {
                 let tail = &self.key[(self.above.len() + 1) * SLICE_BYTES..];
                 let within = entry.suffix.starts_with(tail);

@@ -442,7 +442,7 @@ fn visit_rows<K: Key, V: Value>(
         {
             return visit(key, row);
         }
-        note_undecodable::<K, V>(&mut failed, table, key, row);
+        failed = Some(undecodable_row::<K, V>(table, key, row));
         ControlFlow::Break(())
     };
     match index {
@@ -468,8 +468,11 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
 /// about.
 #[cold]
 #[inline(never)]
-fn note_undecodable<K: Key, V: Value>(failed: &mut Option<Error>, table: &TableCore, key: &[u8], row: &[u8]) {
-    *failed = decode_row::<K, V>(table, key, row).err();
+fn undecodable_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &[u8]) -> Error {
+    let detail = "it decoded at the second attempt, and not at the first";
+    decode_row::<K, V>(table, key, row)
+        .err()
+        .unwrap_or_else(|| undecodable::<V>(table, CodecError::new(detail)))
 }
 
 #[inline]
