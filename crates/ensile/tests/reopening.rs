@@ -43,6 +43,35 @@ fn rows_come_back() -> Result<()> {
 }
 
 #[test]
+fn rows_written_several_times_in_one_transaction_come_back_as_written_last() -> Result<()> {
+    let folder = Folder::new();
+    let lengths = [[3, 50, 0], [50, 3, 3], [0, 9, 200], [7, 7, 8]];
+    let last = |key: usize| "x".repeat(lengths[key][2]) + &key.to_string();
+    {
+        let db = open(&folder)?;
+        let texts = db.table::<u32, String>("texts")?;
+        db.run(|tx| {
+            for at in 0..3 {
+                for (key, lengths) in lengths.iter().enumerate() {
+                    if at == 2 && key == 3 {
+                        tx.delete(&texts, &3)?;
+                    }
+                    tx.put(&texts, &(key as u32), &("x".repeat(lengths[at]) + &key.to_string()))?;
+                }
+            }
+            tx.put(&texts, &9, "gone")?;
+            tx.delete(&texts, &9)
+        })?;
+        db.close()?;
+    }
+    let db = open(&folder)?;
+    let texts = db.table::<u32, String>("texts")?;
+    let rows = db.run(|tx| tx.range(&texts, ..).collect::<Result<Vec<_>>>())?;
+    assert_eq!(rows, (0..4).map(|key| (key as u32, last(key))).collect::<Vec<_>>());
+    Ok(())
+}
+
+#[test]
 fn a_strict_result_needs_no_close() -> Result<()> {
     let folder = Folder::new();
     let db = open(&folder)?;

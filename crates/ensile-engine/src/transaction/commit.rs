@@ -453,7 +453,12 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     }
     appender.append(tid, |out| {
         for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
-            let value = (write.kind == Kind::Put).then(|| arena.value(write));
+            let put = write.kind == Kind::Put;
+            if let Some((key, both)) = put.then(|| arena.key_and_value(write)).flatten() {
+                log_entry::encode_together(out, write.table, key, both);
+                continue;
+            }
+            let value = put.then(|| arena.value(write));
             log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
         }
     });

@@ -77,11 +77,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[
         Some(value) if recorded => RECORDED | value.len() as u32,
         Some(value) => value.len() as u32,
     };
-    let mut header = [0; HEADER_BYTES];
-    header[..4].copy_from_slice(&table.to_le_bytes());
-    header[4..6].copy_from_slice(&(key.len() as u16).to_le_bytes());
-    header[6..].copy_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(&header);
+    out.extend_from_slice(&header(table, key.len(), length));
     match image {
         Image::NotRecorded => {}
         Image::Absent => out.extend_from_slice(&ABSENT.to_le_bytes()),
@@ -89,6 +85,22 @@ pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[
     }
     out.extend_from_slice(key);
     out.extend_from_slice(value.unwrap_or_default());
+}
+
+/// As [`encode`] without a before-image, of a key and its value that lie side by side: one copy of both.
+#[inline(always)]
+pub(crate) fn encode_together(out: &mut Vec<u8>, table: u32, key: usize, key_and_value: &[u8]) {
+    out.extend_from_slice(&header(table, key, (key_and_value.len() - key) as u32));
+    out.extend_from_slice(key_and_value);
+}
+
+#[inline(always)]
+fn header(table: u32, key: usize, length: u32) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..4].copy_from_slice(&table.to_le_bytes());
+    header[4..6].copy_from_slice(&(key as u16).to_le_bytes());
+    header[6..].copy_from_slice(&length.to_le_bytes());
+    header
 }
 
 /// One write of a body.

@@ -332,6 +332,13 @@ impl<'a> Arena<'a> {
     pub(crate) fn value(self, write: &Write) -> &'a [u8] {
         &self.0[range(write.value)]
     }
+
+    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came later.
+    #[inline]
+    pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
+        let (key, value) = (range(write.key), range(write.value));
+        (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))
+    }
 }
 
 /// Open addressing over entry positions, for large write-sets only.

@@ -1,6 +1,6 @@
 //! Entry bodies, with and without before-images.
 
-use super::{Before, CUT, Image, LoggedWrite, UNKNOWN, Writes, bytes, encode, image_bytes};
+use super::{Before, CUT, Image, LoggedWrite, UNKNOWN, Writes, bytes, encode, encode_together, image_bytes};
 
 /// One write of every form, and the bytes that each takes.
 const FORMS: [(LoggedWrite<'static>, usize); 8] = [
@@ -31,6 +31,18 @@ fn add(body: &mut Vec<u8>, write: &LoggedWrite<'_>) {
     encode(body, write.table, write.key, write.value, image);
     if let Before::Value(image) = write.before {
         body.extend_from_slice(image);
+    }
+}
+
+#[test]
+fn a_key_and_its_value_are_the_same_together() {
+    for (key, value) in
+        [(&b"key"[..], &b"value"[..]), (b"", b"value"), (b"key", b""), (b"", b""), (&[7; 300], &[8; 9000])]
+    {
+        let (mut apart, mut together) = (Vec::new(), Vec::new());
+        encode(&mut apart, 7, key, Some(value), Image::NotRecorded);
+        encode_together(&mut together, 7, key.len(), &[key, value].concat());
+        assert_eq!(together, apart);
     }
 }
 
