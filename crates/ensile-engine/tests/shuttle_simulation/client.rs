@@ -247,7 +247,7 @@ fn read(
 ) -> Result<()> {
     let mut seen = Vec::new();
     let bounds = life.key(range.start)..life.key(range.end);
-    let mut visit = |key: Vec<u8>, row: Row| {
+    let visit = |key: Vec<u8>, row: Row| {
         seen.push((life.number(&key), whole(&row)));
         ControlFlow::Continue(())
     };
