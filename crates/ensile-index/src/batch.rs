@@ -283,7 +283,8 @@ where
         }
     }
 
-    #[cold]
+    /// As [`Flight::enter`], where there is no need for a copy of it: at a deeper layer, or after a change on the way.
+    #[inline(never)]
     fn enter_again(&mut self, pinned: Pinned<'p>) {
         self.enter(pinned);
     }

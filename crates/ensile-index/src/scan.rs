@@ -1,6 +1,6 @@
 //! Scans in both directions, one consistent leaf at a time.
 //!
-//! A scan stands at a [`Cursor`]: a place between keys. Each leaf is copied to the stack under one version and handed
+//! A scan stands at a cursor: a place between keys. Each leaf is copied to the stack under one version and handed
 //! out only after that version was validated: first the witness, then the entries. What is copied includes the places
 //! of suffixes, whose bytes never change (APPEND), so nothing of an entry is read after validation that could change.
 //!

@@ -35,7 +35,7 @@ pub(crate) fn equal(words: [u64; 2], tag: u8) -> u32 {
     portable::equal(words, tag)
 }
 
-#[cfg(any(test, not(all(target_arch = "x86_64", not(miri)))))]
+#[cfg(any(all(test, not(any(loom, shuttle))), not(all(target_arch = "x86_64", not(miri)))))]
 mod portable {
     use super::TAGS_PER_WORD;
 

@@ -228,16 +228,24 @@ fn a_key_keeps_its_value_while_its_leaf_and_bag_are_replaced() {
     );
 }
 
+/// A key of the layer below the number 5.
+fn in_the_layer(n: u64) -> Vec<u8> {
+    [number(5), number(n)].concat()
+}
+
+/// Inserts keys one after the other, then removes them.
+fn grow_and_shrink<K: AsRef<[u8]>>(
+    tree: &Masstree,
+    memory: &mut Memory,
+    keys: impl Iterator<Item = K> + Clone,
+) {
+    keys.clone().for_each(|key| put(tree, memory, key.as_ref()));
+    keys.for_each(|key| take(tree, memory, key.as_ref()));
+}
+
 /// Layers with more than one leaf: their roots split, collapse and go while the slot that names them moves.
 #[test]
 fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
-    fn in_the_layer(n: u64) -> Vec<u8> {
-        [number(5), number(n)].concat()
-    }
-    fn grow_and_shrink(tree: &Masstree, memory: &mut Memory, numbers: std::ops::Range<u64>) {
-        numbers.clone().for_each(|n| put(tree, memory, &in_the_layer(n)));
-        numbers.for_each(|n| take(tree, memory, &in_the_layer(n)));
-    }
     both_ways(
         1_500,
         |tree, memory| {
@@ -245,13 +253,10 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
             (0..4).for_each(|n| put(tree, memory, &in_the_layer(n)));
         },
         vec![
-            |tree, memory| grow_and_shrink(tree, memory, 20..30),
-            |tree, memory| grow_and_shrink(tree, memory, 40..48),
+            |tree, memory| grow_and_shrink(tree, memory, (20..30).map(in_the_layer)),
+            |tree, memory| grow_and_shrink(tree, memory, (40..48).map(in_the_layer)),
             // The leaf above is full: it splits, and the slot moves.
-            |tree, memory| {
-                (1..5).for_each(|n| put(tree, memory, &number(n)));
-                (1..5).for_each(|n| take(tree, memory, &number(n)));
-            },
+            |tree, memory| grow_and_shrink(tree, memory, (1..5).map(number)),
             |tree, _| scan_twice(tree),
         ],
     );
@@ -260,13 +265,6 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
 /// Several flights side by side, of several layers, while the roots that they enter by split and collapse below them.
 #[test]
 fn batches_are_told_the_truth_while_roots_change() {
-    fn in_the_layer(n: u64) -> Vec<u8> {
-        [number(5), number(n)].concat()
-    }
-    fn grow_and_shrink(tree: &Masstree, memory: &mut Memory, keys: &[Vec<u8>]) {
-        keys.iter().for_each(|key| put(tree, memory, key));
-        keys.iter().for_each(|key| take(tree, memory, key));
-    }
     fn batches(tree: &Masstree) {
         let stable = (0..12).map(|n| number(n * 10).to_vec()).chain((0..13).map(in_the_layer));
         let mut keys: Vec<_> = stable.collect();
@@ -288,14 +286,8 @@ fn batches_are_told_the_truth_while_roots_change() {
             (0..13).for_each(|n| put(tree, memory, &in_the_layer(n)));
         },
         vec![
-            |tree, memory| {
-                let keys: Vec<_> = (20..25).map(in_the_layer).collect();
-                grow_and_shrink(tree, memory, &keys);
-            },
-            |tree, memory| {
-                let keys: Vec<_> = [3, 6, 7, 8].map(|n| number(n).to_vec()).into();
-                grow_and_shrink(tree, memory, &keys);
-            },
+            |tree, memory| grow_and_shrink(tree, memory, (20..25).map(in_the_layer)),
+            |tree, memory| grow_and_shrink(tree, memory, [3, 6, 7, 8].map(number).into_iter()),
             |tree, _| batches(tree),
         ],
     );
