@@ -114,8 +114,8 @@ pub(crate) struct Scan<'s> {
     pub(crate) table: &'s TableCore,
     pub(crate) range: Range<'s>,
     pub(crate) direction: Direction,
-    /// Positions of the reader's own writes of this table, in key order.
-    pub(crate) overlay: &'s [u32],
+    /// Positions of the reader's own writes within the range, in key order.
+    pub(crate) own: &'s [u32],
 }
 
 /// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
@@ -128,7 +128,7 @@ pub(crate) fn scan<R: Reader>(
     visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
 ) {
     let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
-    let mut merge = Merge { reader, scan, own, fetch, scratch, pinned, visit, broken: false };
+    let mut merge = Merge { reader, table: scan.table, own, fetch, scratch, pinned, visit, broken: false };
     scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
     if !merge.broken {
         let _ = merge.own_before(None);
@@ -143,7 +143,7 @@ struct Overlay<'s> {
 
 impl<'s> Overlay<'s> {
     fn new(scan: &Scan<'s>) -> Self {
-        Self { positions: scan.overlay, direction: scan.direction }
+        Self { positions: scan.own, direction: scan.direction }
     }
 
     fn peek(&self) -> Option<u32> {
@@ -164,7 +164,7 @@ impl<'s> Overlay<'s> {
 /// Merges committed entries with own writes.
 struct Merge<'m, R, F> {
     reader: &'m mut R,
-    scan: &'m Scan<'m>,
+    table: &'m TableCore,
     own: Overlay<'m>,
     fetch: Fetch,
     scratch: &'m mut Scratch,
@@ -174,12 +174,6 @@ struct Merge<'m, R, F> {
 }
 
 impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, F> {
-    fn in_range(&self, key: &[u8]) -> bool {
-        use std::ops::{Bound, RangeBounds};
-        let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (self.scan.range.lower, self.scan.range.upper);
-        <(Bound<&[u8]>, Bound<&[u8]>) as RangeBounds<[u8]>>::contains(&bounds, key)
-    }
-
     /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
     /// says whether `key` itself is an own write, which the caller then skips.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
@@ -187,14 +181,14 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
             let Some(writes) = self.reader.own() else { break };
             let write = &writes.entries[at as usize];
             let own_key = writes.key(write);
-            let order = key.map(|key| match self.scan.direction {
+            let order = key.map(|key| match self.own.direction {
                 Direction::Forward => own_key.cmp(key),
                 Direction::Reverse => key.cmp(own_key),
             });
             if order == Some(std::cmp::Ordering::Greater) {
                 break;
             }
-            if write.kind == Kind::Put && self.in_range(own_key) {
+            if write.kind == Kind::Put {
                 // The visitor gets the reader, so what it is shown must not borrow from it.
                 let (own_key, own_value) = (own_key.to_vec(), writes.value(write).to_vec());
                 self.own.skip();
@@ -220,7 +214,7 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
         match self.reader.read(Handle::from_value(value).at(self.pinned), self.scratch) {
             Held::Present => true,
             Held::Absent => false,
-            Held::Superseded => lookup(self.reader, self.scan.table, key, None, self.scratch, self.pinned),
+            Held::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
         }
     }
 }

@@ -180,7 +180,7 @@ impl<'db> Snapshot<'db> {
                     Direction::Reverse => range.upper = Bound::Excluded(from),
                 }
             }
-            let scan = Scan { table, range, direction, overlay: &[] };
+            let scan = Scan { table, range, direction, own: &[] };
             let mut batch = Batch { left: ENTRIES_PER_PIN, last_key: None };
             step(&mut reader, &scan, (&mut *scratch, &mut *row_scratch), call.pinned(), &mut batch);
             if batch.last_key.is_none() {

@@ -100,8 +100,6 @@ pub(crate) struct Context {
     pub(crate) value: Vec<u8>,
     /// A secondary key being computed: of the old row, of the new one.
     pub(crate) entry_keys: (Vec<u8>, Vec<u8>),
-    /// Own writes of the scanned table, in key order.
-    pub(crate) overlay: Vec<u32>,
 }
 
 impl Context {
@@ -117,7 +115,6 @@ impl Context {
             hints: Hints::default(),
             value: Vec::new(),
             entry_keys: (Vec::new(), Vec::new()),
-            overlay: Vec::new(),
         }
     }
 

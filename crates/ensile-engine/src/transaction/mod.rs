@@ -218,11 +218,12 @@ impl<'db> Transaction<'db> {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, overlay, .. } = context;
-        sets.writes.sorted_of_table(table.id, overlay);
+        let Context { pin, sets, scratch, last_read, .. } = context;
+        sets.writes.sort_table(table.id);
         let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
-        let scan = Scan { table, range, direction, overlay };
         let mut reader = sets.reader(last_read);
+        let own = reader.writes.in_order(range.lower, range.upper);
+        let scan = Scan { table, range, direction, own };
         reading::scan(&mut reader, &scan, scratch, call.pinned(), &mut |_, key, value| visit(key, value));
         Ok(())
     }
@@ -236,11 +237,12 @@ impl<'db> Transaction<'db> {
         visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, row_scratch, last_read, overlay, .. } = context;
-        sets.writes.sorted_of_table(index.entries.id, overlay);
+        let Context { pin, sets, scratch, row_scratch, last_read, .. } = context;
+        sets.writes.sort_table(index.entries.id);
         let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
-        let scan = Scan { table: &index.entries, range, direction, overlay };
         let mut reader = sets.reader(last_read);
+        let own = reader.writes.in_order(range.lower, range.upper);
+        let scan = Scan { table: &index.entries, range, direction, own };
         reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);
         Ok(())
     }

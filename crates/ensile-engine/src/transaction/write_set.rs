@@ -3,10 +3,11 @@
 //! Invariants:
 //! - One entry per table and key; a later write to the key changes the entry.
 //! - Keys and values are copied into one arena, so a write allocates nothing once the arena has grown.
+//! - Keys and positions stay, so the order that one scan made serves the next.
 //!
 //! Neighbours: filled by puts, inserts and deletes; looked through by reads (read-own-writes); used up by commit.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
@@ -107,6 +108,16 @@ pub(crate) struct WriteSet {
     tables: TableFilter,
     arena: Vec<u8>,
     table: Table,
+    in_order: InOrder,
+}
+
+/// The entries of the table that was scanned last, as positions in key order.
+#[derive(Debug, Default)]
+struct InOrder {
+    table: u32,
+    /// How many entries, of any table, it has taken in.
+    seen: usize,
+    positions: Vec<u32>,
 }
 
 /// Hash of a table's key, a folded multiplication a word: both halves of the product count, so that keys which differ
@@ -154,6 +165,7 @@ impl WriteSet {
         self.hashes.clear();
         self.tables = TableFilter::default();
         self.table.clear();
+        self.in_order.restart(0);
         if self.arena.capacity() > KEEP_BYTES_MAX {
             *self = Self::default();
         }
@@ -297,19 +309,63 @@ impl WriteSet {
         (start as u32, bytes.len() as u32)
     }
 
-    /// The entries of one table as positions, in key order: what a scan merges with (read-own-writes).
-    pub(crate) fn sorted_of_table(&self, table: u32, out: &mut Vec<u32>) {
-        out.clear();
-        out.extend((0..self.entries.len() as u32).filter(|at| self.entries[*at as usize].table == table));
-        out.sort_unstable_by(|a, b| {
-            self.key(&self.entries[*a as usize]).cmp(self.key(&self.entries[*b as usize]))
+    /// Brings the entries of one table in key order, for [`WriteSet::in_order`]: those written since the last scan of
+    /// that table are sorted into the others.
+    pub(crate) fn sort_table(&mut self, table: u32) {
+        let Self { entries, arena, in_order, .. } = self;
+        if in_order.table != table {
+            in_order.restart(table);
+        }
+        let sorted = in_order.positions.len();
+        let new = (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
+        in_order.positions.extend(new);
+        in_order.seen = entries.len();
+        let key = |at: &u32| &arena[range(entries[*at as usize].key)];
+        match in_order.positions.len() - sorted {
+            0 => {}
+            1 => {
+                let (others, last) = in_order.positions.split_at(sorted);
+                let place = others.partition_point(|other| key(other) < key(&last[0]));
+                in_order.positions[place..].rotate_right(1);
+            }
+            // A stable sort takes what is in order already as one run, and merges the rest with it.
+            _ => in_order.positions.sort_by(|a, b| key(a).cmp(key(b))),
+        }
+    }
+
+    /// The entries within the range of the table that was sorted last, as positions in key order: what a scan merges
+    /// with (read-own-writes).
+    pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
+        let positions = self.in_order.positions.as_slice();
+        let key = |at: &u32| self.key(&self.entries[*at as usize]);
+        let start = positions.partition_point(|at| match lower {
+            Bound::Included(lower) => key(at) < lower,
+            Bound::Excluded(lower) => key(at) <= lower,
+            Bound::Unbounded => false,
         });
+        let positions = &positions[start..];
+        let length = positions.partition_point(|at| match upper {
+            Bound::Included(upper) => key(at) <= upper,
+            Bound::Excluded(upper) => key(at) < upper,
+            Bound::Unbounded => true,
+        });
+        &positions[..length]
     }
 
     /// Arena and entries apart, for commit, which changes entries while it reads keys and values.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [Write], Arena<'_>) {
         (&mut self.entries, Arena(&self.arena))
+    }
+}
+
+impl InOrder {
+    /// Forgets all positions and goes on with another table.
+    #[inline]
+    fn restart(&mut self, table: u32) {
+        self.table = table;
+        self.seen = 0;
+        self.positions.clear();
     }
 }
 
@@ -390,6 +446,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
     use super::{Expect, Kind, WriteSet, hash_key};
 
     #[test]
@@ -435,15 +493,35 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_a_table_come_in_key_order() {
+    fn entries_of_a_table_come_in_key_order_however_many_are_new() {
         let mut set = WriteSet::default();
-        for key in ["m", "c", "z", "a"] {
-            set.add((1, key.as_bytes(), b""), Kind::Put, Expect::Anything, None).expect("small");
-            set.add((2, key.as_bytes(), b""), Kind::Put, Expect::Anything, None).expect("small");
+        let keys_of = |set: &mut WriteSet, table: u32, lower: Bound<&[u8]>, upper: Bound<&[u8]>| -> String {
+            set.sort_table(table);
+            let keys = set.in_order(lower, upper).iter().map(|at| set.key(&set.entries[*at as usize])[0] as char);
+            keys.collect()
+        };
+        let mut written = String::new();
+        for new in ["mcza", "k", "", "b", "z0", "yq1x", "~"] {
+            for key in new.bytes() {
+                if set.find(1, &[key]).is_none() {
+                    written.push(key as char);
+                    set.add((2, &[b'-', key], b""), Kind::Put, Expect::Anything, None).expect("small");
+                    set.add((1, &[key], b""), Kind::Put, Expect::Anything, None).expect("small");
+                }
+            }
+            let mut sorted: Vec<char> = written.chars().collect();
+            sorted.sort_unstable();
+            let sorted = String::from_iter(sorted);
+            assert_eq!(keys_of(&mut set, 1, Bound::Unbounded, Bound::Unbounded), sorted);
         }
-        let mut order = Vec::new();
-        set.sorted_of_table(2, &mut order);
-        let keys: Vec<&[u8]> = order.iter().map(|at| set.key(&set.entries[*at as usize])).collect();
-        assert_eq!(keys, [&b"a"[..], b"c", b"m", b"z"]);
+        assert_eq!(keys_of(&mut set, 1, Bound::Included(b"b"), Bound::Included(b"m")), "bckm");
+        assert_eq!(keys_of(&mut set, 1, Bound::Excluded(b"b"), Bound::Excluded(b"m")), "ck");
+        assert_eq!(keys_of(&mut set, 1, Bound::Included(b"m"), Bound::Excluded(b"b")), "");
+        assert_eq!(keys_of(&mut set, 2, Bound::Unbounded, Bound::Unbounded).len(), written.len());
+        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
+        set.clear();
+        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
+        set.add((3, b"n", b""), Kind::Put, Expect::Anything, None).expect("small");
+        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "n");
     }
 }
