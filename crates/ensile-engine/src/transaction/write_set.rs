@@ -390,6 +390,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use ensile_base::random::Random;
+
     use super::{Expect, Kind, WriteSet, hash_key};
 
     #[test]
@@ -432,6 +434,42 @@ mod tests {
         set.change(0, Kind::Delete, b"").expect("small");
         assert_eq!(set.entries[0].kind, Kind::Delete);
         assert_eq!(set.entries.len(), 1);
+    }
+
+    #[test]
+    fn a_key_and_its_value_come_together_wherever_later_values_went() {
+        let mut random = Random::seeded(3);
+        let mut set = WriteSet::default();
+        for round in 0..50 {
+            let mut moved = [false; 8];
+            let mut lengths = [0; 8];
+            for step in 0..40u8 {
+                let key = random.below(8) as u8;
+                let name = vec![key; usize::from(key) * 3];
+                let most = 1 << random.below(7);
+                let value = vec![step; random.below(most) as usize];
+                match set.find(1, &name) {
+                    Some(at) => {
+                        set.change(at, Kind::Put, &value).expect("small");
+                        moved[usize::from(key)] |= value.len() > lengths[usize::from(key)];
+                    }
+                    None => set.add((1, &name, &value), Kind::Put, Expect::Anything, None).expect("small"),
+                }
+                lengths[usize::from(key)] = value.len();
+            }
+            let (entries, arena) = set.parts();
+            for write in entries.iter() {
+                let (key, value) = (arena.key(write), arena.value(write));
+                let together = arena.key_and_value(write);
+                assert!(
+                    together.is_none_or(|told| told == (key.len(), &[key, value].concat()[..])),
+                    "round {round}"
+                );
+                let index = key.first().map_or(0, |byte| usize::from(*byte));
+                assert!(together.is_some() || moved[index], "round {round}: apart for nothing");
+            }
+            set.clear();
+        }
     }
 
     #[test]
