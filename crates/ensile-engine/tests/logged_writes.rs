@@ -322,22 +322,34 @@ fn the_log_says_what_each_transaction_left_whatever_it_wrote_before() -> Result<
 }
 
 /// One byte more or less decides whether an entry fits the buffer: what was reserved is what is appended, to the byte.
-#[test]
-fn entries_that_just_fit_a_log_buffer_are_as_long_as_was_reserved() -> Result<()> {
-    let folder = Folder::new("fit");
-    let db = folder.builder().open()?;
+fn fill_a_buffer(with_images: bool) -> Result<()> {
+    let folder = Folder::new(&format!("fit-{with_images}"));
+    let db = folder.builder().before_images(with_images).open()?;
     let table = db.table::<Bytes, Bytes>("rows")?;
     let small: Vec<Bytes> = (0..20u8).map(|key| vec![key; usize::from(key)]).collect();
-    let written: usize = small.iter().map(|key| key.len() + 10).sum();
+    // Heads of writes and of images.
+    let head = if with_images { 14 } else { 10 };
+    let written: usize = small.iter().map(|key| key.len() + head).sum();
     // Frames, headers and padding take up to so much of a buffer.
     for spare in (0..160).step_by(3) {
         let long = vec![spare as u8; LOG_BUFFER_BYTES - written - 64 - spare];
+        db.run(|tx| tx.delete(&table, &b"the long one"[..]))?;
         db.run(|tx| {
-            tx.put(&table, &b"the long one"[..], b"short at first")?;
+            tx.put(&table, &b"the long one"[..], &b"short at first"[..])?;
             small.iter().try_for_each(|key| tx.put(&table, key, &[][..]))?;
             tx.put(&table, &b"the long one"[..], &long)
         })?;
         assert!(db.run(|tx| tx.get(&table, &b"the long one"[..]))? == Some(long));
     }
     db.close()
+}
+
+#[test]
+fn entries_that_just_fit_a_log_buffer_are_as_long_as_was_reserved() -> Result<()> {
+    fill_a_buffer(false)
+}
+
+#[test]
+fn so_are_those_with_before_images() -> Result<()> {
+    fill_a_buffer(true)
 }
