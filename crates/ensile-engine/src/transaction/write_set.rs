@@ -390,6 +390,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use ensile_base::limits::TRANSACTION_BYTES_MAX;
     use ensile_base::random::Random;
 
     use super::{Expect, Kind, WriteSet, hash_key};
@@ -469,6 +470,7 @@ mod tests {
                 assert!(together.is_some() || moved[index], "round {round}: apart for nothing");
             }
             set.clear();
+            set.check_room(TRANSACTION_BYTES_MAX).expect("nothing is left of the transaction before");
         }
     }
 

@@ -31,8 +31,7 @@ fn edges() -> Vec<Vec<u8>> {
     keys.into_iter().collect()
 }
 
-/// Each key as either end of a range, with each as the other, taken in or not, in both directions; and a scan that hands out
-/// so much depends on enough leaves and names them before their entries.
+/// Each key as either end of a range, with each as the other, in or out, in both directions.
 #[test]
 fn ranges_between_any_two_edges_hold_what_they_should() {
     let keys = edges();
@@ -273,4 +272,59 @@ fn a_scan_whose_leaves_split_and_go_between_two_entries_misses_nothing_and_repea
         assert_eq!(bench.check().keys, stable.len() + volatile.len());
     }
     assert!(held > 100, "{held} scans were undisturbed after all");
+}
+
+/// Takes a whole layer away at the entry where the scan is about to go on to the layer's next leaf.
+struct LayerTaker<'t> {
+    tree: &'t Masstree,
+    memory: &'t mut Memory,
+    layer: Vec<(Vec<u8>, u64)>,
+    /// The number of the entry at which it does.
+    at: usize,
+    entries: Vec<Vec<u8>>,
+}
+
+impl ScanVisitor for LayerTaker<'_> {
+    fn witness(&mut self, _: Witness) {}
+
+    fn entry(&mut self, key: &[u8], _: u64) -> ControlFlow<()> {
+        self.entries.push(key.to_vec());
+        if self.entries.len() == self.at {
+            for (key, value) in self.layer.drain(..) {
+                assert!(self.tree.remove(&key, value, self.memory, pinned()));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Where the range ends was known of the layer that went; above it, another slice is the end's.
+#[test]
+fn a_scan_whose_layer_goes_below_it_ends_where_its_range_does() {
+    let number = |n: u64| n.to_be_bytes().to_vec();
+    for (direction, included) in
+        DIRECTIONS.into_iter().flat_map(|direction| [(direction, true), (direction, false)])
+    {
+        for at in 1..40 {
+            let mut bench = Bench::new();
+            (0..14).for_each(|n| assert_eq!(bench.insert(&number(n * 10), n), Insert::Inserted));
+            let layer: Vec<_> = (0..40).map(|n| ([number(65), number(n)].concat(), 100 + n)).collect();
+            layer.iter().for_each(|(key, value)| assert_eq!(bench.insert(key, *value), Insert::Inserted));
+            let (low, high) = (number(40), number(90));
+            let [lower, upper] = [&low, &high].map(|key| bounds(key)[usize::from(!included)]);
+            let (tree, memory) = (&bench.tree, &mut bench.memory);
+            let mut taker = LayerTaker { tree, memory, layer, at: 3 + at, entries: Vec::new() };
+            tree.scan(Range { lower, upper }, direction, &mut taker, pinned());
+            let mut above: Vec<_> = taker.entries.into_iter().filter(|key| key.len() == 8).collect();
+            if direction == Direction::Reverse {
+                above.reverse();
+            }
+            let expected = if included { 4..10 } else { 5..9 };
+            assert_eq!(
+                above,
+                expected.map(|n| number(n * 10)).collect::<Vec<_>>(),
+                "{direction:?}, gone at {at}"
+            );
+        }
+    }
 }
