@@ -18,6 +18,9 @@ use crate::receipt::{Durability, Receipt};
 use crate::transaction::Transaction;
 use crate::transaction::commit::Committed;
 
+/// How a closure's transaction ended. An error comes with what its reads rest on, unless it rests on nothing.
+type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>;
+
 /// Capped, randomised waits between the attempts of one transaction.
 #[derive(Default)]
 struct RetryBackoff {
@@ -97,10 +100,14 @@ impl Database {
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
         let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), durability);
-        let (outcome, committed) = self.attempts(&mut tx, f);
+        let settled = self.attempts(&mut tx, f);
         drop(tx);
+        let (outcome, rests_on) = match settled {
+            Ok((value, committed)) => (Ok(value), Some(committed)),
+            Err((error, rests_on)) => (Err(error), rests_on),
+        };
         let early = is_planted(Bug::ErrorReleasedEarly) && outcome.is_err();
-        if let (Durability::Strict, Some(committed), false) = (durability, committed, early) {
+        if let (Durability::Strict, Some(committed), false) = (durability, rests_on, early) {
             self.core().wait_durable(committed.epoch)?;
         }
         outcome
@@ -114,34 +121,38 @@ impl Database {
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
-        let (outcome, committed) = self.attempts(&mut tx, f);
-        self.with_receipt(outcome, committed)
+        self.with_receipt(self.attempts(&mut tx, f))
     }
 
     #[inline]
-    fn with_receipt<R>(&self, outcome: Result<R>, committed: Option<Committed>) -> Result<(R, Receipt<'_>)> {
-        let value = outcome?;
-        let Some(committed) = committed else { return Err(Error::Conflict) };
-        Ok((value, Receipt::new(committed, CoreRef::Lent(self.core()))))
+    fn with_receipt<R>(&self, settled: Settled<R, Error>) -> Result<(R, Receipt<'_>)> {
+        match settled {
+            Ok((value, committed)) => Ok((value, Receipt::new(committed, CoreRef::Lent(self.core())))),
+            Err((error, _)) => Err(error),
+        }
     }
 
-    /// Runs `f` until it commits, or fails for a reason of its own. The epoch that the outcome rests on comes with it,
-    /// unless the failure rests on nothing.
+    /// Runs `f` until it commits, or fails for a reason of its own.
     #[inline]
     fn attempts<R, E: From<Error>>(
         &self,
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
-    ) -> (std::result::Result<R, E>, Option<Committed>) {
+    ) -> Settled<R, E> {
         let mut backoff = RetryBackoff::default();
         loop {
-            let outcome = f(tx);
-            let settled = if outcome.is_ok() { tx.finish() } else { tx.validate_reads() };
-            match settled {
-                Ok(committed) => return (outcome, Some(committed)),
-                Err(error) if error.is_retryable() => {}
-                // A failed validation of a failed closure: its own error says more.
-                Err(error) => return (outcome.and_then(|_| Err(error.into())), None),
+            match f(tx) {
+                Ok(value) => match tx.finish() {
+                    Ok(committed) => return Ok((value, committed)),
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err((error.into(), None)),
+                },
+                Err(own) => match tx.validate_reads() {
+                    Ok(committed) => return Err((own, Some(committed))),
+                    Err(error) if error.is_retryable() => {}
+                    // Its own error says more.
+                    Err(_) => return Err((own, None)),
+                },
             }
             backoff.wait();
             tx.renew(self.core());
@@ -198,8 +209,7 @@ impl Database {
             self.descend_together(&mut tx, requests, &touch, &mut bounds);
             for (at, request) in requests.iter().enumerate() {
                 tx.context().hints.activate(bounds[at], bounds[at + 1]);
-                let (outcome, committed) = self.attempts(&mut tx, |tx| body(tx, request));
-                done(self.with_receipt(outcome, committed));
+                done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
                 tx.restart();
             }
         }

@@ -44,19 +44,13 @@ pub struct Transaction<'db> {
     core: CoreRef<'db>,
     seat: Option<Seat>,
     durability: Durability,
-    /// An error after which nothing can be committed.
-    failed: Option<Failure>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Failure {
-    Conflict,
-    Expired,
+    /// A call found the pin taken away (E4): nothing can be read or committed any more.
+    expired: bool,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transaction").field("failed", &self.failed).finish_non_exhaustive()
+        f.debug_struct("Transaction").field("expired", &self.expired).finish_non_exhaustive()
     }
 }
 
@@ -134,7 +128,7 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     fn seated(core: CoreRef<'db>, seat: Seat, durability: Durability) -> Self {
         drop(seat.context.pin.begin(core.epochs.now()));
-        Self { core, seat: Some(seat), durability, failed: None }
+        Self { core, seat: Some(seat), durability, expired: false }
     }
 
     #[inline]
@@ -146,22 +140,19 @@ impl<'db> Transaction<'db> {
     /// The database and the context, once the table is known to be the database's and the transaction to be alive.
     #[inline]
     fn enter(&mut self, table: &TableCore) -> Result<(&CoreRef<'db>, &mut Context)> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
+        if self.expired {
+            return Err(Error::Expired);
         }
         self.core.check_table(table)?;
         let Some(seat) = &mut self.seat else { unreachable!("taken when the transaction ends") };
         Ok((&self.core, &mut seat.context))
     }
 
-    /// Notes an error after which the transaction cannot commit.
-    fn note<R>(&mut self, result: Result<R>) -> Result<R> {
-        match result {
-            Err(Error::Conflict) => self.failed = Some(Failure::Conflict),
-            Err(Error::Expired) => self.failed = Some(Failure::Expired),
-            _ => {}
-        }
-        result
+    /// Notes that the pin was taken away, and says so.
+    #[cold]
+    fn expire<R>(&mut self) -> Result<R> {
+        self.expired = true;
+        Err(Error::Expired)
     }
 
     #[inline]
@@ -178,7 +169,7 @@ impl<'db> Transaction<'db> {
             Own::Deleted => return Ok(None),
             Own::Unwritten => {}
         }
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let hint = hints.find(table.id, key);
         let mut reader = sets.reader(last_read);
         let present = reading::lookup(&mut reader, table, key, hint, scratch, call.pinned());
@@ -193,7 +184,7 @@ impl<'db> Transaction<'db> {
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, last_read, hints, .. } = context;
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         hints.descend(table, keys, table.fetch, call.pinned());
         for (at, (key, hint)) in hints.found().enumerate() {
             match reading::own_write(Some(&sets.writes), table.id, key) {
@@ -220,7 +211,7 @@ impl<'db> Transaction<'db> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, last_read, .. } = context;
         sets.writes.sort_table(table.id);
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let mut reader = sets.reader(last_read);
         let own = reader.writes.in_order(range.lower, range.upper);
         let scan = Scan { table, range, direction, own };
@@ -239,7 +230,7 @@ impl<'db> Transaction<'db> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, row_scratch, last_read, .. } = context;
         sets.writes.sort_table(index.entries.id);
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let mut reader = sets.reader(last_read);
         let own = reader.writes.in_order(range.lower, range.upper);
         let scan = Scan { table: &index.entries, range, direction, own };
@@ -268,7 +259,7 @@ impl<'db> Transaction<'db> {
             context.sets.reads.truncate(reads);
         }
         let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let mut maintenance =
             Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned: call.pinned() };
         maintenance.run(table, key, old.as_deref(), Some(value))?;
@@ -281,7 +272,7 @@ impl<'db> Transaction<'db> {
         table.check_value(value)?;
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let taken = match reading::own_write(Some(&sets.writes), table.id, key) {
             Own::Put(_) => true,
             Own::Deleted => false,
@@ -320,7 +311,7 @@ impl<'db> Transaction<'db> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
         if indexed {
-            let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+            let Ok(call) = pin.enter() else { return self.expire() };
             let pinned = call.pinned();
             Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
                 table,
@@ -353,7 +344,7 @@ impl<'db> Transaction<'db> {
                 None
             }
             None => {
-                let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+                let Ok(call) = pin.enter() else { return self.expire() };
                 let hint = hints.find(table.id, key);
                 let mut reader = sets.reader(last_read);
                 if !reading::lookup(&mut reader, table, key, hint, scratch, call.pinned()) {
@@ -385,7 +376,7 @@ impl<'db> Transaction<'db> {
             return self.put_indexed(table, key, value);
         }
         let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let record = last_read.find(table.id, key);
         let pinned = call.pinned();
         Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
@@ -419,14 +410,14 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`Error::Expired`]: run the transaction again.
     pub fn touch(&mut self, keys: impl FnOnce(&mut Touch<'_>)) -> Result<()> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
+        if self.expired {
+            return Err(Error::Expired);
         }
         let Some(Seat { context, .. }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
         };
         let Context { pin, hints, .. } = &mut **context;
-        let Ok(call) = pin.enter() else { return self.note(Err(Error::Expired)) };
+        let Ok(call) = pin.enter() else { return self.expire() };
         let core = &self.core;
         let from = hints.begin_touching();
         keys(&mut Touch { database: core.id, hints });
@@ -482,8 +473,8 @@ impl<'db> Transaction<'db> {
     /// transaction's last miss to memory and the next one's first, the more the processor overlaps the two.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
+        if self.expired {
+            return Err(Error::Expired);
         }
         self.core.check_open()?;
         let Some(Seat { context, worker }) = &mut self.seat else {
@@ -502,8 +493,8 @@ impl<'db> Transaction<'db> {
 
     /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
+        if self.expired {
+            return Err(Error::Expired);
         }
         let context = self.context();
         let call = context.pin.enter()?;
@@ -514,7 +505,7 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn restart(&mut self) {
         self.context().clear();
-        self.failed = None;
+        self.expired = false;
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
@@ -570,17 +561,18 @@ impl Maintenance<'_> {
     /// Moves the entries of `key` from its `old` row to its `new` one. All or nothing: every index's keys are made and
     /// checked, every unique index is asked, and room is made sure of, for the row too, before anything is written.
     fn run(&mut self, table: &TableCore, key: &[u8], old: Option<&[u8]>, new: Option<&[u8]>) -> Result<()> {
-        let mut bytes = key.len() + new.map_or(0, <[u8]>::len);
+        let (mut writes, mut bytes) = (1, key.len() + new.map_or(0, <[u8]>::len));
         let mut moves = None;
         for index in &table.indexes {
             moves = self.entry_keys(index, key, old, new)?;
-            let Some((_, enters)) = moves else { continue };
+            let Some((leaves, enters)) = moves else { continue };
+            writes += usize::from(leaves) + usize::from(enters);
             bytes += self.entry_keys.0.len() + self.entry_keys.1.len() + key.len();
             if enters && index.unique {
                 self.check_unique(table, index)?;
             }
         }
-        self.sets.writes.check_room(bytes)?;
+        self.sets.writes.check_room(writes, bytes)?;
         for index in &table.indexes {
             // With one index its keys are still there.
             if table.indexes.len() > 1 {
@@ -645,15 +637,6 @@ impl Drop for Transaction<'_> {
         if let Some(seat) = self.seat.take() {
             seat.context.pin.end();
             session::give_seat(seat);
-        }
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Conflict => Self::Conflict,
-            Failure::Expired => Self::Expired,
         }
     }
 }

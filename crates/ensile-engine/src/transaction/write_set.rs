@@ -14,6 +14,7 @@ use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 
+use super::log_entry;
 use crate::error::{Error, Result};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
@@ -234,7 +235,7 @@ impl WriteSet {
         expect: Expect,
         record: Option<Handle>,
     ) -> Result<()> {
-        self.check_room(key.len() + value.len())?;
+        self.check_room(1, key.len() + value.len())?;
         let key_at = self.append(key);
         let value_at = self.append(value);
         if !self.entries.is_empty() {
@@ -274,13 +275,17 @@ impl WriteSet {
     /// # Errors
     /// As for [`WriteSet::add`].
     pub(crate) fn change(&mut self, at: usize, kind: Kind, value: &[u8]) -> Result<()> {
-        let old = self.entries[at].value;
-        let stored = if value.len() <= old.1 as usize {
-            let start = old.0 as usize;
-            self.arena[start..start + value.len()].copy_from_slice(value);
-            (old.0, value.len() as u32)
+        let old = range(self.entries[at].value);
+        let stored = if value.len() <= old.len() {
+            self.arena[old.start..old.start + value.len()].copy_from_slice(value);
+            (old.start as u32, value.len() as u32)
+        } else if old.end == self.arena.len() {
+            // A row that grows step by step takes no more room than it has in the end.
+            self.check_room(0, value.len() - old.len())?;
+            self.arena.truncate(old.start);
+            self.append(value)
         } else {
-            self.check_room(value.len())?;
+            self.check_room(0, value.len())?;
             self.append(value)
         };
         let entry = &mut self.entries[at];
@@ -289,13 +294,14 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Whether `bytes` more of keys and values fit, so that several writes succeed together or not at all.
+    /// Whether so many more entries fit, with `bytes` of keys and values, so that several writes succeed together or
+    /// not at all. Counted as in the log, with it or without: what is accepted here does not fail at commit.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if not.
     #[inline]
-    pub(crate) fn check_room(&self, bytes: usize) -> Result<()> {
-        let bytes = self.arena.len() + bytes;
+    pub(crate) fn check_room(&self, entries: usize, bytes: usize) -> Result<()> {
+        let bytes = self.arena.len() + bytes + (self.entries.len() + entries) * log_entry::bytes(0, 0);
         if bytes <= TRANSACTION_BYTES_MAX {
             return Ok(());
         }
@@ -317,7 +323,8 @@ impl WriteSet {
             in_order.restart(table);
         }
         let sorted = in_order.positions.len();
-        let new = (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
+        let new =
+            (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
         in_order.positions.extend(new);
         in_order.seen = entries.len();
         let key = |at: &u32| &arena[range(entries[*at as usize].key)];
@@ -448,7 +455,10 @@ impl Table {
 mod tests {
     use std::ops::Bound;
 
-    use super::{Expect, Kind, WriteSet, hash_key};
+    use ensile_base::limits::TRANSACTION_BYTES_MAX;
+    use ensile_base::random::Random;
+
+    use super::{Expect, Kind, WriteSet, hash_key, log_entry};
 
     #[test]
     fn small_and_large_sets_find_every_key_and_no_other() {
@@ -493,11 +503,77 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_grows_at_the_end_takes_the_room_that_it_has_in_the_end() {
+        let mut set = WriteSet::default();
+        set.add((1, b"k", b""), Kind::Put, Expect::Anything, None).expect("small");
+        let value = vec![7; 1 << 20];
+        for length in (0..=value.len()).step_by(1 << 16) {
+            set.change(0, Kind::Put, &value[..length]).expect("fits");
+        }
+        assert_eq!(set.value(&set.entries[0]), value);
+        assert_eq!(set.arena.len(), 1 + value.len());
+    }
+
+    #[test]
+    fn what_the_write_set_takes_the_log_takes() {
+        let mut set = WriteSet::default();
+        let mut logged = 0;
+        let value = vec![7; 1 << 16];
+        for key in 0u32.. {
+            let key = key.to_le_bytes();
+            if set.add((1, &key, &value), Kind::Put, Expect::Anything, None).is_err() {
+                break;
+            }
+            logged += log_entry::bytes(key.len(), value.len());
+        }
+        assert!(logged <= TRANSACTION_BYTES_MAX, "{logged} bytes");
+        assert!(logged + log_entry::bytes(4, value.len()) > TRANSACTION_BYTES_MAX, "{logged} bytes");
+    }
+
+    #[test]
+    fn a_key_and_its_value_come_together_wherever_later_values_went() {
+        let mut random = Random::seeded(3);
+        let mut set = WriteSet::default();
+        for round in 0..50 {
+            let mut moved = [false; 8];
+            let mut lengths = [0; 8];
+            for step in 0..40u8 {
+                let key = random.below(8) as u8;
+                let name = vec![key; usize::from(key) * 3];
+                let most = 1 << random.below(7);
+                let value = vec![step; random.below(most) as usize];
+                match set.find(1, &name) {
+                    Some(at) => {
+                        set.change(at, Kind::Put, &value).expect("small");
+                        moved[usize::from(key)] |= value.len() > lengths[usize::from(key)];
+                    }
+                    None => set.add((1, &name, &value), Kind::Put, Expect::Anything, None).expect("small"),
+                }
+                lengths[usize::from(key)] = value.len();
+            }
+            let (entries, arena) = set.parts();
+            for write in entries.iter() {
+                let (key, value) = (arena.key(write), arena.value(write));
+                let together = arena.key_and_value(write);
+                assert!(
+                    together.is_none_or(|told| told == (key.len(), &[key, value].concat()[..])),
+                    "round {round}"
+                );
+                let index = key.first().map_or(0, |byte| usize::from(*byte));
+                assert!(together.is_some() || moved[index], "round {round}: apart for nothing");
+            }
+            set.clear();
+            set.check_room(0, TRANSACTION_BYTES_MAX).expect("nothing is left of the transaction before");
+        }
+    }
+
+    #[test]
     fn entries_of_a_table_come_in_key_order_however_many_are_new() {
         let mut set = WriteSet::default();
         let keys_of = |set: &mut WriteSet, table: u32, lower: Bound<&[u8]>, upper: Bound<&[u8]>| -> String {
             set.sort_table(table);
-            let keys = set.in_order(lower, upper).iter().map(|at| set.key(&set.entries[*at as usize])[0] as char);
+            let keys =
+                set.in_order(lower, upper).iter().map(|at| set.key(&set.entries[*at as usize])[0] as char);
             keys.collect()
         };
         let mut written = String::new();

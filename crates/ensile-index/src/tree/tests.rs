@@ -5,3 +5,4 @@ mod edges;
 mod many;
 mod model;
 mod reclaim;
+mod scans;

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use crate::testing::{Bench, hostile_key, pinned, probes};
 use crate::{Direction, Insert, Lookup, Masstree};
 
-type Model = BTreeMap<Vec<u8>, u64>;
+pub(super) type Model = BTreeMap<Vec<u8>, u64>;
 
-fn scan_model(
+pub(super) fn scan_model(
     model: &Model,
     lower: Bound<&[u8]>,
     upper: Bound<&[u8]>,
