@@ -53,7 +53,7 @@ use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
 use stats::Counters;
-use waiters::Waiters;
+use waiters::{Waiters, wake_all};
 
 /// How the log is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -550,7 +550,7 @@ impl Log {
         let woken = self.waiters.poison(reason);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
-        woken.into_iter().for_each(Waker::wake);
+        wake_all(woken);
         DurabilityError::OutcomeUnknown(self.waiters.poison_reason().unwrap_or_else(|| reason.into()))
     }
 }

@@ -10,7 +10,6 @@
 //! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
 use std::collections::VecDeque;
-use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -26,6 +25,7 @@ use super::look::look;
 use super::queue::Queue;
 use super::segments::{ClosedFile, Segments};
 use super::slot::Slot;
+use super::waiters::wake_all;
 use super::{Log, Step};
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
@@ -436,7 +436,7 @@ fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
     let woken = log.waiters.poison(&reason);
     drop(writer);
     log.poison(&reason);
-    woken.into_iter().for_each(Waker::wake);
+    wake_all(woken);
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.

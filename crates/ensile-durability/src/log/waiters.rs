@@ -4,11 +4,13 @@
 //! - D and the poison change under one lock, so that no epoch is announced after the log was poisoned, and no waiter
 //!   registers between the two and sleeps on.
 //! - A commit that nobody waits for never comes here.
+//! - Wakers run code of others, with no lock held, and a panic of theirs ends there: the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
 use ensile_base::Epoch;
@@ -136,7 +138,7 @@ impl Waiters {
         let later = list.waiting.split_off(&epoch.next());
         let woken = std::mem::replace(&mut list.waiting, later);
         drop(list);
-        woken.into_values().flatten().for_each(Waker::wake);
+        wake_all(woken.into_values().flatten());
         Some(epoch)
     }
 
@@ -151,6 +153,14 @@ impl Waiters {
         // Release: partner is the Acquire in `is_poisoned`.
         self.poisoned.store(true, Ordering::Release);
         std::mem::take(&mut list.waiting).into_values().flatten().collect()
+    }
+}
+
+/// Wakes each of them, also those behind one that panics. The panic hook has told of the panic.
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
