@@ -55,6 +55,9 @@ use segments::ClosedFile;
 use stats::Counters;
 use waiters::{Waiters, wake_all};
 
+/// The shortest log file before the next is begun: a few blocks.
+const SEGMENT_BYTES_MIN: u64 = 4096;
+
 /// How the log is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
@@ -104,11 +107,14 @@ impl LogConfig {
                 "log folder {path} is given twice: each log needs its own"
             )));
         }
-        if self.segment_bytes < 4096 {
-            return Err(DurabilityError::config("segment_bytes must be at least 4096"));
+        // By the names that the database's builder gives them.
+        if self.segment_bytes < SEGMENT_BYTES_MIN {
+            let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
+            return Err(DurabilityError::config(why));
         }
         if self.buffer_bytes_max < LOG_BUFFER_BYTES {
-            return Err(DurabilityError::config("buffer_bytes_max must hold at least one log buffer"));
+            let why = format!("log_buffer_bytes_max must be at least {LOG_BUFFER_BYTES}, one log buffer");
+            return Err(DurabilityError::config(why));
         }
         Ok(())
     }
