@@ -16,8 +16,8 @@ pub enum DurabilityError {
         "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
     )]
     OutcomeUnknown(Arc<str>),
-    /// The log takes no more entries; this one was not committed. Open the database again.
-    #[error("not committed: the log is stopped ({0}); open the database again")]
+    /// The log takes no more entries, so what was asked for, a commit or a checkpoint, was not done. Open the database again.
+    #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
     /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when there is
     /// space: the log goes on by itself.

@@ -99,7 +99,8 @@ impl CheckpointHandle {
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.
     ///
     /// # Errors
-    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed.
+    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]: the log
+    /// has stopped, or the database was closed.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         let mut outcome = self.ticket.lock();
         loop {
