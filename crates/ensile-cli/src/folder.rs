@@ -122,7 +122,7 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
     let size = format!("{} files, {}", found.files.len(), sized(bytes));
-    for TornTail { file, offset, bytes, epochs, detail } in &found.torn_tails {
+    for TornTail { file, offset, bytes, epochs, detail, .. } in &found.torn_tails {
         let of = epochs.map_or_else(String::new, |epochs| format!(" of {}", between(epochs)));
         let _ = writeln!(
             text,

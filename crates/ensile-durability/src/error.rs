@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DurabilityError {
     /// A write or sync failed while this result waited: it may or may not survive. Stop, and recover by opening again.
     #[error(
@@ -79,6 +80,12 @@ pub enum DurabilityError {
         /// Where it leads.
         to: PathBuf,
     },
+    /// Another process, or another handle of this one, has the database open: close it there, or open another folder.
+    #[error("{} is in use by another process or handle: close it there first", path.display())]
+    InUse {
+        /// The lock's file.
+        path: PathBuf,
+    },
     /// The disk refused before anything was promised: retry once the cause is gone.
     #[error(transparent)]
     Disk(Arc<DiskError>),
@@ -86,7 +93,10 @@ pub enum DurabilityError {
 
 impl From<DiskError> for DurabilityError {
     fn from(error: DiskError) -> Self {
-        Self::Disk(Arc::new(error))
+        match error {
+            DiskError::InUse { path } => Self::InUse { path },
+            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
+        }
     }
 }
 

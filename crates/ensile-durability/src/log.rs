@@ -149,6 +149,7 @@ pub enum Step {
 
 /// Does the log work?
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Health {
     /// It does.
     Running,

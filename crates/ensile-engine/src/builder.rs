@@ -356,7 +356,8 @@ impl Builder {
     /// Opens the database: locks the folder, recovers what the log holds, starts the threads.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder, a file
+    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder
+    /// ([`DurabilityError::InUse`](ensile_durability::DurabilityError::InUse)), a file
     /// is damaged (it names the file and what to do) or the disk refuses; nothing on disk is lost by a failed open.
     pub fn open(self) -> Result<Database> {
         if self.epoch_interval < Duration::from_millis(1) {

@@ -523,8 +523,8 @@ impl Checkpoints {
         let now = self.log.clock.nanos();
         if let Some(attempt) = &state.attempt {
             let Installed { number, low, high, entries, bytes, .. } = installed;
-            let nanos = now.saturating_sub(attempt.began_nanos);
-            state.last = Some(CheckpointReport { number, low, high, entries, bytes, nanos });
+            let elapsed = Duration::from_nanos(now.saturating_sub(attempt.began_nanos));
+            state.last = Some(CheckpointReport { number, low, high, entries, bytes, elapsed });
             (state.log_bytes_base, state.log_bytes_before) = (attempt.log_bytes, 0);
         }
         state.installed = Some(installed);

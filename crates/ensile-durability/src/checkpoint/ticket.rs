@@ -2,6 +2,8 @@
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
+use std::time::Duration;
+
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
@@ -9,6 +11,7 @@ use crate::DurabilityError;
 
 /// An installed checkpoint, in figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
@@ -21,11 +24,12 @@ pub struct CheckpointReport {
     /// Bytes of its files.
     pub bytes: u64,
     /// From its beginning until it was installed.
-    pub nanos: u64,
+    pub elapsed: Duration,
 }
 
 /// How far an attempt is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct CheckpointProgress {
     /// Bytes written.
     pub bytes: u64,

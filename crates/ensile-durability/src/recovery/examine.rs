@@ -37,7 +37,7 @@ use judge::Judge;
 /// damaged.
 ///
 /// # Errors
-/// [`ensile_disk::DiskError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
+/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
 /// is no database. Damage is no error here.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     check_is_database(&**disk)?;
