@@ -32,9 +32,9 @@ pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
 
-use crate::DurabilityError;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
+use crate::{DurabilityError, folders};
 use block::{BLOCK_BYTES_MAX, HEADER_BYTES, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 
@@ -108,16 +108,7 @@ impl CheckpointConfig {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));
         }
-        if !self.folders.is_empty() && self.folders.len() != self.checkpointers {
-            return Err(DurabilityError::config("checkpoint folders: give one for each checkpointer"));
-        }
-        if let Some(twice) =
-            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
-        {
-            let path = self.folders[twice].display();
-            let why = format!("checkpoint folder {path} is given twice: each checkpointer needs its own");
-            return Err(DurabilityError::config(why));
-        }
+        folders::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
         }

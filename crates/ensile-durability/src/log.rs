@@ -27,7 +27,7 @@ mod slot;
 mod stats;
 mod waiters;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
@@ -48,7 +48,7 @@ pub use stats::LogStats;
 use crate::hint::HintWriter;
 use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
-use crate::{DurabilityError, Recovered};
+use crate::{DurabilityError, Recovered, folders};
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
@@ -96,17 +96,7 @@ impl LogConfig {
         if self.loggers == 0 || self.loggers > 1024 {
             return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
         }
-        if !self.folders.is_empty() && self.folders.len() != self.loggers {
-            return Err(DurabilityError::config("log folders: give one for each logger"));
-        }
-        if let Some(twice) =
-            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
-        {
-            let path = self.folders[twice].display();
-            return Err(DurabilityError::config(format!(
-                "log folder {path} is given twice: each log needs its own"
-            )));
-        }
+        folders::check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
             let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
@@ -195,7 +185,7 @@ pub struct Log {
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
     /// Files of closed generations, which the next checkpoint makes void.
-    older: Mutex<Vec<ClosedFile>>,
+    older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
     hint: Mutex<HintWriter>,
@@ -237,7 +227,7 @@ impl Log {
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
             disk: recovered.disk,
-            older: Mutex::new(recovered.older),
+            older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
             hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
@@ -356,7 +346,7 @@ impl Log {
         self.loggers.iter().for_each(Logger::ask_roll);
     }
 
-    fn lock_older(&self) -> MutexGuard<'_, Vec<ClosedFile>> {
+    fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
         // Only whole elements are removed under this lock.
         self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -396,10 +386,10 @@ impl Log {
     fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
         loop {
-            let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
+            let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
             self.remove_file(&oldest)?;
-            self.lock_older().remove(0);
+            self.lock_older().pop_front();
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
