@@ -8,7 +8,7 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the poison in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the end in `waiters`.
 //!
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
@@ -53,7 +53,7 @@ use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
 use stats::Counters;
-use waiters::{Waiters, wake_all};
+use waiters::{End, Waiters, wake_all};
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -109,9 +109,6 @@ impl LogConfig {
         Ok(())
     }
 }
-
-/// Why a closed log gives no further answers.
-const CLOSED: &str = "the log was closed";
 
 /// What a removal of log files did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -317,9 +314,9 @@ impl Log {
     /// Does the log work?
     #[must_use]
     pub fn health(&self) -> Health {
-        match self.waiters.poison_reason() {
-            Some(reason) if *reason == *CLOSED => Health::Closed,
-            Some(reason) => Health::Poisoned(reason.to_string()),
+        match self.waiters.how_ended() {
+            Some(End::Closed) => Health::Closed,
+            Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
             None => self.full_reason().map_or(Health::Running, |reason| Health::Full(reason.to_string())),
         }
     }
@@ -446,9 +443,9 @@ impl Log {
         self.refuse(|refusal| refusal.stopped = true);
         let target = self.epochs.now();
         while self.durable_epoch() < target {
-            match self.waiters.poison_reason() {
-                Some(reason) if *reason == *CLOSED => return Ok(()),
-                Some(reason) => return Err(DurabilityError::OutcomeUnknown(reason)),
+            match self.waiters.how_ended() {
+                Some(End::Closed) => return Ok(()),
+                Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
                 None => self.step_towards_close(),
             }
             if let Some(reason) = self.full_reason() {
@@ -463,16 +460,16 @@ impl Log {
             logger.write_last_mark(self, false);
         });
         let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
-        match self.waiters.poison_reason() {
-            Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(_) => Ok(()),
+        match self.waiters.how_ended() {
+            Some(End::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
+            Some(End::Closed) => Ok(()),
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
                     self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 }
-                self.poison(CLOSED);
+                self.end(End::Closed);
                 Ok(())
             }
         }
@@ -535,19 +532,25 @@ impl Log {
     fn refusal(&self) -> Option<DurabilityError> {
         let refusal = self.lock_refusal();
         if refusal.stopped {
-            let reason = self.waiters.poison_reason().unwrap_or_else(|| CLOSED.into());
-            return Some(DurabilityError::Stopped(reason));
+            let end = self.waiters.how_ended().unwrap_or(End::Closed);
+            return Some(DurabilityError::Stopped(end.reason()));
         }
         refusal.full.values().next().cloned().map(DurabilityError::DiskFull)
     }
 
-    /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
-    /// same way, once everything is durable.
+    /// One failed write or sync stops the log for good: what the disk holds is not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
-        let woken = self.waiters.poison(reason);
+        self.end(End::Poisoned(reason.into()));
+        DurabilityError::OutcomeUnknown(
+            self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
+        )
+    }
+
+    /// Stops the log for good; a close does it once everything is durable.
+    fn end(&self, end: End) {
+        let woken = self.waiters.end(end);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         wake_all(woken);
-        DurabilityError::OutcomeUnknown(self.waiters.poison_reason().unwrap_or_else(|| reason.into()))
     }
 }
