@@ -187,8 +187,9 @@ fn bytes_that_do_not_decode() -> Result<()> {
 
 #[test]
 fn settings_that_would_hang_or_panic_are_refused_by_the_builders_names() {
+    type Set = fn(Builder) -> Builder;
     let folder = common::Folder::new();
-    let settings: [(&str, fn(Builder) -> Builder); 4] = [
+    let settings: [(&str, Set); 4] = [
         ("checkpoint_bandwidth", |builder| builder.checkpoint_bandwidth(0)),
         ("prefault_bytes", |builder| builder.prefault_bytes(usize::MAX)),
         ("log_file_bytes must be at least 4096", |builder| builder.log_file_bytes(0)),
