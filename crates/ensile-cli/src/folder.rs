@@ -122,7 +122,7 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
     let name = folder.display();
     let bytes: u64 = found.files.iter().map(|file| file.bytes).sum();
     let size = format!("{} files, {}", found.files.len(), sized(bytes));
-    for TornTail { file, offset, bytes, epochs, detail } in &found.torn_tails {
+    for TornTail { file, offset, bytes, epochs, detail, .. } in &found.torn_tails {
         let of = epochs.map_or_else(String::new, |epochs| format!(" of {}", between(epochs)));
         let _ = writeln!(
             text,
@@ -265,7 +265,7 @@ fn role(role: &Role) -> String {
     match role {
         Role::Manifest => "says which of the others count".to_owned(),
         Role::Hint => "a witness of the durable epoch".to_owned(),
-        Role::Lock => "held by the process that has the database open".to_owned(),
+        Role::Lock => "the lock's file".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
         Role::Checkpoint { number } => format!("checkpoint {number}"),
         Role::Void(why) => format!("void: {why}; the next open removes it"),

@@ -44,6 +44,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
 
+    /// Opens an existing file for reading only: the file or its folder may forbid to write. Writing to it is an error.
+    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
+
     /// Makes an empty file, or empties the one of that name. Its name survives a crash once the folder is synced.
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError>;
 
@@ -79,6 +82,10 @@ pub trait Disk: Send + Sync + Debug {
     /// Takes the exclusive lock of this name without waiting; it is given back when the result is dropped or the
     /// process ends. While another holder lives, here or in another process: [`DiskError::InUse`].
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError>;
+
+    /// Takes the lock of this name for who changes nothing: any number of readers hold it at a time, beside no holder of
+    /// [`Disk::lock`]. Makes no file: `None` if there is none, as then nobody has ever taken the lock in this folder.
+    fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
 }
 
 /// An open file. Every method may be called from any thread; there is no file position.
@@ -123,5 +130,5 @@ pub trait DiskFile: Send + Sync + Debug {
     fn sync_all(&self) -> Result<(), DiskError>;
 }
 
-/// An exclusive lock, held until dropped.
+/// A lock, held until dropped.
 pub trait DiskLock: Send + Sync + Debug {}

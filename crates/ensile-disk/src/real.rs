@@ -77,6 +77,14 @@ impl Disk for RealDisk {
         }
     }
 
+    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let path = self.path(name);
+        match File::open(&path) {
+            Ok(file) => Ok(Box::new(RealFile { file, path })),
+            Err(error) => Err(DiskError::io(Operation::Open, &path, error)),
+        }
+    }
+
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
         let path = self.path(name);
         match OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path) {
@@ -184,11 +192,17 @@ impl Disk for RealDisk {
             .truncate(false)
             .open(&path)
             .map_err(fail)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Box::new(RealLock { _file: file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
-            Err(error) => Err(fail(error.into())),
-        }
+        Ok(Box::new(RealLock::take(file, &path, FlockOperation::NonBlockingLockExclusive)?))
+    }
+
+    fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        let path = self.path(name);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(DiskError::io(Operation::Lock, &path, error)),
+        };
+        Ok(Some(Box::new(RealLock::take(file, &path, FlockOperation::NonBlockingLockShared)?)))
     }
 }
 
@@ -196,6 +210,16 @@ impl Disk for RealDisk {
 #[derive(Debug)]
 struct RealLock {
     _file: File,
+}
+
+impl RealLock {
+    fn take(file: File, path: &Path, how: FlockOperation) -> Result<Self, DiskError> {
+        match flock(&file, how) {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { path: path.to_owned() }),
+            Err(error) => Err(DiskError::io(Operation::Lock, path, error.into())),
+        }
+    }
 }
 
 impl DiskLock for RealLock {}

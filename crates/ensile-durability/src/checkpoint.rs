@@ -32,9 +32,9 @@ pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
 
-use crate::DurabilityError;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
+use crate::{DurabilityError, folders};
 use block::{BLOCK_BYTES_MAX, HEADER_BYTES, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 
@@ -70,7 +70,7 @@ pub struct CheckpointConfig {
     pub load_rate: u64,
     /// Bytes a second that recovery replays of a log.
     pub replay_rate: u64,
-    /// Most bytes a second that all checkpointers write together; `None`: as fast as they can.
+    /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
     pub bandwidth: Option<u64>,
     /// Each checkpointer syncs what it wrote after so many bytes.
     pub sync_bytes: u64,
@@ -105,20 +105,16 @@ impl CheckpointConfig {
 
     fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            return Err(DurabilityError::config("checkpoints need between 1 and 32 checkpointers"));
-        }
-        if !self.folders.is_empty() && self.folders.len() != self.checkpointers {
-            return Err(DurabilityError::config("checkpoint folders: give one for each checkpointer"));
-        }
-        if let Some(twice) =
-            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
-        {
-            let path = self.folders[twice].display();
-            let why = format!("checkpoint folder {path} is given twice: each checkpointer needs its own");
+            let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));
         }
+        folders::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
+        }
+        if self.bandwidth == Some(0) {
+            let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
+            return Err(DurabilityError::config(why));
         }
         Ok(())
     }

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DurabilityError {
     /// A write or sync failed while this result waited: it may or may not survive. Stop, and recover by opening again.
     #[error(
         "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
     )]
     OutcomeUnknown(Arc<str>),
-    /// The log takes no more entries; this one was not committed. Open the database again.
-    #[error("not committed: the log is stopped ({0}); open the database again")]
+    /// The log takes no more entries, so what was asked for, a commit or a checkpoint, was not done. Open the database again.
+    #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
     /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when there is
     /// space: the log goes on by itself.
@@ -79,6 +80,12 @@ pub enum DurabilityError {
         /// Where it leads.
         to: PathBuf,
     },
+    /// Another process, or another handle of this one, has the database open: close it there, or open another folder.
+    #[error("{} is in use by another process or handle: close it there first", path.display())]
+    InUse {
+        /// The lock's file.
+        path: PathBuf,
+    },
     /// The disk refused before anything was promised: retry once the cause is gone.
     #[error(transparent)]
     Disk(Arc<DiskError>),
@@ -86,7 +93,10 @@ pub enum DurabilityError {
 
 impl From<DiskError> for DurabilityError {
     fn from(error: DiskError) -> Self {
-        Self::Disk(Arc::new(error))
+        match error {
+            DiskError::InUse { path } => Self::InUse { path },
+            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
+        }
     }
 }
 

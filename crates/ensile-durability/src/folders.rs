@@ -14,6 +14,28 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
 
+/// Are these, if any, a folder for each of `count` owners? `what` they are of, and who owns one, for the message.
+///
+/// # Errors
+/// [`DurabilityError::Config`].
+pub(crate) fn check_links(
+    links: &[PathBuf],
+    count: usize,
+    what: &str,
+    owner: &str,
+) -> Result<(), DurabilityError> {
+    if !links.is_empty() && links.len() != count {
+        return Err(DurabilityError::config(format!("{what} folders: give one for each {owner}")));
+    }
+    match (1..links.len()).find(|at| links[..*at].contains(&links[*at])) {
+        None => Ok(()),
+        Some(twice) => Err(DurabilityError::config(format!(
+            "{what} folder {} is given twice: each {owner} needs its own",
+            links[twice].display()
+        ))),
+    }
+}
+
 /// Makes the folders `name(0)` to `name(count - 1)`, of loggers or of checkpointers, as links to `links` if there are any.
 ///
 /// # Errors

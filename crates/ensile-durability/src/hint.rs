@@ -39,7 +39,7 @@ pub(crate) struct Hint {
 impl Hint {
     /// Reads the hint; `None` if it says nothing.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DiskError> {
-        let file = match disk.open(HINT) {
+        let file = match disk.open_to_read(HINT) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error),

@@ -37,7 +37,7 @@ pub use checkpoint::{
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
-pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
+pub use recoverable::{Entry, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
     Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,

@@ -8,7 +8,7 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the poison in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the end in `waiters`.
 //!
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
@@ -27,7 +27,7 @@ mod slot;
 mod stats;
 mod waiters;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 use std::task::{Poll, Waker};
@@ -48,12 +48,15 @@ pub use stats::LogStats;
 use crate::hint::HintWriter;
 use crate::manifest::ManifestKeeper;
 use crate::names::log_folder;
-use crate::{DurabilityError, Recovered};
+use crate::{DurabilityError, Recovered, folders};
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
 use stats::Counters;
-use waiters::Waiters;
+use waiters::{End, Waiters, wake_all};
+
+/// The shortest log file before the next is begun: a few blocks.
+const SEGMENT_BYTES_MIN: u64 = 4096;
 
 /// How the log is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,29 +96,19 @@ impl LogConfig {
         if self.loggers == 0 || self.loggers > 1024 {
             return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
         }
-        if !self.folders.is_empty() && self.folders.len() != self.loggers {
-            return Err(DurabilityError::config("log folders: give one for each logger"));
-        }
-        if let Some(twice) =
-            (1..self.folders.len()).find(|at| self.folders[..*at].contains(&self.folders[*at]))
-        {
-            let path = self.folders[twice].display();
-            return Err(DurabilityError::config(format!(
-                "log folder {path} is given twice: each log needs its own"
-            )));
-        }
-        if self.segment_bytes < 4096 {
-            return Err(DurabilityError::config("segment_bytes must be at least 4096"));
+        folders::check_links(&self.folders, self.loggers, "log", "logger")?;
+        // By the names that the database's builder gives them.
+        if self.segment_bytes < SEGMENT_BYTES_MIN {
+            let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
+            return Err(DurabilityError::config(why));
         }
         if self.buffer_bytes_max < LOG_BUFFER_BYTES {
-            return Err(DurabilityError::config("buffer_bytes_max must hold at least one log buffer"));
+            let why = format!("log_buffer_bytes_max must be at least {LOG_BUFFER_BYTES}, one log buffer");
+            return Err(DurabilityError::config(why));
         }
         Ok(())
     }
 }
-
-/// Why a closed log gives no further answers.
-const CLOSED: &str = "the log was closed";
 
 /// What a removal of log files did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +136,7 @@ pub enum Step {
 
 /// Does the log work?
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Health {
     /// It does.
     Running,
@@ -188,7 +182,7 @@ pub struct Log {
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
     /// Files of closed generations, which the next checkpoint makes void.
-    older: Mutex<Vec<ClosedFile>>,
+    older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
     hint: Mutex<HintWriter>,
@@ -230,7 +224,7 @@ impl Log {
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
             disk: recovered.disk,
-            older: Mutex::new(recovered.older),
+            older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
             hint: Mutex::new(recovered.hint),
             manifest: Mutex::new(recovered.keeper),
@@ -320,9 +314,9 @@ impl Log {
     /// Does the log work?
     #[must_use]
     pub fn health(&self) -> Health {
-        match self.waiters.poison_reason() {
-            Some(reason) if *reason == *CLOSED => Health::Closed,
-            Some(reason) => Health::Poisoned(reason.to_string()),
+        match self.waiters.how_ended() {
+            Some(End::Closed) => Health::Closed,
+            Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
             None => self.full_reason().map_or(Health::Running, |reason| Health::Full(reason.to_string())),
         }
     }
@@ -349,7 +343,7 @@ impl Log {
         self.loggers.iter().for_each(Logger::ask_roll);
     }
 
-    fn lock_older(&self) -> MutexGuard<'_, Vec<ClosedFile>> {
+    fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
         // Only whole elements are removed under this lock.
         self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -389,10 +383,10 @@ impl Log {
     fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
         loop {
-            let oldest = self.lock_older().first().filter(|file| file.largest < covered).cloned();
+            let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
             self.remove_file(&oldest)?;
-            self.lock_older().remove(0);
+            self.lock_older().pop_front();
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
@@ -449,9 +443,9 @@ impl Log {
         self.refuse(|refusal| refusal.stopped = true);
         let target = self.epochs.now();
         while self.durable_epoch() < target {
-            match self.waiters.poison_reason() {
-                Some(reason) if *reason == *CLOSED => return Ok(()),
-                Some(reason) => return Err(DurabilityError::OutcomeUnknown(reason)),
+            match self.waiters.how_ended() {
+                Some(End::Closed) => return Ok(()),
+                Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
                 None => self.step_towards_close(),
             }
             if let Some(reason) = self.full_reason() {
@@ -466,16 +460,16 @@ impl Log {
             logger.write_last_mark(self, false);
         });
         let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
-        match self.waiters.poison_reason() {
-            Some(reason) if *reason != *CLOSED => Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(_) => Ok(()),
+        match self.waiters.how_ended() {
+            Some(End::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
+            Some(End::Closed) => Ok(()),
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
                     self.lock_hint().close(self.marks.synced_by_all(), blocks);
                 }
-                self.poison(CLOSED);
+                self.end(End::Closed);
                 Ok(())
             }
         }
@@ -538,19 +532,25 @@ impl Log {
     fn refusal(&self) -> Option<DurabilityError> {
         let refusal = self.lock_refusal();
         if refusal.stopped {
-            let reason = self.waiters.poison_reason().unwrap_or_else(|| CLOSED.into());
-            return Some(DurabilityError::Stopped(reason));
+            let end = self.waiters.how_ended().unwrap_or(End::Closed);
+            return Some(DurabilityError::Stopped(end.reason()));
         }
         refusal.full.values().next().cloned().map(DurabilityError::DiskFull)
     }
 
-    /// One failed write or sync stops the log for good: what the disk holds is not known any more. A close stops it the
-    /// same way, once everything is durable.
+    /// One failed write or sync stops the log for good: what the disk holds is not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
-        let woken = self.waiters.poison(reason);
+        self.end(End::Poisoned(reason.into()));
+        DurabilityError::OutcomeUnknown(
+            self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
+        )
+    }
+
+    /// Stops the log for good; a close does it once everything is durable.
+    fn end(&self, end: End) {
+        let woken = self.waiters.end(end);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
-        woken.into_iter().for_each(Waker::wake);
-        DurabilityError::OutcomeUnknown(self.waiters.poison_reason().unwrap_or_else(|| reason.into()))
+        wake_all(woken);
     }
 }

@@ -112,7 +112,7 @@ impl From<NotReplaced> for DurabilityError {
 impl Manifest {
     /// Reads the manifest; `None` if there is none.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DurabilityError> {
-        let file = match disk.open(MANIFEST) {
+        let file = match disk.open_to_read(MANIFEST) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),

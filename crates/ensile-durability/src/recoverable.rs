@@ -7,15 +7,6 @@
 
 use ensile_base::Tid;
 
-/// What the entries of a recoverable state are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EntryKind {
-    /// Each entry tells whole values, so the one with the largest TID says all: entries may be replayed in any order,
-    /// and a checkpoint may leave out what the log holds again.
-    Values,
-}
-
 /// One entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'b> {
@@ -35,12 +26,10 @@ pub struct Refused {
 }
 
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
+///
+/// Each entry must tell whole values, so that the one with the largest TID says all: entries are replayed in any order, and a
+/// checkpoint leaves out what the log holds again.
 pub trait Recoverable: Sync {
-    /// What its entries are.
-    fn kind(&self) -> EntryKind {
-        EntryKind::Values
-    }
-
     /// Replays the entries of one log block. Called from several threads, in any order; of two entries about the same
     /// thing, in one batch or in two, the one with the larger TID wins.
     ///

@@ -58,6 +58,7 @@ use replay::{Bounds, Piece};
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TornTail {
     /// The file in which the whole part ends.
     pub file: String,
@@ -73,6 +74,7 @@ pub struct TornTail {
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// D of the last generation: everything up to this epoch is there, nothing above it.
     pub durable_epoch: Epoch,
@@ -179,7 +181,7 @@ impl Scan {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
-    /// [`ensile_disk::DiskError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
+    /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used.
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{
@@ -246,7 +246,7 @@ impl Builder {
         self
     }
 
-    /// Most bytes a second that checkpoints write. No limit by default.
+    /// Most bytes a second that checkpoints write, not 0. No limit by default.
     pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
         self.checkpoints.bandwidth = Some(bytes_per_second);
         self
@@ -356,13 +356,16 @@ impl Builder {
     /// Opens the database: locks the folder, recovers what the log holds, starts the threads.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder, a file
+    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder
+    /// ([`DurabilityError::InUse`](ensile_durability::DurabilityError::InUse)), a file
     /// is damaged (it names the file and what to do) or the disk refuses; nothing on disk is lost by a failed open.
     pub fn open(self) -> Result<Database> {
         if self.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
-        debug_assert!(self.epoch_interval.as_micros() >= u128::from(EPOCH_MICROS_MIN));
+        if self.prefault_bytes > PREFAULT_BYTES_MAX {
+            return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
+        }
         let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
         self.switches.apply_to_memory(&mut memory);

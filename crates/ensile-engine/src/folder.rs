@@ -2,7 +2,8 @@
 //!
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
 //! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch; [`changes`] reads the log as a sequence of changes. None of them runs while a process has the database open.
+//! epoch; [`changes`] reads the log as a sequence of changes. None of them runs while a process has the database open. [`verify`]
+//! and [`inspect`] write nothing: a folder that may only be read will do.
 //!
 //! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
 

@@ -50,6 +50,7 @@ impl MemoryConfig {
 
 /// Figures of a [`Memory`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryStats {
     /// Bytes of chunks handed to caches.
     pub chunk_bytes: u64,

@@ -46,13 +46,22 @@ struct State {
     unsynced_names: Vec<NameChange>,
     /// Folders that were made as links, and whether what they lead to is there.
     links: BTreeMap<String, (PathBuf, bool)>,
-    locks: Vec<String>,
+    /// Who holds which lock.
+    locks: Vec<(String, Hold)>,
+    /// Nothing can be changed.
+    read_only: bool,
     /// Counts crashes: handles of an earlier boot are dead.
     boot: u64,
     sequence: Sequence,
     capacity: Option<u64>,
     /// The disk as each call found it, if that is kept.
     moments: Option<Vec<Moment>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    Exclusive,
+    Shared,
 }
 
 /// The disk at a call: power fails in the midst of it, and what is left is a matter of [`SimDisk::crash_with`].
@@ -180,6 +189,36 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), mounted: None }
     }
 
+    /// The state for a call that needs the right to write.
+    fn writable_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
+        let state = self.live_state(operation, name)?;
+        if state.read_only { Err(fail(operation, name, io::ErrorKind::PermissionDenied)) } else { Ok(state) }
+    }
+
+    fn open_in(&self, mut state: MutexGuard<'_, State>, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        let fate = state.begin(Operation::Open, name, None);
+        state.end(fate, Operation::Open, name)?;
+        match state.names.files.get(name).copied() {
+            Some(inode) => Ok(self.handle(inode, name, state.boot)),
+            None => Err(state.not_found(Operation::Open, name)),
+        }
+    }
+
+    fn take_lock(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        name: &str,
+        hold: Hold,
+    ) -> Result<Box<dyn DiskLock>, DiskError> {
+        let fate = state.begin(Operation::Lock, name, None);
+        state.end(fate, Operation::Lock, name)?;
+        if state.locks.iter().any(|held| held.0 == name && (held.1, hold) != (Hold::Shared, Hold::Shared)) {
+            return Err(DiskError::InUse { path: name.into() });
+        }
+        state.locks.push((name.to_owned(), hold));
+        Ok(Box::new(SimLock { disk: self.clone(), name: name.to_owned(), boot: state.boot }))
+    }
+
     /// The state, unless this handle's process is dead or without power.
     fn live_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
         let state = self.lock_state();
@@ -273,6 +312,11 @@ impl SimDisk {
     /// So many bytes have room on the disk; `None`: any number.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock_state().capacity = bytes;
+    }
+
+    /// Forbids to open for writing, to make, rename and remove, and to take an exclusive lock; or allows it again.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock_state().read_only = read_only;
     }
 
     /// Bytes that take up space now.
@@ -376,17 +420,15 @@ impl SimDisk {
 
 impl Disk for SimDisk {
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let mut state = self.live_state(Operation::Open, name)?;
-        let fate = state.begin(Operation::Open, name, None);
-        state.end(fate, Operation::Open, name)?;
-        match state.names.files.get(name).copied() {
-            Some(inode) => Ok(self.handle(inode, name, state.boot)),
-            None => Err(state.not_found(Operation::Open, name)),
-        }
+        self.open_in(self.writable_state(Operation::Open, name)?, name)
+    }
+
+    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.open_in(self.live_state(Operation::Open, name)?, name)
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let mut state = self.live_state(Operation::Create, name)?;
+        let mut state = self.writable_state(Operation::Create, name)?;
         let fate = state.begin(Operation::Create, name, None);
         if !state.names.has_folder(folder_of(name)) {
             return Err(state.not_found(Operation::Create, name));
@@ -428,7 +470,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        let mut state = self.live_state(Operation::Rename, from)?;
+        let mut state = self.writable_state(Operation::Rename, from)?;
         let fate = state.begin(Operation::Rename, from, None);
         let Some(inode) = state.names.files.get(from).copied() else {
             return Err(state.not_found(Operation::Rename, from));
@@ -440,7 +482,7 @@ impl Disk for SimDisk {
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.live_state(Operation::Remove, name)?;
+        let mut state = self.writable_state(Operation::Remove, name)?;
         let fate = state.begin(Operation::Remove, name, None);
         if !state.names.files.contains_key(name) {
             return Err(state.not_found(Operation::Remove, name));
@@ -452,7 +494,7 @@ impl Disk for SimDisk {
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.live_state(Operation::CreateFolder, name)?;
+        let mut state = self.writable_state(Operation::CreateFolder, name)?;
         let fate = state.begin(Operation::CreateFolder, name, None);
         let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
         for folder in ends.map(|end| &name[..end]) {
@@ -481,7 +523,7 @@ impl Disk for SimDisk {
     }
 
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
-        let mut state = self.live_state(Operation::LinkFolder, name)?;
+        let mut state = self.writable_state(Operation::LinkFolder, name)?;
         let fate = state.begin(Operation::LinkFolder, name, None);
         let there = state.links.get(name).map(|(before, _)| before == to);
         if state.names.has_folder(name) && there != Some(true) {
@@ -512,14 +554,11 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        let mut state = self.live_state(Operation::Lock, name)?;
-        let fate = state.begin(Operation::Lock, name, None);
-        state.end(fate, Operation::Lock, name)?;
-        if state.locks.iter().any(|held| held == name) {
-            return Err(DiskError::InUse { path: name.into() });
-        }
-        state.locks.push(name.to_owned());
-        Ok(Box::new(SimLock { disk: self.clone(), name: name.to_owned(), boot: state.boot }))
+        self.take_lock(self.writable_state(Operation::Lock, name)?, name, Hold::Exclusive)
+    }
+
+    fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        self.take_lock(self.live_state(Operation::Lock, name)?, name, Hold::Shared).map(Some)
     }
 }
 
@@ -536,7 +575,10 @@ impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.lock_state();
         if state.boot == self.boot {
-            state.locks.retain(|held| *held != self.name);
+            // Either there is one, or all of this name are shared and one as good as another.
+            if let Some(at) = state.locks.iter().position(|held| held.0 == self.name) {
+                state.locks.swap_remove(at);
+            }
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Calls that cannot be right are told apart from conflicts, and say what to do.
 //!
-//! Neighbours: every kind of `Error` but those of the log and of conflicts.
+//! Neighbours: every kind of `Error` but those of the log and of conflicts; settings that `Builder::open` refuses.
 
+mod common;
+
+use ensile::Builder;
 use ensile::prelude::*;
 
 fn message<R: std::fmt::Debug>(result: Result<R>) -> String {
@@ -180,6 +183,22 @@ fn bytes_that_do_not_decode() -> Result<()> {
     let refused = db.run(|tx| tx.put(&indexed, &1, &Stubborn));
     assert!(matches!(refused, Err(Error::Decode { .. })), "{refused:?}");
     Ok(())
+}
+
+#[test]
+fn settings_that_would_hang_or_panic_are_refused_by_the_builders_names() {
+    type Set = fn(Builder) -> Builder;
+    let folder = common::Folder::new();
+    let settings: [(&str, Set); 4] = [
+        ("checkpoint_bandwidth", |builder| builder.checkpoint_bandwidth(0)),
+        ("prefault_bytes", |builder| builder.prefault_bytes(usize::MAX)),
+        ("log_file_bytes must be at least 4096", |builder| builder.log_file_bytes(0)),
+        ("log_buffer_bytes_max must be at least 524288", |builder| builder.log_buffer_bytes_max(0)),
+    ];
+    for (said, set) in settings {
+        let refused = set(Database::builder(folder.path())).open();
+        assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains(said)), "{refused:?}");
+    }
 }
 
 #[test]

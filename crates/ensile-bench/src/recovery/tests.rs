@@ -17,10 +17,12 @@ fn rates_are_each_cores_and_parts_without_work_are_left_out() {
     };
     let phases =
         vec![phase(Phase::Scan, 1, 0), phase(Phase::Load, 3, 0), phase(Phase::Replay, 5, 20_000_000)];
+    let mut report = RecoveryReport::default();
+    report.phases = phases;
     let measured = Measured {
         open_seconds: 10.0,
         tables_seconds: 0.5,
-        report: RecoveryReport { phases, ..RecoveryReport::default() },
+        report,
         device: (4_000_000_000, 5.0),
         cached_share: 0.0,
     };

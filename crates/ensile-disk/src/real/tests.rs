@@ -83,6 +83,34 @@ fn a_lock_has_one_holder_at_a_time() {
 }
 
 #[test]
+fn readers_share_a_lock_that_is_there_and_make_none() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    assert!(disk.lock_to_read("LOCK").expect("nobody has it").is_none());
+    assert!(!disk.exists("LOCK").expect("asked"), "a reader makes no file");
+    let held = disk.lock("LOCK").expect("free");
+    assert!(matches!(disk.lock_to_read("LOCK"), Err(DiskError::InUse { .. })));
+    drop(held);
+    let readers = [disk.lock_to_read("LOCK"), disk.lock_to_read("LOCK")].map(|lock| lock.expect("shared"));
+    assert!(readers.iter().all(Option::is_some));
+    assert!(matches!(disk.lock("LOCK"), Err(DiskError::InUse { .. })), "nothing changes under a reader");
+    drop(readers);
+    disk.lock("LOCK").expect("free again");
+}
+
+#[test]
+fn a_file_opened_to_read_is_not_written() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    disk.create("a").expect("create").write_at(b"hello", 0).expect("write");
+    let file = disk.open_to_read("a").expect("open");
+    assert!(file.write_at(b"x", 0).is_err());
+    let mut bytes = [0; 5];
+    file.read_at(&mut bytes, 0).expect("read");
+    assert_eq!(&bytes, b"hello");
+}
+
+#[test]
 fn errors_name_the_operation_and_the_path() {
     let folder = Folder::new();
     let disk = RealDisk::open(&folder.0).expect("a temporary folder");

@@ -39,7 +39,7 @@ use crate::{DurabilityError, Health, folders};
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
 /// Why an attempt is given up when a step panics.
-const PANICKED: &str = "a checkpointer panicked";
+const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
 
 /// What one checkpointer step did, and when the next is worth while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,8 @@ struct State {
     log_bytes_before: u64,
     last: Option<CheckpointReport>,
     last_error: Option<StdArc<str>>,
+    /// What whoever asks for a checkpoint is told once there will be none.
+    ended: Option<DurabilityError>,
 }
 
 /// A checkpointer at its part.
@@ -179,6 +181,7 @@ impl Checkpoints {
             log_bytes_before: log.replayed_bytes,
             last: None,
             last_error: None,
+            ended: None,
         };
         let station = |_| Station { bell: Bell::new(), work: Mutex::new(None) };
         Ok(StdArc::new(Self {
@@ -209,9 +212,8 @@ impl Checkpoints {
             Some(ticket) => Arc::clone(ticket),
             None => Arc::new(Ticket::default()),
         };
-        if state.phase == Phase::Ended {
-            let reason = state.last_error.clone().unwrap_or_else(|| CLOSED.into());
-            ticket.answer(Err(DurabilityError::CheckpointFailed(reason)));
+        if let Some(why) = &state.ended {
+            ticket.answer(Err(why.clone()));
         } else {
             state.demand = Some(Arc::clone(&ticket));
             drop(state);
@@ -249,8 +251,12 @@ impl Checkpoints {
             return self.go_on(checkpointer, &mut work, walk);
         }
         let mut state = lock(&self.state);
-        if state.phase != Phase::Ended && self.log.health().has_ended() {
-            self.end(&mut state, "the log has stopped");
+        if state.phase != Phase::Ended {
+            match self.log.health() {
+                Health::Poisoned(why) => self.end(&mut state, &why, DurabilityError::Stopped),
+                Health::Closed => self.end(&mut state, CLOSED, DurabilityError::Stopped),
+                Health::Running | Health::Full(_) => {}
+            }
         }
         match state.phase {
             Phase::Ended => CheckpointStep::Stopped,
@@ -503,7 +509,7 @@ impl Checkpoints {
             Err(NotReplaced::Unknown(error)) => {
                 // Not even a file of this attempt may go: the manifest may name it.
                 let reason = format!("the manifest could not be replaced: {error}");
-                self.end(&mut state, &reason);
+                self.end(&mut state, &reason, DurabilityError::Stopped);
                 drop(state);
                 self.log.poison(&reason);
                 return CheckpointStep::Stopped;
@@ -517,8 +523,8 @@ impl Checkpoints {
         let now = self.log.clock.nanos();
         if let Some(attempt) = &state.attempt {
             let Installed { number, low, high, entries, bytes, .. } = installed;
-            let nanos = now.saturating_sub(attempt.began_nanos);
-            state.last = Some(CheckpointReport { number, low, high, entries, bytes, nanos });
+            let elapsed = Duration::from_nanos(now.saturating_sub(attempt.began_nanos));
+            state.last = Some(CheckpointReport { number, low, high, entries, bytes, elapsed });
             (state.log_bytes_base, state.log_bytes_before) = (attempt.log_bytes, 0);
         }
         state.installed = Some(installed);
@@ -592,15 +598,16 @@ impl Checkpoints {
         attempt.ticket.answer(outcome);
     }
 
-    /// No further checkpoint: tells everybody who waits for one. Files stay as they are.
-    fn end(&self, state: &mut State, reason: &str) {
+    /// No further checkpoint: tells everybody who waits for one, or will ask. Files stay as they are.
+    fn end(&self, state: &mut State, reason: &str, error: fn(StdArc<str>) -> DurabilityError) {
         state.phase = Phase::Ended;
         let reason: StdArc<str> = reason.into();
         let attempt = state.attempt.take();
         self.counters.failed.add(u64::from(attempt.is_some()));
         for ticket in attempt.map(|attempt| attempt.ticket).into_iter().chain(state.demand.take()) {
-            ticket.answer(Err(DurabilityError::CheckpointFailed(StdArc::clone(&reason))));
+            ticket.answer(Err(error(StdArc::clone(&reason))));
         }
+        state.ended = Some(error(StdArc::clone(&reason)));
         state.last_error = Some(reason);
     }
 
@@ -610,7 +617,7 @@ impl Checkpoints {
         let mut state = lock(&self.state);
         let was_open = state.phase != Phase::Ended;
         if was_open {
-            self.end(&mut state, CLOSED);
+            self.end(&mut state, CLOSED, DurabilityError::Stopped);
         }
         drop(state);
         self.ring();
@@ -641,7 +648,9 @@ impl<'a> EndOnPanic<'a> {
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.unwinding {
-            self.checkpoints.end(&mut lock(&self.checkpoints.state), PANICKED);
+            // The log goes on.
+            let mut state = lock(&self.checkpoints.state);
+            self.checkpoints.end(&mut state, PANICKED, DurabilityError::CheckpointFailed);
         }
     }
 }

@@ -78,7 +78,7 @@ impl PartReader {
     /// [`DurabilityError::Damaged`] if it is not there.
     pub(crate) fn open(disk: &dyn Disk, part: PartName, low: Epoch) -> Result<Self, DurabilityError> {
         let name = part.to_string();
-        let file = match disk.open(&name) {
+        let file = match disk.open_to_read(&name) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => {
                 return Err(DurabilityError::damaged(

@@ -2,6 +2,8 @@
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
+use std::time::Duration;
+
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
@@ -9,6 +11,7 @@ use crate::DurabilityError;
 
 /// An installed checkpoint, in figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CheckpointReport {
     /// Its number.
     pub number: u64,
@@ -21,11 +24,12 @@ pub struct CheckpointReport {
     /// Bytes of its files.
     pub bytes: u64,
     /// From its beginning until it was installed.
-    pub nanos: u64,
+    pub elapsed: Duration,
 }
 
 /// How far an attempt is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct CheckpointProgress {
     /// Bytes written.
     pub bytes: u64,
@@ -99,7 +103,8 @@ impl CheckpointHandle {
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.
     ///
     /// # Errors
-    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed.
+    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]: the log
+    /// has stopped, or the database was closed.
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         let mut outcome = self.ticket.lock();
         loop {

@@ -21,9 +21,9 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// No limit, or so many bytes a second.
+    /// No limit, or so many bytes a second, which `CheckpointConfig` has checked not to be 0.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
-        Self { bytes_per_second: bytes_per_second.map(|rate| rate.max(1)), tokens: 0, filled_at: 0 }
+        Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }
 
     /// How long to wait at this time before the next block; zero if not at all.

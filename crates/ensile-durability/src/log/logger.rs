@@ -10,7 +10,6 @@
 //! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
 use std::collections::VecDeque;
-use std::task::Waker;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -26,6 +25,7 @@ use super::look::look;
 use super::queue::Queue;
 use super::segments::{ClosedFile, Segments};
 use super::slot::Slot;
+use super::waiters::{End, wake_all};
 use super::{Log, Step};
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
@@ -198,7 +198,7 @@ impl Logger {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = StopOnPanic::new(log);
         let Some(mut writer) = self.lock_writer(log) else { return Step::Stopped };
-        if writer.closed || log.waiters.is_poisoned() {
+        if writer.closed || log.waiters.has_ended() {
             return Step::Stopped;
         }
         if writer.held {
@@ -366,7 +366,7 @@ impl Logger {
     /// mark does it. False if the log has stopped.
     fn roll(&self, log: &Log, now_nanos: u64) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.closed || log.waiters.is_poisoned() {
+        if writer.closed || log.waiters.has_ended() {
             return false;
         }
         if !self.is_roll_due(&writer, now_nanos) {
@@ -399,7 +399,7 @@ impl Logger {
     /// be written: everything is durable without it, so a disk that has no space for it is no failure.
     pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.closed || log.waiters.is_poisoned() {
+        if writer.closed || log.waiters.has_ended() {
             return false;
         }
         match self.end_with_mark(log, &mut writer, last) {
@@ -433,10 +433,10 @@ impl Logger {
 /// woken after.
 fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
     let reason = error.to_string();
-    let woken = log.waiters.poison(&reason);
+    let woken = log.waiters.end(End::Poisoned(reason.as_str().into()));
     drop(writer);
     log.poison(&reason);
-    woken.into_iter().for_each(Waker::wake);
+    wake_all(woken);
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.

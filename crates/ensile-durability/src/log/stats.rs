@@ -6,6 +6,7 @@ use ensile_base::sync::{AtomicU64, Ordering};
 
 /// What the log has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LogStats {
     /// Bytes written, marks included.
     pub bytes: u64,

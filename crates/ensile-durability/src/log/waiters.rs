@@ -1,14 +1,16 @@
 //! Who waits for D, and D itself as it was announced.
 //!
 //! Invariants:
-//! - D and the poison change under one lock, so that no epoch is announced after the log was poisoned, and no waiter
+//! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
 //!   registers between the two and sleeps on.
 //! - A commit that nobody waits for never comes here.
+//! - Wakers run code of others, with no lock held, and a panic of theirs ends there: the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
 use ensile_base::Epoch;
@@ -18,12 +20,29 @@ use ensile_base::sync::{
 
 use crate::DurabilityError;
 
-type Reason = std::sync::Arc<str>;
+/// How a log ended: D stands still from then on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Everything was durable.
+    Closed,
+    /// A write or sync failed, and why.
+    Poisoned(std::sync::Arc<str>),
+}
+
+impl End {
+    /// Why a log that ended gives no further answers.
+    pub(crate) fn reason(&self) -> std::sync::Arc<str> {
+        match self {
+            Self::Closed => "the log was closed".into(),
+            Self::Poisoned(reason) => std::sync::Arc::clone(reason),
+        }
+    }
+}
 
 #[derive(Debug)]
 struct List {
     waiting: BTreeMap<Epoch, Vec<Waker>>,
-    poison: Option<Reason>,
+    end: Option<End>,
 }
 
 /// The announced D and who waits for it.
@@ -31,7 +50,7 @@ struct List {
 pub(crate) struct Waiters {
     durable: AtomicU64,
     wanted: AtomicU64,
-    poisoned: AtomicBool,
+    ended: AtomicBool,
     list: Mutex<List>,
 }
 
@@ -40,8 +59,8 @@ impl Waiters {
         Self {
             durable: AtomicU64::new(durable.number()),
             wanted: AtomicU64::new(0),
-            poisoned: AtomicBool::new(false),
-            list: Mutex::new(List { waiting: BTreeMap::new(), poison: None }),
+            ended: AtomicBool::new(false),
+            list: Mutex::new(List { waiting: BTreeMap::new(), end: None }),
         }
     }
 
@@ -64,14 +83,14 @@ impl Waiters {
     }
 
     #[inline]
-    pub(crate) fn is_poisoned(&self) -> bool {
-        // Acquire: who sees the poison finds its reason (partner: `poison`).
-        self.poisoned.load(Ordering::Acquire)
+    pub(crate) fn has_ended(&self) -> bool {
+        // Acquire: who sees that it has finds how (partner: `end`).
+        self.ended.load(Ordering::Acquire)
     }
 
-    /// Why the log was poisoned.
-    pub(crate) fn poison_reason(&self) -> Option<Reason> {
-        self.lock().poison.clone()
+    /// How the log ended, if it has.
+    pub(crate) fn how_ended(&self) -> Option<End> {
+        self.lock().end.clone()
     }
 
     /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is. The second result
@@ -85,8 +104,8 @@ impl Waiters {
         if self.durable() >= epoch {
             return (Some(Ok(())), false);
         }
-        if let Some(reason) = &list.poison {
-            return (Some(Err(DurabilityError::OutcomeUnknown(reason.clone()))), false);
+        if let Some(end) = &list.end {
+            return (Some(Err(DurabilityError::OutcomeUnknown(end.reason()))), false);
         }
         let wakers = list.waiting.entry(epoch).or_default();
         let first = wakers.is_empty();
@@ -114,17 +133,17 @@ impl Waiters {
                 if new {
                     tell();
                 }
-                while self.durable() < epoch && !self.is_poisoned() {
+                while self.durable() < epoch && !self.has_ended() {
                     park();
                 }
             }
         })
     }
 
-    /// Announces the D that `compute` finds, unless the log is poisoned. Returns it if it is news.
+    /// Announces the D that `compute` finds, unless the log has ended. Returns it if it is news.
     pub(crate) fn announce(&self, compute: impl FnOnce() -> Epoch) -> Option<Epoch> {
         let mut list = self.lock();
-        if list.poison.is_some() {
+        if list.end.is_some() {
             return None;
         }
         let epoch = compute();
@@ -136,21 +155,29 @@ impl Waiters {
         let later = list.waiting.split_off(&epoch.next());
         let woken = std::mem::replace(&mut list.waiting, later);
         drop(list);
-        woken.into_values().flatten().for_each(Waker::wake);
+        wake_all(woken.into_values().flatten());
         Some(epoch)
     }
 
-    /// Poisons the log for good: every waiter above D gets "outcome unknown", and D stands still. The first reason
+    /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
     /// stays. Returns whom to wake: the caller may hold a lock, and wakers run code of others.
-    pub(crate) fn poison(&self, reason: &str) -> Vec<Waker> {
+    pub(crate) fn end(&self, end: End) -> Vec<Waker> {
         let mut list = self.lock();
-        if list.poison.is_some() {
+        if list.end.is_some() {
             return Vec::new();
         }
-        list.poison = Some(reason.into());
-        // Release: partner is the Acquire in `is_poisoned`.
-        self.poisoned.store(true, Ordering::Release);
+        list.end = Some(end);
+        // Release: partner is the Acquire in `has_ended`.
+        self.ended.store(true, Ordering::Release);
         std::mem::take(&mut list.waiting).into_values().flatten().collect()
+    }
+}
+
+/// Wakes each of them, also those behind one that panics. The panic hook has told of the panic.
+pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
+        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
 
@@ -177,7 +204,7 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::Waiters;
+    use super::{End, Waiters};
     use crate::DurabilityError;
     use ensile_base::Epoch;
     use std::task::Waker;
@@ -185,8 +212,8 @@ mod tests {
     #[test]
     fn nothing_is_announced_after_the_poison() {
         let waiters = Waiters::new(Epoch::new(3));
-        waiters.poison("sync failed");
-        waiters.poison("again");
+        waiters.end(End::Poisoned("sync failed".into()));
+        waiters.end(End::Poisoned("again".into()));
         assert_eq!(waiters.announce(|| Epoch::new(9)), None);
         assert_eq!(waiters.durable(), Epoch::new(3));
         assert!(

@@ -33,15 +33,15 @@ use crate::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
 use crate::{DurabilityError, Entry, Recoverable, Refused};
 use judge::Judge;
 
-/// Reads all of a database's folder; entries that count go to `target` as in a recovery, whether or not something else is
+/// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go to `target` as in a recovery, whether or not something else is
 /// damaged.
 ///
 /// # Errors
-/// [`ensile_disk::DiskError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
+/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
 /// is no database. Damage is no error here.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     check_is_database(&**disk)?;
-    let _lock = disk.lock(LOCK)?;
+    let _lock = disk.lock_to_read(LOCK)?;
     let mut found = examine_locked(disk, target)?;
     if !found.damage.is_empty() {
         found.remedy =

@@ -149,7 +149,7 @@ impl FileChain {
         until: u64,
     ) -> Result<Self, DurabilityError> {
         let path = file.to_string();
-        let mut scanner = Scanner::until(disk.open(&path)?, until)?;
+        let mut scanner = Scanner::until(disk.open_to_read(&path)?, until)?;
         let (header, crc, salt) = match scanner.opening()? {
             Ok(found) if is_of(&found.0, file.name) => found,
             Ok(_) => return Self::unopened(scanner, file, "a block of another log stands here"),
@@ -193,7 +193,7 @@ impl FileChain {
 
     /// Looks again at a file whose first block is not there, in a log with this salt.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
-        let mut scanner = Scanner::new(disk.open(&self.file.to_string())?)?;
+        let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
         self.tail = Tail::default();
         Ok(self.look_behind(&mut scanner, 0, salt)?)
     }
@@ -274,7 +274,7 @@ fn is_of(header: &Header, name: SegmentName) -> bool {
 
 /// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
-    let opening = Scanner::of_first_block(disk.open(&next.to_string())?)?.opening()?;
+    let opening = Scanner::of_first_block(disk.open_to_read(&next.to_string())?)?.opening()?;
     let ours = opening.ok().filter(|(header, _, told)| is_of(header, next.name) && *told == salt);
     Ok(ours.map_or(0, |(header, ..)| header.sequence))
 }

@@ -21,7 +21,7 @@ pub(super) fn harden(disk: &dyn Disk, chain: &Chain) -> Result<(), DurabilityErr
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
         let file = disk.open(&name)?;
-        let mut scanner = Scanner::new(disk.open(&name)?)?;
+        let mut scanner = Scanner::new(disk.open_to_read(&name)?)?;
         let (mut from, mut bytes) = (link.synced_to, Vec::new());
         while from + (bytes.len() as u64) < link.end {
             let at = from + bytes.len() as u64;

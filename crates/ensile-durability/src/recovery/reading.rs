@@ -54,7 +54,7 @@ impl Buffers {
             self.bytes.resize(bytes, 0);
         }
         let piece = &mut self.bytes[..bytes];
-        let read = disk.open(name)?.read_at(piece, offset)?;
+        let read = disk.open_to_read(name)?.read_at(piece, offset)?;
         if read < bytes {
             return Err(DurabilityError::damaged(name, offset + read as u64, "the file ends inside a block"));
         }
@@ -76,7 +76,7 @@ pub(super) fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
 /// Asks for a part of a file before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, name: &str, offset: u64, bytes: u64) {
     // A hint: whatever is wrong with the file is told when it is read.
-    if let Ok(file) = disk.open(name) {
+    if let Ok(file) = disk.open_to_read(name) {
         file.will_need(offset, bytes);
     }
 }

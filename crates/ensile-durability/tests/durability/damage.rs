@@ -61,6 +61,17 @@ fn damage_at_open(disk: &SimDisk) -> (String, u64, String) {
     }
 }
 
+#[test]
+fn a_folder_that_must_not_be_written_is_examined() {
+    let [whole, damaged] = [false, true].map(disk_with_entries);
+    damaged.flip("log0/log-1-0", 200, 1);
+    for disk in [whole, damaged] {
+        let writable = examined(&disk);
+        disk.set_read_only(true);
+        assert_eq!(examined(&disk), writable);
+    }
+}
+
 /// Header, key, value, frame, padded.
 const DATA_BLOCK_BYTES: u64 = 80 + 12 + 8 + 300;
 const STEP_BYTES: u64 = DATA_BLOCK_BYTES + 80;

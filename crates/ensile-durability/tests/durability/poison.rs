@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Wake, Waker};
 
 use ensile_base::Tid;
@@ -184,4 +185,43 @@ fn a_waker_may_close_the_log() {
     rig.step_all();
     assert_eq!(rig.log.health(), Health::Closed);
     assert!(rig.log.durable_epoch() >= tid.epoch());
+}
+
+#[test]
+fn a_waker_that_panics_harms_nobody_else() {
+    struct Panics;
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("an application's"));
+        }
+    }
+    struct Note(AtomicBool);
+    impl Wake for Note {
+        fn wake(self: Arc<Self>) {
+            // Relaxed: read by the same thread.
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    let poll = |key, worker: &mut crate::rig::Worker| {
+        let note = Arc::new(Note(AtomicBool::new(false)));
+        let tid = worker.commit(&rig.epochs, key, b"row").expect("runs");
+        for waker in [Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&note))] {
+            assert!(rig.log.poll_durable(tid.epoch(), &waker).is_pending());
+        }
+        note
+    };
+    // Relaxed: written by the same thread.
+    let is_woken = |note: &Note| note.0.load(Ordering::Relaxed);
+    let durable = poll(1, &mut worker);
+    rig.settle();
+    assert!(is_woken(&durable), "who waited behind it is woken");
+    assert_eq!(rig.log.health(), Health::Running);
+    let unknown = poll(2, &mut worker);
+    disk.fail_sync(1);
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert!(is_woken(&unknown), "by a poison too");
 }

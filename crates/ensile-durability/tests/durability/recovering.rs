@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, Recovery};
 use ensile_sim::SimDisk;
 
@@ -159,8 +159,8 @@ fn an_entry_that_the_state_refuses_names_its_place() {
 fn one_process_at_a_time() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
-    let Err(DurabilityError::Disk(error)) = reopen(&disk, 1).map(|_| ()) else { panic!("locked") };
-    assert!(matches!(*error, DiskError::InUse { .. }));
+    let Err(DurabilityError::InUse { path }) = reopen(&disk, 1).map(|_| ()) else { panic!("locked") };
+    assert!(path.ends_with("LOCK"));
     drop(rig);
     reopen(&disk, 1).expect("free again");
 }

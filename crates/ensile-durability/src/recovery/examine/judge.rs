@@ -89,7 +89,7 @@ impl<'a> Judge<'a> {
     }
 
     fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
-        let bytes = self.disk.open(&name)?.len()?;
+        let bytes = self.disk.open_to_read(&name)?.len()?;
         self.found.files.push(FileFacts { name, role, bytes, whole_bytes: None, entries: 0, epochs: None });
         Ok(())
     }
@@ -211,7 +211,7 @@ impl<'a> Judge<'a> {
             let Some(chain) = self.note(FileChain::read(self.disk, *file, next))? else { continue };
             let whole_bytes = Some(chain.end);
             let SegmentName { generation, logger, .. } = file.name;
-            let bytes = self.disk.open(&file.to_string())?.len()?;
+            let bytes = self.disk.open_to_read(&file.to_string())?.len()?;
             self.found.files.push(FileFacts {
                 name: file.to_string(),
                 role: Role::Log { generation, logger },

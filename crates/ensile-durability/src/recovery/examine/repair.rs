@@ -128,7 +128,7 @@ pub(super) fn plan(
         loss.entries += entries_above(disk, &files, other, durable)?;
     }
     for (file, from) in cuts_of(&chains, &limits) {
-        if disk.open(&file)?.len()? > from {
+        if disk.open_to_read(&file)?.len()? > from {
             loss.files.push((file, from));
         }
     }
@@ -282,7 +282,7 @@ fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
 }
 
 fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), DurabilityError> {
-    let (source, copy) = (disk.open(from)?, disk.create(to)?);
+    let (source, copy) = (disk.open_to_read(from)?, disk.create(to)?);
     let (mut bytes, mut written) = (vec![0; COPY_BYTES], 0);
     loop {
         let read = source.read_at(&mut bytes, offset)?;

@@ -50,7 +50,9 @@ fn a_compressed_checkpoint_is_smaller_and_comes_back() {
     assert!(state == same && bytes < plain_bytes / 2, "{bytes} of {plain_bytes} bytes");
     for (disk, stored) in [(plain, plain_bytes), (compressed, bytes)] {
         let on: Arc<dyn Disk> = Arc::new(disk.clone());
+        disk.set_read_only(true);
         let found = examine(&on, &Store::default()).expect("it can be read");
+        disk.set_read_only(false);
         assert!(found.damage.is_empty(), "{found:?}");
         let facts = found.checkpoint.expect("a checkpoint");
         assert_eq!((facts.bytes, facts.plain_bytes), (stored, plain_bytes));

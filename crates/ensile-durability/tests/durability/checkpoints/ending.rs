@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_durability::{
-    CheckpointBlock, CheckpointConfig, CheckpointStep, Entry, Health, Recoverable, Recovery, Refused, Slice,
-    Walk,
+    CheckpointBlock, CheckpointConfig, CheckpointStep, DurabilityError, Entry, Health, Recoverable, Recovery,
+    Refused, Slice, Walk,
 };
 use ensile_sim::SimDisk;
 
@@ -74,6 +74,25 @@ fn close_waits_for_a_step_under_way_though_another_checkpointer_saw_the_log_stop
         assert!(too_early.is_err(), "it closed while a step was under way");
         has_closed.recv().expect("it closes");
     });
+}
+
+#[test]
+fn a_checkpoint_beside_a_stopped_log_says_why_and_to_open_again() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    let asked_before = life.checkpoints.demand();
+    assert_eq!(life.step(0), CheckpointStep::Worked);
+    life.commit(&mut worker, 1, Some(b"one"));
+    disk.fail_all_syncs(true);
+    life.rig.settle();
+    assert_eq!(life.step(0), CheckpointStep::Stopped);
+    for handle in [asked_before, life.checkpoints.demand()] {
+        let error = handle.outcome().expect("an answer").expect_err("the log has stopped");
+        let said = error.to_string();
+        assert!(matches!(error, DurabilityError::Stopped(_)), "{error:?}");
+        assert!(said.contains("log0/log-1-0") && said.contains("open the database again"), "{said}");
+    }
 }
 
 #[test]
