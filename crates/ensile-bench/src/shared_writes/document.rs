@@ -141,3 +141,6 @@ fn row(accounts: &[(&Account, Keys)]) -> String {
     let _ = writeln!(text, " {} |", names.join("; "));
     text
 }
+
+#[cfg(test)]
+mod tests;
