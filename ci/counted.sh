@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Shared writes: atomics and locks that count which cache lines a transaction writes (feature `counted`). What only reads
-# must write no line that another worker touches; what writes, only what docs/results/shared-writes.md lists.
+# must write no line that another worker touches; what writes, only what docs/results/shared-writes.md lists. The feature
+# `experiments` is for the variant whose TIDs come from one counter: every commit of it must be seen to write that line.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo test --package ensile-base --features counted --lib counted
-cargo test --package ensile-bench --features counted --lib shared_writes
+cargo test --package ensile-bench --features counted,experiments --lib shared_writes

@@ -57,7 +57,7 @@ pub(crate) enum Name {
     Table10,
     /// Memory of old versions (§5.6).
     Space,
-    /// Cache lines that transactions write and other workers touch (in a build with the feature `counted`).
+    /// Cache lines that transactions write and other workers touch (in a build with the features `counted,experiments`).
     SharedWrites,
     /// What allocator, overwrites, snapshots, garbage collection and forms of logging are worth (§5.7).
     Fig11,

@@ -332,7 +332,8 @@ impl Database {
         Transaction::begin(CoreRef::Lent(self.core()), self.core().durability)
     }
 
-    /// As [`Database::begin`], and the transaction keeps the database open.
+    /// As [`Database::begin`], and the transaction keeps the database open: it counts as an owner of it, in a line that
+    /// all cores share, which [`Database::begin`] does not touch.
     #[must_use]
     pub fn begin_owned(&self) -> Transaction<'static> {
         let core = CoreRef::Held(Arc::clone(&self.inner));

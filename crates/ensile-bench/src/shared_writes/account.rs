@@ -12,16 +12,17 @@ use std::panic::Location;
 use ensile_base::sync::counted::{Touch, Touched};
 use serde::Serialize;
 
-use super::alternation::{Kind, Observed, Use};
-use super::counting::{Keys, Workload};
+use super::alternation::{Does, Kind, Observed, Use};
+use super::counting::{Keys, Setup, Workload};
 
 /// Places in the source and what is written there; of two that fit, the first counts.
-const NAMES: [(&str, &str); 18] = [
+const NAMES: [(&str, &str); 21] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", "global epoch"),
     ("ensile-epoch/src/registry.rs", "epoch registry's list"),
     ("ensile-engine/src/worker.rs", COUNTERS),
+    ("ensile-engine/src/variants.rs", GLOBAL_TID),
     ("ensile-engine/src/session.rs", "pool of workers"),
     ("ensile-engine/src/record/blocks.rs", "new record"),
     ("ensile-engine/src/record/mod.rs", "record"),
@@ -30,6 +31,8 @@ const NAMES: [(&str, &str); 18] = [
     ("ensile-index/src/", "node"),
     ("ensile-durability/src/log/slot.rs", LOG_SLOT),
     ("ensile-durability/src/log/buffer.rs", "log buffer"),
+    ("ensile-durability/src/log/waiters.rs", WAITERS),
+    ("ensile-durability/src/log/bell.rs", BELL),
     ("ensile-durability/src/log/", "logger's queue"),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),
@@ -45,6 +48,12 @@ pub(super) const BINDING: &str = "commit binding";
 pub(super) const COUNTERS: &str = "worker's counters";
 /// The worker's place in its logger.
 pub(super) const LOG_SLOT: &str = "log slot";
+/// Who waits for D, behind a lock.
+pub(super) const WAITERS: &str = "waiters' list";
+/// What wakes a logger for a strict result.
+pub(super) const BELL: &str = "logger's bell";
+/// The counter of the variant whose TIDs come from one.
+pub(super) const GLOBAL_TID: &str = "global TID";
 /// What is left of the engine, and std's own code, writes counts of owners only.
 pub(super) const OWNERS: &str = "count of owners";
 
@@ -75,8 +84,7 @@ pub(super) struct Part {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Account {
     pub(super) kind: &'static str,
-    /// Whether it only reads.
-    pub(super) reads: bool,
+    pub(super) does: Does,
     pub(super) transactions: u64,
     /// All names together; a line that was written under two names counts once.
     pub(super) all: Part,
@@ -89,14 +97,14 @@ pub(super) struct Account {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Case {
     pub(super) workload: Workload,
+    pub(super) setup: Setup,
     pub(super) keys: Keys,
-    pub(super) logged: bool,
     pub(super) accounts: Vec<Account>,
 }
 
 impl Case {
     pub(super) fn new(
-        (workload, keys, logged): (Workload, Keys, bool),
+        (workload, setup, keys): (Workload, Setup, Keys),
         kinds: Vec<Kind>,
         observed: &Observed,
     ) -> Self {
@@ -105,7 +113,7 @@ impl Case {
             .zip(&observed.written)
             .map(|(kind, transactions)| Account::new(kind, transactions, observed))
             .collect();
-        Self { workload, keys, logged, accounts }
+        Self { workload, setup, keys, accounts }
     }
 }
 
@@ -113,7 +121,7 @@ impl Account {
     fn new(kind: Kind, transactions: &[(usize, Vec<Touched>)], observed: &Observed) -> Self {
         let mut account = Self {
             kind: kind.name,
-            reads: kind.reads,
+            does: kind.does,
             transactions: transactions.len() as u64,
             all: Part::default(),
             by_name: BTreeMap::new(),
@@ -143,6 +151,17 @@ impl Account {
         }
         let buddies = lines.iter().filter(|(name, _)| PADDED.contains(name)).map(|(_, line)| line ^ 1);
         self.padding_missed += buddies.filter(|&line| other(line).is_some()).count() as u64;
+    }
+
+    /// Whether what it shares is what its kind may share, whatever the keys.
+    pub(super) fn shares_what_it_may(&self) -> bool {
+        let may: &[&str] = match self.does {
+            Does::Reads => &[],
+            Does::ReadsOwned => &[OWNERS],
+            Does::Waits => &[WAITERS, BELL],
+            Does::Writes => return true,
+        };
+        self.shared_names().all(|(name, _)| may.contains(&name))
     }
 
     /// A figure for one transaction.

@@ -5,12 +5,15 @@
 //! buffer that the logger gives to another worker, a block that was freed and is used again) is not what two workers
 //! fight over. The first epochs are not recorded: workers are made, pools filled and pages touched in them.
 //!
-//! Neighbours: stages are [`super::keys`] and [`super::business`]; [`super::account`] judges what is seen here.
+//! Neighbours: stages are [`super::keys`], [`super::business`] and [`super::waits`]; [`super::account`] judges what is
+//! seen here.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use ensile_base::sync::counted::{Touched, record};
+use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 
@@ -18,14 +21,37 @@ use crate::failure::{Failure, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// Whether it only reads, through handles that it borrows.
-    pub(super) reads: bool,
+    pub(super) does: Does,
     /// How often it is run in a round.
     pub(super) times: usize,
 }
 
-/// One side: runs a transaction of the kind that stands at this place among the stage's kinds.
-pub(super) type Side<'s> = Box<dyn FnMut(usize) -> Result<()> + 's>;
+/// What a kind of transaction does, and so what it may have to share whatever the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Does {
+    /// Reads, through handles that it borrows, and waits for nobody: nothing.
+    Reads,
+    /// Reads, and keeps the database open by a handle of its own: an owner more, counted in a line that all have.
+    ReadsOwned,
+    /// Reads, or does nothing any more, and waits until its result is durable.
+    Waits,
+    /// Writes rows: what the rows ask for.
+    Writes,
+}
+
+/// One side: runs a transaction of the kind that stands at this place among the stage's kinds, and says what it
+/// touched.
+pub(super) type Side<'s> = Box<dyn FnMut(usize) -> Result<Vec<Touched>> + 's>;
+
+/// What `run` touched on this thread.
+pub(super) fn recorded<E>(run: impl FnOnce() -> std::result::Result<(), E>) -> Result<Vec<Touched>>
+where
+    Failure: From<E>,
+{
+    let (result, touched) = record(run);
+    Ok(result.map(|()| touched)?)
+}
 
 /// A loaded database and what is run on it.
 pub(super) trait Stage: Sync {
@@ -37,6 +63,9 @@ pub(super) trait Stage: Sync {
 
     /// Lets the database move on.
     fn beat(&self);
+
+    /// Called again and again while a transaction runs: for those that wait until they are durable.
+    fn nudge(&self) {}
 }
 
 /// How a line was touched by the second worker, all its transactions together.
@@ -57,6 +86,8 @@ pub(super) struct Observed {
 
 /// Rounds of one epoch.
 const ROUNDS_PER_EPOCH: usize = 20;
+/// Between two nudges.
+const NUDGE: Duration = Duration::from_micros(200);
 /// Epochs before the first that is recorded.
 const EPOCHS_BEFORE: usize = 4;
 
@@ -67,10 +98,16 @@ struct Conducted {
 }
 
 impl Conducted {
-    fn run(&self, kind: usize) -> Result<Vec<Touched>> {
+    fn run(&self, stage: &dyn Stage, kind: usize) -> Result<Vec<Touched>> {
         let gone = || Failure::Panic("a worker of shared-writes".to_owned());
         self.orders.send(kind).map_err(|_| gone())?;
-        self.answers.recv().map_err(|_| gone())?
+        loop {
+            match self.answers.recv_timeout(NUDGE) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) => stage.nudge(),
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
     }
 }
 
@@ -90,7 +127,7 @@ pub(super) fn run(stage: &dyn Stage, rounds: usize) -> Result<Observed> {
         for round in 0..EPOCHS_BEFORE * ROUNDS_PER_EPOCH + rounds {
             let epoch = round / ROUNDS_PER_EPOCH;
             for &kind in &of_round {
-                let (by_second, by_first) = (second.run(kind)?, first.run(kind)?);
+                let (by_second, by_first) = (second.run(stage, kind)?, first.run(stage, kind)?);
                 if epoch >= EPOCHS_BEFORE {
                     observed.note((epoch, kind), by_first, &by_second);
                 }
@@ -103,12 +140,11 @@ pub(super) fn run(stage: &dyn Stage, rounds: usize) -> Result<Observed> {
     })
 }
 
-/// A side's thread: its transactions, each recorded.
+/// A side's thread.
 fn work(stage: &dyn Stage, side: usize, orders: &Receiver<usize>, answers: &Sender<Result<Vec<Touched>>>) {
     let mut run = stage.side(side);
     while let Ok(kind) = orders.recv() {
-        let (result, touched) = record(|| run(kind));
-        if answers.send(result.map(|()| touched)).is_err() {
+        if answers.send(run(kind)).is_err() {
             // Whoever conducts has given up.
             return;
         }

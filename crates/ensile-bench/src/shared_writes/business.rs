@@ -4,7 +4,7 @@
 
 use ensile_base::random::Random;
 
-use super::alternation::{Kind, Side, Stage};
+use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::{Driven, Keys};
 use crate::failure::Result;
 use crate::workload::tpcc::draw::Constants;
@@ -22,15 +22,15 @@ const NEW_ORDER: usize = 0;
 /// New-orders of a round: as many as its delivery takes, so that there is always something to deliver.
 const NEW_ORDERS: usize = 10;
 
-/// What is run in each round: name, whether it only reads, its place in the mix, and what it reads.
-const TRANSACTIONS: [(&str, bool, usize, ReadMode); 7] = [
-    ("new-order", false, NEW_ORDER, ReadMode::Serializable),
-    ("payment", false, 1, ReadMode::Serializable),
-    ("order-status", true, 2, ReadMode::Serializable),
-    ("order-status, snapshot", true, 2, ReadMode::Snapshot),
-    ("delivery", false, 3, ReadMode::Serializable),
-    ("stock-level", true, 4, ReadMode::Serializable),
-    ("stock-level, snapshot", true, 4, ReadMode::Snapshot),
+/// What is run in each round: name, what it does, its place in the mix, and what it reads.
+const TRANSACTIONS: [(&str, Does, usize, ReadMode); 7] = [
+    ("new-order", Does::Writes, NEW_ORDER, ReadMode::Serializable),
+    ("payment", Does::Writes, 1, ReadMode::Serializable),
+    ("order-status", Does::Reads, 2, ReadMode::Serializable),
+    ("order-status, snapshot", Does::Reads, 2, ReadMode::Snapshot),
+    ("delivery", Does::Writes, 3, ReadMode::Serializable),
+    ("stock-level", Does::Reads, 4, ReadMode::Serializable),
+    ("stock-level, snapshot", Does::Reads, 4, ReadMode::Snapshot),
 ];
 
 /// A loaded business.
@@ -67,10 +67,7 @@ impl<'d> Offices<'d> {
 impl Stage for Offices<'_> {
     fn kinds(&self) -> Vec<Kind> {
         let times = |place| if place == NEW_ORDER { NEW_ORDERS } else { 1 };
-        TRANSACTIONS
-            .iter()
-            .map(|&(name, reads, place, _)| Kind { name, reads, times: times(place) })
-            .collect()
+        TRANSACTIONS.iter().map(|&(name, does, place, _)| Kind { name, does, times: times(place) }).collect()
     }
 
     fn side(&self, side: usize) -> Side<'_> {
@@ -84,7 +81,7 @@ impl Stage for Offices<'_> {
         let terminal = |flags| Terminal::new(&self.tables, flags, self.constants, place, None);
         let mut terminals: Vec<Terminal<'_>> = self.flags.iter().map(terminal).collect();
         let mut random = Random::seeded(SEED + side as u64);
-        Box::new(move |kind| terminals[kind].one(&mut random).map(drop))
+        Box::new(move |kind| recorded(|| terminals[kind].one(&mut random).map(drop)))
     }
 
     fn beat(&self) {

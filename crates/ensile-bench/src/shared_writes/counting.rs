@@ -3,7 +3,8 @@
 //! The clock is a manual one and the database has no threads: between two transactions the conductor beats. So a run
 //! comes out the same each time, but for where the machine puts blocks in memory.
 //!
-//! Neighbours: [`super::alternation`] runs a case; [`super::keys`] and [`super::business`] are its workloads.
+//! Neighbours: [`super::alternation`] runs a case; [`super::keys`], [`super::business`] and [`super::waits`] are its
+//! workloads.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use super::account::Case;
 use super::alternation::{self, Stage};
-use super::{business, keys};
+use super::{business, keys, waits};
 use crate::failure::Result;
 use crate::system::fresh_folder;
 
@@ -28,12 +29,54 @@ pub(crate) enum Keys {
     Same,
 }
 
+impl Keys {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Apart => "apart",
+            Self::Neighbouring => "neighbouring",
+            Self::Same => "same",
+        }
+    }
+}
+
 /// What they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
     SingleKeys,
     Tpcc,
+    /// Strict results that are not durable yet.
+    Waits,
+}
+
+impl Workload {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::SingleKeys => "Single keys",
+            Self::Tpcc => "TPC-C",
+            Self::Waits => "Strict results that wait",
+        }
+    }
+}
+
+/// What they run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Setup {
+    NoLog,
+    Logged,
+    /// No log, and TIDs from one counter: Silo's variant (§5.2), in builds with the feature `experiments`.
+    GlobalTid,
+}
+
+impl Setup {
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::NoLog => "no log",
+            Self::Logged => "with the log",
+            Self::GlobalTid => "no log, a global TID",
+        }
+    }
 }
 
 /// A beat's length, on the manual clock: no epoch is shorter.
@@ -51,13 +94,18 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    fn open(data: &Path, logged: bool) -> Result<Self> {
+    fn open(data: &Path, setup: Setup) -> Result<Self> {
         let clock = Clock::manual();
-        let builder = if logged {
+        let builder = if setup == Setup::Logged {
             Database::builder(fresh_folder(data, "shared-writes")?)
         } else {
             Database::builder_in_memory()
         };
+        #[cfg(feature = "experiments")]
+        let builder = builder.variants(ensile::Variants {
+            global_tid: setup == Setup::GlobalTid,
+            ..ensile::Variants::default()
+        });
         let db = builder
             .durability(Durability::Relaxed)
             .snapshot_interval(BEAT * BEATS_PER_BOUNDARY)
@@ -71,6 +119,12 @@ impl Driven {
     pub(super) fn beat(&self) {
         self.clock.advance(BEAT);
         self.db.heartbeat_step();
+        self.db.logger_step(0);
+    }
+
+    /// Lets the logger move on, which closes an epoch only if a strict result waits for it.
+    pub(super) fn log(&self) {
+        self.clock.advance(BEAT);
         self.db.logger_step(0);
     }
 
@@ -102,27 +156,42 @@ impl Driven {
 /// Counts one case.
 pub(super) fn count(
     workload: Workload,
+    setup: Setup,
     keys: Keys,
-    logged: bool,
     (data, rounds): (&Path, usize),
 ) -> Result<Case> {
-    let driven = Driven::open(data, logged)?;
+    let driven = Driven::open(data, setup)?;
     let stage: Box<dyn Stage + '_> = match workload {
         Workload::SingleKeys => Box::new(keys::SingleKeys::load(&driven, keys)?),
         Workload::Tpcc => Box::new(business::Offices::load(&driven, keys)?),
+        Workload::Waits => Box::new(waits::Waits::load(&driven)?),
     };
     let observed = alternation::run(&*stage, rounds)?;
-    Ok(Case::new((workload, keys, logged), stage.kinds(), &observed))
+    Ok(Case::new((workload, setup, keys), stage.kinds(), &observed))
 }
 
-/// Counts every case.
+const KEYS: &[Keys] = &[Keys::Apart, Keys::Neighbouring, Keys::Same];
+
+/// Every case, in the order of the document.
+const CASES: [(Workload, Setup, &[Keys]); 6] = [
+    (Workload::SingleKeys, Setup::NoLog, KEYS),
+    (Workload::SingleKeys, Setup::Logged, KEYS),
+    (Workload::SingleKeys, Setup::GlobalTid, KEYS),
+    (Workload::Waits, Setup::Logged, &[Keys::Apart]),
+    (Workload::Tpcc, Setup::NoLog, KEYS),
+    (Workload::Tpcc, Setup::Logged, KEYS),
+];
+
+/// Counts every case that this build has.
 pub(super) fn count_all(data: &Path, rounds: usize) -> Result<Vec<Case>> {
     let mut cases = Vec::new();
-    for workload in [Workload::SingleKeys, Workload::Tpcc] {
-        for logged in [false, true] {
-            for keys in [Keys::Apart, Keys::Neighbouring, Keys::Same] {
-                cases.push(count(workload, keys, logged, (data, rounds))?);
-            }
+    for (workload, setup, keys) in CASES {
+        if setup == Setup::GlobalTid && !cfg!(feature = "experiments") {
+            eprintln!("no global TID: its counts are of builds with `--features counted,experiments`");
+            continue;
+        }
+        for &keys in keys {
+            cases.push(count(workload, setup, keys, (data, rounds))?);
         }
     }
     Ok(cases)

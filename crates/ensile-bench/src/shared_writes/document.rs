@@ -1,4 +1,5 @@
-//! The result: one JSON document, one CSV, one table for people (in Markdown, as `docs/results` shows it).
+//! The result: one JSON document, one CSV, and tables for people (in Markdown, as `docs/results` shows them). Both files
+//! say on which machine and by which command they were made.
 //!
 //! Neighbours: [`super::account`] has the figures.
 
@@ -8,13 +9,18 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::account::{Account, BINDING, Case, PIN};
-use super::counting::Workload;
+use super::counting::Keys;
 use crate::failure::{Failure, Result};
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
+
+const TITLE: &str = "Cache lines that a transaction writes, and which of them another worker touches";
+/// Of the CSV: the names of its columns.
+const HEADING: &str = "workload,setup,keys,kind,does,transactions,name,lines,rmws,shared_lines,shared_lines_only_read,shared_rmws";
 
 /// Everything that one run counted.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Document {
+    command: String,
     machine: Machine,
     rounds: usize,
     cases: Vec<Case>,
@@ -22,35 +28,34 @@ pub(super) struct Document {
 
 impl Document {
     pub(super) fn new(rounds: usize, cases: Vec<Case>) -> Self {
-        Self { machine: Machine::look(), rounds, cases }
+        Self { command: machine::command(), machine: Machine::look(), rounds, cases }
     }
 
-    /// Whether what a snapshot or a transaction that only reads wrote was nobody else's, whatever the keys.
-    pub(super) fn readers_write_nothing_shared(&self) -> bool {
-        let mut accounts = self.cases.iter().flat_map(|case| &case.accounts);
-        accounts.all(|account| !account.reads || account.all.shared_lines == 0)
+    /// Whether what does not write rows shared nothing but what its kind has to, whatever the keys.
+    pub(super) fn readers_share_what_they_may(&self) -> bool {
+        self.cases.iter().flat_map(|case| &case.accounts).all(Account::shares_what_it_may)
     }
 
     /// The one JSON document.
-    pub(super) fn json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain numbers and strings serialize")
+    fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain numbers and strings serialize") + "\n"
     }
 
-    /// Sums over all transactions, a line for each name.
+    /// Comment lines behind `#`, a heading, and sums over all transactions, a line for each name.
     fn csv(&self) -> String {
-        let mut text = "workload,logged,keys,kind,transactions,name,lines,rmws,shared_lines,shared_lines_only_read,shared_rmws\n"
-            .to_owned();
+        let mut text = format!("# {TITLE}\n# {}; {}\n{HEADING}\n", self.machine.line(), self.command);
         for case in &self.cases {
             for account in &case.accounts {
                 let all = std::iter::once(("all", account.all));
                 for (name, part) in all.chain(account.by_name.iter().map(|(name, part)| (*name, *part))) {
                     let _ = writeln!(
                         text,
-                        "{:?},{},{:?},\"{}\",{},{name},{},{},{},{},{}",
+                        "{:?},{:?},{:?},\"{}\",{:?},{},{name},{},{},{},{},{}",
                         case.workload,
-                        case.logged,
+                        case.setup,
                         case.keys,
                         account.kind,
+                        account.does,
                         account.transactions,
                         part.lines,
                         part.rmws,
@@ -64,7 +69,7 @@ impl Document {
         text
     }
 
-    /// Writes `shared-writes.json`, `.csv` and `.md` into a folder.
+    /// Writes `shared-writes.json` and `.csv` into a folder.
     pub(super) fn write(&self, folder: &Path) -> Result<()> {
         let file = |name: &str, text: String| {
             let path = folder.join(name);
@@ -72,41 +77,39 @@ impl Document {
         };
         std::fs::create_dir_all(folder).map_err(Failure::io(format!("making {}", folder.display())))?;
         file("shared-writes.json", self.json())?;
-        file("shared-writes.csv", self.csv())?;
-        file("shared-writes.md", self.table())
+        file("shared-writes.csv", self.csv())
     }
 
-    /// The table for people: a row for each kind, figures for one transaction.
-    pub(super) fn table(&self) -> String {
-        let mut text = String::new();
-        for workload in [Workload::SingleKeys, Workload::Tpcc] {
-            for logged in [false, true] {
-                let cases =
-                    self.cases.iter().filter(|case| case.workload == workload && case.logged == logged);
-                let cases: Vec<&Case> = cases.collect();
-                let Some(first) = cases.first() else { continue };
-                let _ = writeln!(text, "{workload:?}, {}:\n", if logged { "with its log" } else { "no log" });
-                text.push_str("| kind | lines written | of them pin, binding |");
-                for case in &cases {
-                    let _ = write!(text, " shared, keys {:?} |", case.keys);
-                }
-                text.push_str(" names of the shared lines |\n|---|---|---|");
-                text.push_str(&"---|".repeat(cases.len() + 1));
-                text.push('\n');
-                for at in 0..first.accounts.len() {
-                    let accounts: Vec<&Account> = cases.iter().map(|case| &case.accounts[at]).collect();
-                    text.push_str(&row(&accounts));
-                }
-                text.push('\n');
-            }
-        }
-        text
+    /// The tables for people.
+    pub(super) fn tables(&self) -> String {
+        tables(&self.cases)
     }
 }
 
+/// A table for each workload and setup, a row for each kind, figures for one transaction.
+fn tables(cases: &[Case]) -> String {
+    let mut text = String::new();
+    for cases in cases.chunk_by(|left, right| (left.workload, left.setup) == (right.workload, right.setup)) {
+        let _ = writeln!(text, "## {}, {}\n", cases[0].workload.title(), cases[0].setup.title());
+        text.push_str("| kind | lines written | of them pin, binding |");
+        for case in cases {
+            let _ = write!(text, " shared, keys {} |", case.keys.title());
+        }
+        text.push_str(" names of the shared lines |\n|---|---|---|");
+        text.push_str(&"---|".repeat(cases.len() + 1));
+        text.push('\n');
+        for at in 0..cases[0].accounts.len() {
+            let accounts: Vec<_> = cases.iter().map(|case| (&case.accounts[at], case.keys)).collect();
+            text.push_str(&row(&accounts));
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// One kind's row; the first account is that of keys apart.
-fn row(accounts: &[&Account]) -> String {
-    let Some(apart) = accounts.first() else { return String::new() };
+fn row(accounts: &[(&Account, Keys)]) -> String {
+    let Some((apart, _)) = accounts.first() else { return String::new() };
     let lines = |name| apart.by_name.get(name).map_or(0.0, |part| apart.each(part.lines));
     let mut text = format!(
         "| {} | {:.1} | {:.0}, {:.0} |",
@@ -115,7 +118,7 @@ fn row(accounts: &[&Account]) -> String {
         lines(PIN),
         lines(BINDING)
     );
-    for account in accounts {
+    for (account, _) in accounts {
         let (lines, rmws) = (account.each(account.all.shared_lines), account.each(account.all.shared_rmws));
         let _ = if account.all.shared_lines == 0 {
             write!(text, " 0 |")
@@ -124,7 +127,7 @@ fn row(accounts: &[&Account]) -> String {
         };
     }
     let mut names: Vec<String> = Vec::new();
-    for (account, keys) in accounts.iter().zip(["apart", "neighbouring", "same"]) {
+    for (account, keys) in accounts {
         let mut shared: Vec<_> = account.shared_names().collect();
         shared.sort_by_key(|(_, part)| std::cmp::Reverse(part.shared_lines));
         if !shared.is_empty() {
@@ -132,9 +135,12 @@ fn row(accounts: &[&Account]) -> String {
                 .iter()
                 .map(|(name, part)| format!("{name} {:.2}", account.each(part.shared_lines)))
                 .collect();
-            names.push(format!("{keys}: {}", list.join(", ")));
+            names.push(format!("{}: {}", keys.title(), list.join(", ")));
         }
     }
     let _ = writeln!(text, " {} |", names.join("; "));
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-use ensile::{Database, KeyValue, Readable, Table};
+use ensile::{Database, Durability, KeyValue, Readable, Receipt, Table, Transaction};
 use ensile_base::random::Random;
 
-use super::alternation::{Kind, Side, Stage};
+use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::{Driven, Keys};
 use crate::failure::Result;
 use crate::workload::ycsb::payload::Payload;
@@ -45,6 +45,10 @@ enum Operation {
     SnapshotScan,
     Open,
     OpenOwned,
+    StrictGet,
+    StrictScan,
+    StrictOpen,
+    DurableSnapshot,
     BareGet,
     BareModify,
     Modify,
@@ -53,29 +57,34 @@ enum Operation {
     Delete,
 }
 
-/// What is run in each round, in this order; name, and whether it only reads.
-const OPERATIONS: [(Operation, &str, bool); 14] = [
-    (Operation::Get, "get", true),
-    (Operation::GetMany, "get-many of 16", true),
-    (Operation::Scan, "scan of 50", true),
-    (Operation::Range, "range of 50", true),
-    (Operation::SnapshotGet, "snapshot get", true),
-    (Operation::SnapshotScan, "snapshot scan of 50", true),
-    (Operation::Open, "open, 2 gets", true),
-    // It only reads, but holds a handle of its own: an owner more, counted in a line that all have.
-    (Operation::OpenOwned, "open and owned, 2 gets", false),
-    (Operation::BareGet, "key-value get", true),
-    (Operation::BareModify, "key-value modify", false),
-    (Operation::Modify, "read-modify-write", false),
-    (Operation::Put, "put", false),
-    (Operation::Insert, "insert", false),
-    (Operation::Delete, "delete", false),
+/// What is run in each round, in this order; name, and what it does.
+const OPERATIONS: [(Operation, &str, Does); 18] = [
+    (Operation::Get, "get", Does::Reads),
+    (Operation::GetMany, "get-many of 16", Does::Reads),
+    (Operation::Scan, "scan of 50", Does::Reads),
+    (Operation::Range, "range of 50", Does::Reads),
+    (Operation::SnapshotGet, "snapshot get", Does::Reads),
+    (Operation::SnapshotScan, "snapshot scan of 50", Does::Reads),
+    (Operation::Open, "open, 2 gets", Does::Reads),
+    (Operation::OpenOwned, "open and owned, 2 gets", Does::ReadsOwned),
+    (Operation::StrictGet, "strict get, durable already", Does::Reads),
+    (Operation::StrictScan, "strict scan of 50, durable already", Does::Reads),
+    (Operation::StrictOpen, "strict open, 2 gets, durable already", Does::Reads),
+    (Operation::DurableSnapshot, "snapshot get, durable already", Does::Reads),
+    (Operation::BareGet, "key-value get", Does::Reads),
+    (Operation::BareModify, "key-value modify", Does::Writes),
+    (Operation::Modify, "read-modify-write", Does::Writes),
+    (Operation::Put, "put", Does::Writes),
+    (Operation::Insert, "insert", Does::Writes),
+    (Operation::Delete, "delete", Does::Writes),
 ];
 
 /// A loaded database.
 pub(super) struct SingleKeys<'d> {
     driven: &'d Driven,
     table: Table<u64, Value>,
+    /// Nobody writes here after the load: what strict results read in it is durable.
+    settled: Table<u64, Value>,
     /// A table of its own: what goes through key-value is not for transactions.
     bare: Table<u64, Value>,
     keys: Keys,
@@ -84,23 +93,25 @@ pub(super) struct SingleKeys<'d> {
 impl<'d> SingleKeys<'d> {
     pub(super) fn load(driven: &'d Driven, keys: Keys) -> Result<Self> {
         let db = &driven.db;
-        let (table, bare) = (db.table("rows")?, db.table("bare")?);
-        for first in (0..ROWS).step_by(ROWS_PER_TRANSACTION as usize) {
-            let mut rows = first..ROWS.min(first + ROWS_PER_TRANSACTION);
-            db.run(|tx| rows.try_for_each(|row| tx.put(&table, &(row * STEP), &Payload::of(row))))?;
-            driven.beat();
+        let (table, settled, bare) = (db.table("rows")?, db.table("settled")?, db.table("bare")?);
+        for table in [&table, &settled] {
+            for first in (0..ROWS).step_by(ROWS_PER_TRANSACTION as usize) {
+                let mut rows = first..ROWS.min(first + ROWS_PER_TRANSACTION);
+                db.run(|tx| rows.try_for_each(|row| tx.put(table, &(row * STEP), &Payload::of(row))))?;
+                driven.beat();
+            }
         }
         let mut access = db.key_value(&bare);
         (0..ROWS).try_for_each(|row| access.put(&(row * STEP), &Payload::of(row)))?;
         drop(access);
         driven.settle();
-        Ok(Self { driven, table, bare, keys })
+        Ok(Self { driven, table, settled, bare, keys })
     }
 }
 
 impl Stage for SingleKeys<'_> {
     fn kinds(&self) -> Vec<Kind> {
-        OPERATIONS.iter().map(|&(_, name, reads)| Kind { name, reads, times: 1 }).collect()
+        OPERATIONS.iter().map(|&(_, name, does)| Kind { name, does, times: 1 }).collect()
     }
 
     fn side(&self, side: usize) -> Side<'_> {
@@ -108,6 +119,7 @@ impl Stage for SingleKeys<'_> {
         let mut client = Client {
             db,
             table: &self.table,
+            settled: &self.settled,
             bare: db.key_value(&self.bare),
             draw: Draw {
                 keys: self.keys,
@@ -116,7 +128,7 @@ impl Stage for SingleKeys<'_> {
                 inserted: VecDeque::new(),
             },
         };
-        Box::new(move |kind| Ok(client.run(OPERATIONS[kind].0)?))
+        Box::new(move |kind| recorded(|| client.run(OPERATIONS[kind].0)))
     }
 
     fn beat(&self) {
@@ -160,13 +172,14 @@ impl Draw {
 struct Client<'s> {
     db: &'s Database,
     table: &'s Table<u64, Value>,
+    settled: &'s Table<u64, Value>,
     bare: KeyValue<'s, u64, Value>,
     draw: Draw,
 }
 
 impl Client<'_> {
     fn run(&mut self, operation: Operation) -> ensile::Result<()> {
-        let Self { db, table, bare, draw } = self;
+        let Self { db, table, settled, bare, draw } = self;
         let key = draw.key();
         match operation {
             Operation::Get => db.run(|tx| look(tx, table, key)),
@@ -183,8 +196,16 @@ impl Client<'_> {
             }),
             Operation::SnapshotGet => look(&mut db.snapshot()?, table, key),
             Operation::SnapshotScan => scan(&mut db.snapshot()?, table, key),
-            Operation::Open => twice(db.begin(), table, [key, draw.key()]),
-            Operation::OpenOwned => twice(db.begin_owned(), table, [key, draw.key()]),
+            Operation::Open => twice(db.begin(), table, [key, draw.key()]).map(drop),
+            Operation::OpenOwned => twice(db.begin_owned(), table, [key, draw.key()]).map(drop),
+            Operation::StrictGet => db.run_with(Durability::Strict, |tx| look(tx, settled, key)),
+            Operation::StrictScan => db.run_with(Durability::Strict, |tx| scan(tx, settled, key)),
+            Operation::StrictOpen => twice(db.begin(), settled, [key, draw.key()])?.durable(),
+            Operation::DurableSnapshot => {
+                let mut snapshot = db.snapshot()?;
+                look(&mut snapshot, settled, key)?;
+                snapshot.durable()
+            }
             Operation::BareGet => bare.get_with(&key, Payload::look).map(drop),
             Operation::BareModify => bare.modify(&key, Payload::bump).map(drop),
             Operation::Modify => db.run(|tx| tx.update(table, &key, Payload::bump).map(drop)),
@@ -217,7 +238,11 @@ fn scan(reader: &mut impl Readable, table: &Table<u64, Value>, from: u64) -> ens
 }
 
 /// A transaction that stays open between its two reads.
-fn twice(mut tx: ensile::Transaction<'_>, table: &Table<u64, Value>, keys: [u64; 2]) -> ensile::Result<()> {
+fn twice<'db>(
+    mut tx: Transaction<'db>,
+    table: &Table<u64, Value>,
+    keys: [u64; 2],
+) -> ensile::Result<Receipt<'db>> {
     keys.into_iter().try_for_each(|key| look(&mut tx, table, key))?;
-    tx.commit().map(drop)
+    tx.commit()
 }

@@ -1,7 +1,10 @@
 //! What transactions may write that another worker touches: a fixed list, and nothing for those that only read.
 
-use super::account::{Account, BINDING, COUNTERS, Case, LOG_SLOT, OWNERS, PIN};
-use super::counting::{Keys, Workload, count};
+#[cfg(feature = "experiments")]
+use super::account::GLOBAL_TID;
+use super::account::{Account, BELL, BINDING, COUNTERS, Case, LOG_SLOT, OWNERS, PIN, WAITERS};
+use super::alternation::Does;
+use super::counting::{Keys, Setup, Workload, count};
 
 /// A leaf that is split, or goes, changes its parent, which everybody passes.
 const NODE: &str = "node";
@@ -29,11 +32,11 @@ const DOCUMENTED: [(&str, &[&str]); 8] = [
 const SHARED_LINES_MAX: f64 = 0.5;
 
 /// Counts one case, in a folder of its own.
-fn case(workload: Workload, keys: Keys, logged: bool) -> Case {
-    let folder = format!("ensile-counted-{}-{workload:?}-{keys:?}-{logged}", std::process::id());
+fn case(workload: Workload, setup: Setup, keys: Keys) -> Case {
+    let folder = format!("ensile-counted-{}-{workload:?}-{setup:?}-{keys:?}", std::process::id());
     let data = std::env::temp_dir().join(folder);
-    let case = count(workload, keys, logged, (&data, 60)).expect("nothing fails");
-    if logged {
+    let case = count(workload, setup, keys, (&data, 60)).expect("nothing fails");
+    if setup == Setup::Logged {
         std::fs::remove_dir_all(data).expect("the log was there");
     }
     case
@@ -41,7 +44,9 @@ fn case(workload: Workload, keys: Keys, logged: bool) -> Case {
 
 fn cases(keys: Keys) -> Vec<Case> {
     let both = [Workload::SingleKeys, Workload::Tpcc];
-    both.into_iter().flat_map(|workload| [false, true].map(|logged| case(workload, keys, logged))).collect()
+    both.into_iter()
+        .flat_map(|workload| [Setup::NoLog, Setup::Logged].map(|setup| case(workload, setup, keys)))
+        .collect()
 }
 
 fn account<'c>(case: &'c Case, kind: &str) -> &'c Account {
@@ -50,7 +55,7 @@ fn account<'c>(case: &'c Case, kind: &str) -> &'c Account {
 
 /// Holds of every case, whatever the keys.
 fn readers_write_their_own_lines_only(case: &Case) {
-    let readers: Vec<&Account> = case.accounts.iter().filter(|account| account.reads).collect();
+    let readers: Vec<&Account> = case.accounts.iter().filter(|account| account.does == Does::Reads).collect();
     assert!(readers.len() >= 4);
     for account in readers {
         assert_eq!(account.all.shared_lines, 0, "{account:#?}");
@@ -71,8 +76,7 @@ fn registries_and_figures_are_a_workers_own(case: &Case) {
         }
         assert!(account.by_name[PIN].lines > 0, "every transaction pins: {account:#?}");
         let binds = account.by_name.contains_key(BINDING);
-        let commits_writes =
-            !account.reads && !["key-value modify", "open and owned, 2 gets"].contains(&account.kind);
+        let commits_writes = account.does == Does::Writes && account.kind != "key-value modify";
         assert_eq!(binds, commits_writes, "who commits writes binds, nobody else: {account:#?}");
     }
 }
@@ -112,9 +116,42 @@ fn on_the_same_keys_readers_still_write_nothing_shared_and_writers_are_seen_to()
 
 #[test]
 fn neighbouring_keys_share_lines_of_records_and_leaves() {
-    let case = case(Workload::SingleKeys, Keys::Neighbouring, false);
+    let case = case(Workload::SingleKeys, Setup::NoLog, Keys::Neighbouring);
     readers_write_their_own_lines_only(&case);
     registries_and_figures_are_a_workers_own(&case);
     let insert = account(&case, "insert");
     assert!(insert.by_name[NODE].shared_lines > 0, "every leaf holds keys of both: {insert:#?}");
+}
+
+#[test]
+fn a_strict_result_that_waits_writes_who_waits_and_rings_the_logger() {
+    let case = case(Workload::Waits, Setup::Logged, Keys::Apart);
+    for account in &case.accounts {
+        // Each one has waited: it registered, and told the logger.
+        for name in [WAITERS, BELL] {
+            let part = account.by_name.get(name).copied().unwrap_or_default();
+            assert!(part.shared_rmws >= account.transactions, "{name}: {account:#?}");
+        }
+        assert!(account.shares_what_it_may(), "{account:#?}");
+    }
+    let alone = account(&case, "a receipt's wait alone");
+    assert!(alone.each(alone.all.lines) <= 4.0, "{alone:#?}");
+}
+
+/// What Silo avoids (§4.2, §5.2), and that the counting would see it.
+#[cfg(feature = "experiments")]
+#[test]
+fn a_global_tid_is_one_shared_line_of_every_commit_that_writes_and_of_nothing_else() {
+    let with = case(Workload::SingleKeys, Setup::GlobalTid, Keys::Apart);
+    for account in &with.accounts {
+        let counter = account.by_name.get(GLOBAL_TID).copied().unwrap_or_default();
+        let drawn = if account.by_name.contains_key(BINDING) { account.transactions } else { 0 };
+        assert_eq!((counter.shared_lines, counter.shared_rmws), (drawn, drawn), "{account:#?}");
+    }
+    let put = account(&with, "put");
+    assert!(put.by_name[GLOBAL_TID].shared_rmws > 0, "{put:#?}");
+    readers_write_their_own_lines_only(&with);
+    for account in case(Workload::SingleKeys, Setup::NoLog, Keys::Apart).accounts {
+        assert!(!account.by_name.contains_key(GLOBAL_TID), "{account:#?}");
+    }
 }

@@ -1,0 +1,99 @@
+//! Strict results that are not durable yet: what waiting writes, beside what the transaction does.
+//!
+//! While one waits, the conductor lets the logger step and no heartbeat: it closes an epoch only because somebody waits
+//! for it, so no transaction finds its epoch durable before it has registered.
+//!
+//! Neighbours: run by [`super::alternation`]; results that are durable already are in [`super::keys`].
+
+use ensile::{Database, Durability, Readable, Table};
+use ensile_base::random::Random;
+use ensile_base::sync::counted::Touched;
+
+use super::alternation::{Does, Kind, Side, Stage, recorded};
+use super::counting::Driven;
+use crate::failure::Result;
+use crate::workload::ycsb::payload::Payload;
+
+type Value = Payload<100>;
+
+/// Rows of one side, the margin towards the other's included.
+const ROWS_PER_SIDE: u64 = 4_000;
+/// Rows that a side draws from.
+const DRAWN_ROWS: u64 = 2_000;
+/// Rows of one loading transaction.
+const ROWS_PER_TRANSACTION: u64 = 50;
+
+#[derive(Clone, Copy)]
+enum Operation {
+    /// Nothing but the wait for a receipt.
+    Receipt,
+    /// Reads a row that was written a moment before.
+    Get,
+    Put,
+}
+
+const OPERATIONS: [(Operation, &str, Does); 3] = [
+    (Operation::Receipt, "a receipt's wait alone", Does::Waits),
+    (Operation::Get, "strict get, waits", Does::Waits),
+    (Operation::Put, "strict put, waits", Does::Writes),
+];
+
+/// A loaded database.
+pub(super) struct Waits<'d> {
+    driven: &'d Driven,
+    table: Table<u64, Value>,
+}
+
+impl<'d> Waits<'d> {
+    pub(super) fn load(driven: &'d Driven) -> Result<Self> {
+        let db = &driven.db;
+        let table = db.table("rows")?;
+        for first in (0..2 * ROWS_PER_SIDE).step_by(ROWS_PER_TRANSACTION as usize) {
+            let mut rows = first..first + ROWS_PER_TRANSACTION;
+            db.run(|tx| rows.try_for_each(|row| tx.put(&table, &row, &Payload::of(row))))?;
+            driven.beat();
+        }
+        driven.settle();
+        Ok(Self { driven, table })
+    }
+}
+
+impl Stage for Waits<'_> {
+    fn kinds(&self) -> Vec<Kind> {
+        OPERATIONS.iter().map(|&(_, name, does)| Kind { name, does, times: 1 }).collect()
+    }
+
+    fn side(&self, side: usize) -> Side<'_> {
+        let mut random = Random::seeded(side as u64 + 1);
+        Box::new(move |kind| {
+            // The margin lies between the sides.
+            let margin = (ROWS_PER_SIDE - DRAWN_ROWS) * side as u64;
+            let key = side as u64 * ROWS_PER_SIDE + margin + random.below(DRAWN_ROWS);
+            run(&self.driven.db, &self.table, OPERATIONS[kind].0, key)
+        })
+    }
+
+    fn beat(&self) {
+        self.driven.beat();
+    }
+
+    fn nudge(&self) {
+        self.driven.log();
+    }
+}
+
+/// One transaction; what it has to find is written before the recording.
+fn run(db: &Database, table: &Table<u64, Value>, operation: Operation, key: u64) -> Result<Vec<Touched>> {
+    let put = |tx: &mut ensile::Transaction<'_>| tx.put(table, &key, &Payload::of(!key));
+    if let Operation::Put = operation {
+        return recorded(|| db.run_with(Durability::Strict, put));
+    }
+    let ((), receipt) = db.submit(put)?;
+    assert!(!receipt.is_durable(), "no epoch closes by itself");
+    match operation {
+        Operation::Receipt => recorded(|| receipt.durable()),
+        _ => recorded(|| {
+            db.run_with(Durability::Strict, |tx| tx.get_with(table, &key, Payload::look).map(|_| ()))
+        }),
+    }
+}
