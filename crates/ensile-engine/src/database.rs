@@ -21,7 +21,8 @@ use crate::catalog::Catalog;
 use crate::cores::Cores;
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
-use crate::session::Pool;
+use crate::record::blocks;
+use crate::session::{self, Pool};
 use crate::snapshot::Snapshot;
 use crate::table::{Directory, TableCore, TableSpec};
 use crate::threads::{Signal, Threads};
@@ -239,6 +240,10 @@ impl Drop for Inner {
         // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
         let _ = self.close();
         self.core.pool.close();
+        session::forget_closed();
+        if self.threads.have_ended() {
+            blocks::release(&self.core.memory);
+        }
     }
 }
 
@@ -271,7 +276,8 @@ impl std::ops::Deref for CoreRef<'_> {
     }
 }
 
-/// An open database. Clones are handles to the same one; the last one that is dropped closes it.
+/// An open database. Clones are handles to the same one; the last one that is dropped closes it, and gives its memory
+/// back. Transactions and snapshots that hold the database, and their receipts, count as handles.
 ///
 /// ```
 /// use ensile_engine::{Database, Readable};

@@ -89,14 +89,22 @@ impl Threads {
 
     /// Waits for all of them; whoever calls has told them to stop.
     pub(crate) fn join(&self) {
-        let handles =
-            std::mem::take(&mut *self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        for handle in handles {
-            // A database dropped on one of its own threads (a future's waker) does not wait for itself.
-            if handle.thread().id() != std::thread::current().id() {
-                let _ = handle.join();
-            }
+        // A database closed on one of its own threads (a future's waker) does not wait for itself.
+        self.join_those(|handle| handle.thread().id() != std::thread::current().id());
+    }
+
+    /// Whether none of them runs any more. After `join` there is one at most: that on which it was called.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.join_those(JoinHandle::is_finished)
+    }
+
+    /// Waits for those of which this is true; whether there are no others.
+    fn join_those(&self, which: impl Fn(&JoinHandle<()>) -> bool) -> bool {
+        let mut handles = self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for handle in handles.extract_if(.., |handle| which(handle)) {
+            let _ = handle.join();
         }
+        handles.is_empty()
     }
 }
 

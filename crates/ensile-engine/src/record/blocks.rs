@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, Limbo, Pinned};
 use ensile_index::NodeMemory;
-use ensile_memory::{Cache, SizeClass};
+use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::version_page::VersionPage;
 use super::word::Word;
@@ -227,6 +227,18 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
         self.limbo.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
         *self.retired_bytes += class.bytes();
     }
+}
+
+/// Gives the memory of a database that is over back to the system, whatever other threads keep of it.
+///
+/// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no transaction
+/// and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables and indexes
+/// are read through those only. What is left of workers and contexts, in other threads' seats, is for this database's
+/// transactions alone, of which there will be no more; so it is only dropped, and a record's handle, a witness and a
+/// cache are dropped without a look at what they point to.
+pub(crate) fn release(memory: &Memory) {
+    // SAFETY: by contract.
+    unsafe { memory.release() };
 }
 
 /// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in.
