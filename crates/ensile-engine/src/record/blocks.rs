@@ -6,11 +6,12 @@
 //! Neighbours: commit builds, `collect` destroys, the index allocates nodes through [`NodeBlocks`].
 
 use std::alloc::Layout;
+use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, Limbo, Pinned};
-use ensile_index::NodeMemory;
+use ensile_index::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::version_page::VersionPage;
@@ -171,6 +172,15 @@ impl Blocks {
         class.bytes()
     }
 
+    /// Frees a tree that nobody but its builder has ever had, and the records that are its values and nobody's else.
+    pub(crate) fn destroy_tree(&mut self, mut tree: Masstree) {
+        let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        tree.scan(all, Direction::Forward, &mut Unseen(self), sole_owner(&tree));
+        // SAFETY: the tree is ours, by value, so nobody uses it now or later; its nodes were allocated by workers of this
+        // database, and nobody else can reach them.
+        unsafe { tree.dismantle(&mut Unseen(self)) };
+    }
+
     /// Frees an index node (contract in the module header). Returns its bytes.
     pub(crate) fn destroy_node(&mut self, node: NodeBlock) -> usize {
         // SAFETY: by contract nothing reaches the node any more; class and address are those of its allocation.
@@ -241,10 +251,36 @@ pub(crate) fn release(memory: &Memory) {
     unsafe { memory.release() };
 }
 
-/// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in.
+/// Frees at once what nobody else has ever seen.
+struct Unseen<'b>(&'b mut Blocks);
+
+impl ScanVisitor for Unseen<'_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
+        self.0.destroy(Handle::from_value(value));
+        ControlFlow::Continue(())
+    }
+}
+
+// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `destroy_tree` is the only one that has them.
+unsafe impl NodeMemory for Unseen<'_> {
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        self.0.cache.allocate(NodeBlocks::class(layout))
+    }
+
+    unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
+        unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
+    }
+}
+
+/// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in, and
+/// who takes apart a tree that nobody else has.
 #[inline]
 pub(crate) fn sole_owner<T: ?Sized>(root: &T) -> Pinned<'_> {
     let _ = root;
-    // SAFETY: called by recovery only, whose workers free nothing that a tree reaches, or reached, before it ends.
+    // SAFETY: recovery's workers free nothing that a tree reaches, or reached, before it ends; `destroy_tree` frees nodes
+    // only once it has no use for them.
     unsafe { Pinned::assume() }
 }
