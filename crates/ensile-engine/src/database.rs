@@ -421,8 +421,9 @@ impl Database {
         }
     }
 
-    /// Makes everything committed durable, stops the threads and gives the folder free. Every handle's later calls
-    /// return [`Error::Closed`]. A second call waits for the first and
+    /// Makes everything committed durable, stops the threads and gives the folder free. From then on every run, commit,
+    /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and snapshots
+    /// that are open go on, so the memory is given back when the last handle goes. A second call waits for the first and
     /// returns what it returned.
     ///
     /// # Errors

@@ -133,6 +133,9 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> (std::result::Result<R, E>, Option<Committed>) {
+        if let Err(closed) = self.core().check_open() {
+            return (Err(closed.into()), None);
+        }
         let mut backoff = RetryBackoff::default();
         loop {
             let outcome = f(tx);

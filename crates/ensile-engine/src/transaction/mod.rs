@@ -52,6 +52,8 @@ pub struct Transaction<'db> {
 enum Failure {
     Conflict,
     Expired,
+    /// The database was closed before the transaction began.
+    Closed,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -121,7 +123,10 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn begin(core: CoreRef<'db>, durability: Durability) -> Self {
         let seat = session::take_seat_to_keep(&core);
-        Self::seated(core, seat, durability)
+        let failed = core.check_open().is_err().then_some(Failure::Closed);
+        let mut tx = Self::seated(core, seat, durability);
+        tx.failed = failed;
+        tx
     }
 
     /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
@@ -652,6 +657,7 @@ impl From<Failure> for Error {
         match failure {
             Failure::Conflict => Self::Conflict,
             Failure::Expired => Self::Expired,
+            Failure::Closed => Self::Closed,
         }
     }
 }

@@ -428,3 +428,33 @@ fn money_is_neither_made_nor_lost_by_threads_that_move_it() -> Result<()> {
     });
     Ok(())
 }
+
+#[test]
+fn a_closed_database_runs_nothing_more_and_lets_open_transactions_read() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.table());
+    db.run(|tx| tx.put(&table, &1, &10))?;
+    driven.beat(100);
+    let (mut open, mut snapshot) = (db.begin(), db.snapshot()?);
+    open.put(&table, &2, &20)?;
+    db.close()?;
+    let mut runs = 0;
+    let mut count = |tx: &mut crate::Transaction<'_>| {
+        runs += 1;
+        tx.get(&table, &1)
+    };
+    assert!(matches!(db.run(&mut count), Err(Error::Closed)));
+    assert!(matches!(db.submit(&mut count), Err(Error::Closed)));
+    let batch = db.run_batch(&[1, 1], |key, touch| touch.key(&table, key), |tx, _| count(tx));
+    assert!(batch.iter().all(|result| matches!(result, Err(Error::Closed))));
+    assert_eq!(runs, 0, "no closure runs");
+    assert!(matches!(db.begin().get(&table, &1), Err(Error::Closed)));
+    assert!(matches!(db.begin_owned().put(&table, &1, &1), Err(Error::Closed)));
+    assert!(matches!(db.begin().commit(), Err(Error::Closed)));
+    assert!(matches!(db.snapshot(), Err(Error::Closed)));
+    assert!(matches!(db.table::<u64, u64>("other"), Err(Error::Closed)));
+    assert_eq!(snapshot.get(&table, &1)?, Some(10));
+    assert_eq!((open.get(&table, &1)?, open.get(&table, &2)?), (Some(10), Some(20)));
+    assert!(matches!(open.commit(), Err(Error::Closed)));
+    Ok(())
+}
