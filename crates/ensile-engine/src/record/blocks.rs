@@ -1,7 +1,8 @@
 //! Building and destroying records, and the index's nodes, in a worker's memory.
 //!
-//! Contract of [`Blocks::destroy`] and of [`NodeBlock`]: called by `collect` only, when the limits say that no pin
-//! and no snapshot can reach the block (E3), or by a commit for a record that was never published.
+//! Contract of [`Blocks::destroy`], [`Blocks::destroy_page`] and [`Blocks::destroy_node`]: called by `collect` only, when the
+//! limits say that no pin and no snapshot can reach the block (E3); for what was never published; or by recovery, before
+//! anyone else is let in. They are safe functions all the same: see ARCHITECTURE.md for who is trusted with that.
 //!
 //! Neighbours: commit builds, `collect` destroys, the index allocates nodes through [`NodeBlocks`].
 
@@ -58,10 +59,11 @@ impl Blocks {
         Handle(address)
     }
 
-    /// A record that nobody else knows yet. The token only lends it a lifetime.
+    /// A record that only this worker can free: unpublished, or one that it has retired, or is about to. The token only
+    /// lends it a lifetime.
     #[inline]
     fn private(&self, handle: Handle) -> Record<'_> {
-        // SAFETY: the record is unpublished, so nothing but this worker can free it.
+        // SAFETY: nothing but this worker can free the record, and this borrows its blocks: it is not freed meanwhile.
         handle.at(unsafe { Pinned::assume() })
     }
 
