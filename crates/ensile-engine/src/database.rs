@@ -145,10 +145,15 @@ impl Core {
         // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
         fence(Ordering::SeqCst);
         let over = self.epochs.now().plus(2);
-        while self.epochs.now() < over {
+        self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+    }
+
+    /// Takes this step towards new epochs, each as soon as it can close, until that is reached.
+    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) {
+        while !is_reached() {
             // A clock that stands still would never let the epoch close; the machine's ignores this.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-            if !matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_)) {
+            if !matches!(step(&self.epochs, self.clock.nanos()), Advance::Advanced(_)) {
                 sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
             }
         }
@@ -367,13 +372,8 @@ impl Database {
         self.core().check_open()?;
         let core = self.core();
         let seen = core.epochs.now();
-        while core.snapshots && core.epochs.served_snapshot() <= seen {
-            // A clock that stands still would never let an epoch close; the machine's ignores this.
-            core.clock.advance(Duration::from_micros(ensile_base::limits::EPOCH_MICROS_MIN));
-            if !matches!(core.epochs.try_advance_to_boundary(core.clock.nanos()), Advance::Advanced(_)) {
-                sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
-            }
-        }
+        let is_served = || !core.snapshots || core.epochs.served_snapshot() > seen;
+        core.advance_until(is_served, Epochs::try_advance_to_boundary);
         self.snapshot()
     }
 
