@@ -222,7 +222,7 @@ impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
         // Whoever comes second waits for the first, and is told what came of it.
         let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if closed.is_none() {
+        let result = closed.get_or_insert_with(|| {
             self.core.mark_closed();
             // Before the log gives the folder free.
             if let Some(checkpoints) = &self.core.checkpoints {
@@ -234,9 +234,9 @@ impl Inner {
             });
             self.core.signal.stop();
             self.threads.join();
-            *closed = Some(result);
-        }
-        Ok(closed.clone().unwrap_or(Ok(()))?)
+            result
+        });
+        Ok(result.clone()?)
     }
 }
 
