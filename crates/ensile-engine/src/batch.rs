@@ -16,6 +16,7 @@ use ensile_index::{Lookup, Masstree, Probe};
 use crate::codec::KeyBuffer;
 use crate::record::{Fetch, Handle, Record};
 use crate::table::{TableCore, TableFilter};
+use crate::transaction::context::KEEP_BYTES_MAX;
 
 /// Descents handed to the index at a time: a bit each in a word.
 const CHUNK: usize = u32::BITS as usize;
@@ -176,7 +177,6 @@ impl Hints {
     /// The multi-get is over. The space for its keys is kept, unless a huge one grew it.
     #[inline]
     pub(crate) fn end_many(&mut self) {
-        const KEEP_BYTES_MAX: usize = 1 << 20;
         if self.many.bytes() > KEEP_BYTES_MAX {
             self.many = Many::default();
         }

@@ -357,8 +357,8 @@ impl Builder {
     ///
     /// # Errors
     /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder
-    /// ([`DurabilityError::InUse`](ensile_durability::DurabilityError::InUse)), a file
-    /// is damaged (it names the file and what to do) or the disk refuses; nothing on disk is lost by a failed open.
+    /// ([`DurabilityError::InUse`](ensile_durability::DurabilityError::InUse)), a file is damaged (it names the file and what
+    /// to do) or the disk refuses; [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is free again.
     pub fn open(self) -> Result<Database> {
         if self.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
@@ -393,8 +393,12 @@ impl Builder {
         let parts =
             CoreParts { epochs, log, checkpoints, memory, catalog, clock: self.clock.clone(), report, cores };
         let core = Arc::new(Core::new(&self, parts));
-        let threads = if self.own_threads { Threads::start(&core) } else { Threads::none() };
-        let database = Database { inner: Arc::new(Inner { core, threads, closed: Mutex::new(None) }) };
+        let inner = Inner { core, threads: Threads::none(), closed: Mutex::new(None) };
+        let database = Database { inner: Arc::new(inner) };
+        // From here on a failure closes the database, as the drop of any last handle does.
+        if self.own_threads {
+            database.inner.threads.start(&database.inner.core)?;
+        }
         crate::catalog::bootstrap(&database)?;
         Ok(database)
     }

@@ -51,14 +51,48 @@ impl Catalog {
     }
 
     /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
-    /// panic in an index's key function, and the rows stay for whoever opens the table after that.
-    fn tree(&self, id: u32, core: &Core) -> Arc<Masstree> {
-        self.trees.get(&id).map_or_else(|| new_tree(core), Arc::clone)
+    /// panic in an index's key function, and the tree stays for whoever opens the table, or a new one, after that.
+    fn tree(&mut self, id: u32, core: &Core) -> Arc<Masstree> {
+        Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new_tree(core))))
     }
 }
 
-fn new_tree(core: &Core) -> Arc<Masstree> {
-    Arc::new(session::with_worker(core, |worker| Masstree::new(&mut worker.nodes(core).0)))
+fn new_tree(core: &Core) -> Masstree {
+    session::with_worker(core, |worker| Masstree::new(&mut worker.nodes(core).0))
+}
+
+/// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
+/// they are freed: nobody has seen them.
+struct NewEntries<'c> {
+    core: &'c Core,
+    trees: Vec<Masstree>,
+}
+
+impl<'c> NewEntries<'c> {
+    fn new(core: &'c Core, count: usize) -> Self {
+        Self { core, trees: (0..count).map(|_| new_tree(core)).collect() }
+    }
+
+    /// The trees, for tables to have them.
+    fn take(mut self) -> Vec<Masstree> {
+        std::mem::take(&mut self.trees)
+    }
+}
+
+impl Drop for NewEntries<'_> {
+    fn drop(&mut self) {
+        let (core, trees) = (self.core, std::mem::take(&mut self.trees));
+        if trees.is_empty() {
+            return;
+        }
+        session::with_worker(core, |worker| {
+            trees.into_iter().for_each(|tree| worker.blocks.destroy_tree(tree));
+            // What they retired as they grew, here or at an earlier failure: the thread may never commit.
+            let pin = core.epochs.register_pin();
+            let call = pin.begin(core.epochs.now());
+            worker.collect_idle(core, call.pinned());
+        });
+    }
 }
 
 /// A table's row in the catalogue.
@@ -213,9 +247,10 @@ pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<Tab
         None => catalog.next_id,
     };
     let tree = catalog.tree(id, core);
-    let entries = build_indexes(core, &mut catalog, spec.indexes.len())?;
-    let trees = fill_indexes(core, &tree, &spec, entries)?;
-    for id in entries_ids(&trees).chain([id]) {
+    let entries = NewEntries::new(core, spec.indexes.len());
+    fill_indexes(core, &tree, &spec, &entries.trees)?;
+    let ids = catalog.next_volatile..catalog.next_volatile + spec.indexes.len() as u32;
+    for id in ids.clone().map(|entries_id| VOLATILE | entries_id).chain([id]) {
         core.tables.check_room(id)?;
     }
     let definition = Definition::of(id, &spec);
@@ -223,7 +258,9 @@ pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<Tab
         write_definition(core, &name, &definition)?;
     }
     catalog.next_id = catalog.next_id.max(id + 1);
-    let table = enter_table(core, id, tree, spec, trees)?;
+    catalog.next_volatile = ids.end;
+    let entries = ids.map(|entries_id| VOLATILE | entries_id).zip(entries.take());
+    let table = enter_table(core, id, tree, spec, entries)?;
     catalog.trees.remove(&id);
     catalog.opened.insert(name, Arc::clone(&table));
     Ok(table)
@@ -313,31 +350,11 @@ fn write_definition(core: &Core, name: &str, definition: &Definition) -> Result<
     }
 }
 
-fn entries_ids(trees: &[(u32, Arc<Masstree>)]) -> impl Iterator<Item = u32> + '_ {
-    trees.iter().map(|(id, _)| *id)
-}
-
-/// Ids and empty trees for the entries of `count` indexes.
-fn build_indexes(core: &Core, catalog: &mut Catalog, count: usize) -> Result<Vec<(u32, Arc<Masstree>)>> {
-    let mut entries = Vec::new();
-    for _ in 0..count {
-        let id = VOLATILE | catalog.next_volatile;
-        catalog.next_volatile += 1;
-        entries.push((id, new_tree(core)));
-    }
-    Ok(entries)
-}
-
 /// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
 /// table yet.
-fn fill_indexes(
-    core: &Core,
-    tree: &Masstree,
-    spec: &TableSpec,
-    entries: Vec<(u32, Arc<Masstree>)>,
-) -> Result<Vec<(u32, Arc<Masstree>)>> {
+fn fill_indexes(core: &Core, tree: &Masstree, spec: &TableSpec, entries: &[Masstree]) -> Result<()> {
     if spec.indexes.is_empty() {
-        return Ok(entries);
+        return Ok(());
     }
     let parts = core.recovery_threads * PARTS_PER_THREAD;
     let cuts = {
@@ -354,10 +371,9 @@ fn fill_indexes(
         }
         let from = part.checked_sub(1).map_or(Bound::Unbounded, |before| Bound::Included(&*cuts[before]));
         let to = cuts.get(part).map_or(Bound::Unbounded, |cut| Bound::Excluded(&**cut));
-        fill_part(core, tree, spec, &entries, Range { lower: from, upper: to }).map(|()| true)
+        fill_part(core, tree, spec, entries, Range { lower: from, upper: to }).map(|()| true)
     };
-    in_parallel(core.recovery_threads.min(cuts.len() + 1), fill, |_| {})?;
-    Ok(entries)
+    in_parallel(core.recovery_threads.min(cuts.len() + 1), fill, |_| {})
 }
 
 /// Enters the rows of a range of keys.
@@ -365,7 +381,7 @@ fn fill_part(
     core: &Core,
     tree: &Masstree,
     spec: &TableSpec,
-    entries: &[(u32, Arc<Masstree>)],
+    entries: &[Masstree],
     range: Range<'_>,
 ) -> Result<()> {
     let pin = core.epochs.register_pin();
@@ -390,7 +406,7 @@ struct Fill<'f> {
     core: &'f Core,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
-    entries: &'f [(u32, Arc<Masstree>)],
+    entries: &'f [Masstree],
     pinned: Pinned<'f>,
     scratch: Scratch,
     entry_key: Vec<u8>,
@@ -402,7 +418,7 @@ impl Fill<'_> {
         let Seen::Present(word) = Handle::from_value(value).at(self.pinned).read(&mut self.scratch) else {
             return Ok(());
         };
-        for (index, (_, tree)) in self.spec.indexes.iter().zip(self.entries) {
+        for (index, tree) in self.spec.indexes.iter().zip(self.entries) {
             self.entry_key.clear();
             let indexed = (index.key)(key, self.scratch.bytes(), &mut self.entry_key).map_err(|detail| {
                 let type_name = self.spec.value_type.clone();
@@ -444,7 +460,7 @@ fn enter_table(
     id: u32,
     tree: Arc<Masstree>,
     spec: TableSpec,
-    trees: Vec<(u32, Arc<Masstree>)>,
+    trees: impl Iterator<Item = (u32, Masstree)>,
 ) -> Result<Arc<TableCore>> {
     let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();
@@ -458,7 +474,8 @@ fn enter_table(
             indexes: Vec::new(),
             defines_indexes: false,
         };
-        let entries = Arc::new(TableCore::new(core.id, entries_id, entries_tree, &entries_spec, Vec::new()));
+        let entries =
+            Arc::new(TableCore::new(core.id, entries_id, Arc::new(entries_tree), &entries_spec, Vec::new()));
         core.tables.add(Arc::clone(&entries))?;
         opened.push(Arc::new(IndexCore {
             name: index_name,

@@ -63,6 +63,23 @@ pub(crate) struct Horizon<'c> {
     pub(crate) tables: &'c Directory,
 }
 
+/// Frees at most `most` things of one kind, those that wait below `limit`. True if none of them is left.
+#[inline]
+fn drain<T>(
+    limbo: &mut Limbo<T>,
+    limit: Epoch,
+    most: usize,
+    fetch: impl Fn(&T),
+    mut free: impl FnMut(T),
+) -> bool {
+    for _ in 0..most {
+        let Some(thing) = limbo.pop_below(limit) else { return true };
+        limbo.upcoming(FETCHED_AHEAD).inspect(|later| fetch(later));
+        free(thing);
+    }
+    false
+}
+
 impl Garbage {
     /// A page of versions, the last of which a commit of `epoch` superseded; only snapshot readers can reach them.
     pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
@@ -113,54 +130,31 @@ impl Garbage {
             planted_later(Bug::FreedUnderPin, horizon.limits.pins),
             planted_later(Bug::VersionFreedEarly, horizon.limits.snapshots),
         );
-        let mut counts = [0; 6];
-        while counts[5] < most
-            && let Some(page) = self.pages.pop_below(snapshots)
-        {
-            self.version_bytes -= blocks.destroy_page(page);
-            counts[5] += 1;
-        }
-        while counts[0] < most
-            && let Some(version) = self.versions.pop_below(snapshots)
-        {
-            if let Some(later) = self.versions.upcoming(FETCHED_AHEAD) {
-                later.prefetch(1);
-            }
-            self.version_bytes -= blocks.destroy(version);
-            counts[0] += 1;
-        }
-        while counts[1] < most
-            && let Some(record) = self.records.pop_below(pins)
-        {
-            if let Some(later) = self.records.upcoming(FETCHED_AHEAD) {
-                later.prefetch(1);
-            }
-            self.pinned_bytes -= blocks.destroy(record);
-            counts[1] += 1;
-        }
-        while counts[2] < most
-            && let Some(node) = self.nodes.pop_below(pins)
-        {
-            self.pinned_bytes -= blocks.destroy_node(node);
-            counts[2] += 1;
-        }
-        counts[3] = self.collect_replaced(horizon, pinned, most);
-        counts[4] = self.collect_unhooks(blocks, horizon, pinned, most);
+        let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
+        let fetch = |record: &Handle| record.prefetch(1);
+        let mut drained =
+            drain(pages, snapshots, most, |_| (), |page| *version_bytes -= blocks.destroy_page(page));
+        drained &=
+            drain(versions, snapshots, most, fetch, |version| *version_bytes -= blocks.destroy(version));
+        drained &= drain(records, pins, most, fetch, |record| *pinned_bytes -= blocks.destroy(record));
+        drained &= drain(nodes, pins, most, |_| (), |node| *pinned_bytes -= blocks.destroy_node(node));
+        drained &= self.collect_replaced(horizon, pinned, most);
+        drained &= self.collect_unhooks(blocks, horizon, pinned, most);
         // What waits to be unhooked waits for D too, which moves without the limits.
-        counts.iter().all(|count| *count < most) && self.unhooks.is_empty()
+        drained && self.unhooks.is_empty()
     }
 
     /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
     /// read-set. Its tag is read now, long after the unlink.
-    fn collect_replaced(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) -> usize {
-        for count in 0..most {
-            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return count };
+    fn collect_replaced(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return true };
             let bytes = record.at(pinned).class().bytes();
             self.version_bytes -= bytes;
             let tag = if is_planted(Bug::ReplacedWithoutPins) { Epoch::ZERO } else { horizon.epochs.now() };
             self.record(tag, record, bytes);
         }
-        most
+        false
     }
 
     fn collect_unhooks(
@@ -169,7 +163,7 @@ impl Garbage {
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
         most: usize,
-    ) -> usize {
+    ) -> bool {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
         let now = horizon.epochs.now();
         let too_young = is_planted(Bug::UnhookedTooYoung);
@@ -178,11 +172,11 @@ impl Garbage {
         let two_before = if too_young { now.next() } else { now.previous() };
         let durable = if is_planted(Bug::UnhookedBeforeDurable) { now } else { horizon.durable };
         let limit = snapshots.min(two_before).min(durable.next());
-        for count in 0..most {
-            let Some(unhook) = self.unhooks.pop_below(limit) else { return count };
+        for _ in 0..most {
+            let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
             self.unhook_now(&unhook, blocks, horizon, pinned);
         }
-        most
+        false
     }
 
     /// U1: unhooks only if the record is still the absent one that was registered. A record that was superseded in

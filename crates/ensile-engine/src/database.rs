@@ -21,7 +21,8 @@ use crate::catalog::Catalog;
 use crate::cores::Cores;
 use crate::error::{Error, Result};
 use crate::receipt::Durability;
-use crate::session::Pool;
+use crate::record::blocks;
+use crate::session::{self, Pool};
 use crate::snapshot::Snapshot;
 use crate::table::{Directory, TableCore, TableSpec};
 use crate::threads::{Signal, Threads};
@@ -144,10 +145,15 @@ impl Core {
         // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
         fence(Ordering::SeqCst);
         let over = self.epochs.now().plus(2);
-        while self.epochs.now() < over {
+        self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+    }
+
+    /// Takes this step towards new epochs, each as soon as it can close, until that is reached.
+    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) {
+        while !is_reached() {
             // A clock that stands still would never let the epoch close; the machine's ignores this.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-            if !matches!(self.epochs.try_advance(self.clock.nanos()), Advance::Advanced(_)) {
+            if !matches!(step(&self.epochs, self.clock.nanos()), Advance::Advanced(_)) {
                 sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
             }
         }
@@ -216,7 +222,7 @@ impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
         // Whoever comes second waits for the first, and is told what came of it.
         let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if closed.is_none() {
+        let result = closed.get_or_insert_with(|| {
             self.core.mark_closed();
             // Before the log gives the folder free.
             if let Some(checkpoints) = &self.core.checkpoints {
@@ -228,9 +234,9 @@ impl Inner {
             });
             self.core.signal.stop();
             self.threads.join();
-            *closed = Some(result);
-        }
-        Ok(closed.clone().unwrap_or(Ok(()))?)
+            result
+        });
+        Ok(result.clone()?)
     }
 }
 
@@ -239,6 +245,10 @@ impl Drop for Inner {
         // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
         let _ = self.close();
         self.core.pool.close();
+        session::forget_closed();
+        if self.threads.have_ended() {
+            blocks::release(&self.core.memory);
+        }
     }
 }
 
@@ -271,7 +281,8 @@ impl std::ops::Deref for CoreRef<'_> {
     }
 }
 
-/// An open database. Clones are handles to the same one; the last one that is dropped closes it.
+/// An open database. Clones are handles to the same one; the last one that is dropped closes it, and gives its memory
+/// back. Transactions and snapshots that hold the database, and their receipts, count as handles.
 ///
 /// ```
 /// use ensile_engine::{Database, Readable};
@@ -362,13 +373,8 @@ impl Database {
         self.core().check_open()?;
         let core = self.core();
         let seen = core.epochs.now();
-        while core.snapshots && core.epochs.served_snapshot() <= seen {
-            // A clock that stands still would never let an epoch close; the machine's ignores this.
-            core.clock.advance(Duration::from_micros(ensile_base::limits::EPOCH_MICROS_MIN));
-            if !matches!(core.epochs.try_advance_to_boundary(core.clock.nanos()), Advance::Advanced(_)) {
-                sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
-            }
-        }
+        let is_served = || !core.snapshots || core.epochs.served_snapshot() > seen;
+        core.advance_until(is_served, Epochs::try_advance_to_boundary);
         self.snapshot()
     }
 
@@ -416,8 +422,9 @@ impl Database {
         }
     }
 
-    /// Makes everything committed durable, stops the threads and gives the folder free. Every handle's later calls
-    /// return [`Error::Closed`]. A second call waits for the first and
+    /// Makes everything committed durable, stops the threads and gives the folder free. From then on every run, commit,
+    /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and snapshots
+    /// that are open go on, so the memory is given back when the last handle goes. A second call waits for the first and
     /// returns what it returned.
     ///
     /// # Errors

@@ -66,6 +66,11 @@ pub enum Error {
     /// run it again: the log goes on by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
     DiskFull(String),
+    /// The system refused a thread that an open database needs. The database is not open, and its folder is free.
+    #[error(
+        "not opened: the system starts no thread ({0}); raise its limits on threads and memory and open again"
+    )]
+    NoThread(std::io::Error),
     /// The log or the disk under it: see [`DurabilityError`] for what to do.
     #[error(transparent)]
     Durability(DurabilityError),

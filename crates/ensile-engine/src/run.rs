@@ -139,6 +139,9 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
+        if let Err(closed) = self.core().check_open() {
+            return Err((closed.into(), None));
+        }
         let mut backoff = RetryBackoff::default();
         loop {
             match f(tx) {

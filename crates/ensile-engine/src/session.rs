@@ -46,8 +46,10 @@ impl Pool {
     }
 
     pub(crate) fn give(&self, worker: Box<Worker>) {
+        let mut idle = self.idle();
+        // Under the lock: what comes later than `close` empties the pool would stay in it.
         if !self.is_closed() {
-            self.idle().push(worker);
+            idle.push(worker);
         }
     }
 }
@@ -166,6 +168,22 @@ fn keep(seat: Seat) {
     });
     // Outside the visit: what is dropped here gives its worker away.
     drop(dropped);
+}
+
+/// Drops this thread's seats of closed databases. What other threads have of them is small without the memory, which
+/// is given back all the same, and goes when they run a transaction of another database, or end.
+pub(crate) fn forget_closed() {
+    let is_closed = |seat: &Seat| seat.context.pool.is_closed();
+    let last = LAST.try_with(|last| {
+        let (closed, kept) = last.take().map_or((None, None), |seat| {
+            if is_closed(&seat) { (Some(seat), None) } else { (None, Some(seat)) }
+        });
+        last.set(kept);
+        closed
+    });
+    let spare = with_spare(|spare| spare.extract_if(.., |seat| is_closed(seat)).collect::<Vec<Seat>>());
+    // Outside the visits: what is dropped here gives its worker away.
+    drop((last, spare));
 }
 
 /// Runs `f` on the thread's spare seats; `None` while the thread is being torn down.

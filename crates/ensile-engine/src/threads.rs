@@ -9,11 +9,12 @@ use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
 use ensile_durability::{CheckpointStep, Step};
 use ensile_epoch::Advance;
 
 use crate::database::{Core, Database};
+use crate::error::{Error, Result};
 
 /// How often a checkpointer looks whether the epoch that it waits for has come.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
@@ -55,48 +56,65 @@ impl Threads {
         Self { handles: Mutex::new(Vec::new()) }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the database is where threads are spawned")]
-    pub(crate) fn start(core: &Arc<Core>) -> Self {
+    /// Starts them. If the system refuses one, those before it run: the caller closes the database.
+    pub(crate) fn start(&self, core: &Arc<Core>) -> Result<()> {
         let heart = Arc::clone(core);
-        let beat = move || {
+        self.spawn("ensile-heartbeat".to_owned(), move || {
             keep(&heart, 0);
             heartbeat(&heart);
-        };
-        let mut handles = vec![std::thread::spawn(beat)];
+        })?;
         if let Some(log) = &core.log {
             for logger in 0..log.loggers() {
                 let (log, core) = (StdArc::clone(log), Arc::clone(core));
-                handles.push(std::thread::spawn(move || {
+                self.spawn(format!("ensile-log-{logger}"), move || {
                     keep(&core, logger);
                     while log.logger_step(logger) != Step::Stopped {
                         log.logger_wait(logger, core.epoch_interval);
                     }
-                }));
+                })?;
             }
         }
         for checkpointer in 0..core.checkpoints.as_ref().map_or(0, |checkpoints| checkpoints.checkpointers())
         {
             let core = Arc::clone(core);
             let loggers = core.log.as_ref().map_or(0, |log| log.loggers());
-            handles.push(std::thread::spawn(move || {
+            self.spawn(format!("ensile-ckpt-{checkpointer}"), move || {
                 keep(&core, loggers + checkpointer);
                 give_way();
                 checkpoint(&core, checkpointer);
-            }));
+            })?;
         }
-        Self { handles: Mutex::new(handles) }
+        Ok(())
+    }
+
+    fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<()> {
+        let handle = std::thread::Builder::new().name(name).spawn(life).map_err(Error::NoThread)?;
+        self.lock().push(handle);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Waits for all of them; whoever calls has told them to stop.
     pub(crate) fn join(&self) {
-        let handles =
-            std::mem::take(&mut *self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        for handle in handles {
-            // A database dropped on one of its own threads (a future's waker) does not wait for itself.
-            if handle.thread().id() != std::thread::current().id() {
-                let _ = handle.join();
-            }
+        // A database closed on one of its own threads (a future's waker) does not wait for itself.
+        self.join_those(|handle| handle.thread().id() != std::thread::current().id());
+    }
+
+    /// Whether none of them runs any more. After `join` there is one at most: that on which it was called.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.join_those(JoinHandle::is_finished)
+    }
+
+    /// Waits for those of which this is true; whether there are no others.
+    fn join_those(&self, which: impl Fn(&JoinHandle<()>) -> bool) -> bool {
+        let mut handles = self.lock();
+        for handle in handles.extract_if(.., |handle| which(handle)) {
+            let _ = handle.join();
         }
+        handles.is_empty()
     }
 }
 
@@ -179,8 +197,8 @@ impl Database {
     }
 }
 
-/// Takes a step again and again on several threads, until it says that none is left or fails. `after` each step is told
-/// whether this is the first thread.
+/// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or
+/// fails. `after` each step is told whether this is the first thread.
 pub(crate) fn in_parallel<E: Send>(
     threads: usize,
     step: impl Fn() -> Result<bool, E> + Sync,
@@ -205,7 +223,9 @@ pub(crate) fn in_parallel<E: Send>(
         Ok(())
     };
     let results = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(|| work(false))).collect();
+        let helper = || std::thread::Builder::new().name("ensile-recover".to_owned());
+        let helpers = (1..threads).map_while(|_| helper().spawn_scoped(scope, || work(false)).ok());
+        let helpers: Vec<_> = helpers.collect();
         let mut results = vec![work(true)];
         results.extend(helpers.into_iter().map(|helper| match helper.join() {
             Ok(result) => result,

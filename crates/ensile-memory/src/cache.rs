@@ -183,6 +183,7 @@ impl Cache {
 }
 
 impl Drop for Cache {
+    /// Hands on pointers and reads nothing behind them: the memory may have been released.
     fn drop(&mut self) {
         for (index, shelf) in self.shelves.iter().enumerate() {
             let class = SizeClass::from_index(index);
@@ -266,6 +267,27 @@ mod tests {
             }
         }
         assert!(memory.stats().chunk_bytes <= 16 << 20, "{:?}", memory.stats());
+    }
+
+    #[test]
+    fn a_cache_may_be_dropped_after_its_memory_was_released() {
+        let memory = Memory::new(&MemoryConfig::default());
+        let mut cache = memory.cache();
+        for bytes in [24, 120, 4096, 100_000] {
+            let class = SizeClass::of_bytes(bytes);
+            let blocks: Vec<_> =
+                (0..10_000_usize.min((8 << 20) / bytes)).map(|_| cache.allocate(class)).collect();
+            for block in blocks.into_iter().step_by(2) {
+                // SAFETY: allocated above under this class, freed once.
+                unsafe { cache.free(block, class) };
+            }
+        }
+        assert!(memory.stats().chunk_bytes > 0 && memory.stats().large_bytes > 0);
+        // SAFETY: the blocks are used no more, and the cache is only dropped.
+        unsafe { memory.release() };
+        assert_eq!(memory.stats(), crate::MemoryStats::default());
+        drop(cache);
+        assert_eq!(memory.stats(), crate::MemoryStats::default(), "nothing came back");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Where nodes and records live: slabs on huge pages, one cache per worker (Silo §5.1).
 //!
 //! Knows neither nodes nor records, only sizes; knows no epochs, so it never decides *when* memory may be freed.
-//! A [`Memory`] belongs to one database and unmaps everything when it goes; a [`Cache`] belongs to one worker, so
-//! that allocating and freeing touch no shared line.
+//! A [`Memory`] belongs to one database and unmaps everything when it goes, or is told that nothing is used any more; a
+//! [`Cache`] belongs to one worker, so that allocating and freeing touch no shared line.
 //!
 //! Invariants:
 //! - A block is freed under the size class that it was allocated under.

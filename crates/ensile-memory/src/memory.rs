@@ -80,6 +80,8 @@ struct Pool {
     batches: Vec<Vec<Batch>>,
     rests: Vec<Vec<Rest>>,
     large: HashMap<usize, Layout>,
+    /// Nothing is taken back any more, since there is nothing behind it.
+    is_released: bool,
 }
 
 /// The memory of one database.
@@ -183,8 +185,15 @@ impl Memory {
         (chunk, CHUNK_BYTES / SPAN_BYTES)
     }
 
+    /// The pool, for a cache that gives something back to it; `None` once all was given back to the system.
+    fn lock_to_give(&self) -> Option<MutexGuard<'_, Pool>> {
+        Some(self.lock()).filter(|pool| !pool.is_released)
+    }
+
     pub(crate) fn give_spans(&self, next: NonNull<u8>, spans: usize) {
-        self.lock().tails.push((next, spans));
+        if let Some(mut pool) = self.lock_to_give() {
+            pool.tails.push((next, spans));
+        }
     }
 
     pub(crate) fn take_batch(&self, class: SizeClass) -> Option<Batch> {
@@ -192,7 +201,9 @@ impl Memory {
     }
 
     pub(crate) fn give_batch(&self, class: SizeClass, batch: Batch) {
-        self.lock().batches[class.index()].push(batch);
+        if let Some(mut pool) = self.lock_to_give() {
+            pool.batches[class.index()].push(batch);
+        }
     }
 
     pub(crate) fn take_rest(&self, class: SizeClass) -> Option<Rest> {
@@ -200,7 +211,9 @@ impl Memory {
     }
 
     pub(crate) fn give_rest(&self, class: SizeClass, rest: Rest) {
-        self.lock().rests[class.index()].push(rest);
+        if let Some(mut pool) = self.lock_to_give() {
+            pool.rests[class.index()].push(rest);
+        }
     }
 
     /// A block too large for a span.
@@ -229,18 +242,34 @@ impl Memory {
         // SAFETY: allocated with this layout, and unused by the caller's word.
         unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
     }
+
+    /// Gives everything back to the system, though caches are left: a thread may keep one for as long as it lives.
+    /// Dropping a cache afterwards touches no block.
+    ///
+    /// # Safety
+    /// Nothing uses a block of this memory any more, and from now on nothing is done with its caches but dropping them.
+    pub unsafe fn release(&self) {
+        let mut pool = self.lock();
+        let given = std::mem::take(&mut *pool);
+        pool.is_released = true;
+        for (address, layout) in given.large {
+            // SAFETY: allocated with this layout in `allocate_large`, and unused by the caller's word.
+            unsafe { std::alloc::dealloc(address as *mut u8, layout) };
+        }
+        for (region, bytes) in given.regions {
+            // SAFETY: mapped with these bytes, and unused by the caller's word; what pointed into it went with `given`,
+            // but for caches, which are dropped without a look at what they have.
+            unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
+        }
+        // Relaxed, both: figures.
+        self.chunk_bytes.store(0, Ordering::Relaxed);
+        self.large_bytes.store(0, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let mut pool = self.lock();
-        for (address, layout) in std::mem::take(&mut pool.large) {
-            // SAFETY: allocated with this layout in `allocate_large`; whoever held the memory has let go of it.
-            unsafe { std::alloc::dealloc(address as *mut u8, layout) };
-        }
-        for (region, bytes) in std::mem::take(&mut pool.regions) {
-            // SAFETY: mapped with these bytes; caches hold an Arc of this object, so none is left.
-            unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
-        }
+        // SAFETY: caches hold an Arc of this object, so none is left, and whoever had a block has let go of it.
+        unsafe { self.release() };
     }
 }

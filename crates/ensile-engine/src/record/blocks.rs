@@ -1,17 +1,19 @@
 //! Building and destroying records, and the index's nodes, in a worker's memory.
 //!
-//! Contract of [`Blocks::destroy`] and of [`NodeBlock`]: called by `collect` only, when the limits say that no pin
-//! and no snapshot can reach the block (E3), or by a commit for a record that was never published.
+//! Contract of [`Blocks::destroy`], [`Blocks::destroy_page`] and [`Blocks::destroy_node`]: called by `collect` only, when the
+//! limits say that no pin and no snapshot can reach the block (E3); for what was never published; or by recovery, before
+//! anyone else is let in. They are safe functions all the same: see ARCHITECTURE.md for who is trusted with that.
 //!
 //! Neighbours: commit builds, `collect` destroys, the index allocates nodes through [`NodeBlocks`].
 
 use std::alloc::Layout;
+use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, Limbo, Pinned};
-use ensile_index::NodeMemory;
-use ensile_memory::{Cache, SizeClass};
+use ensile_index::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
+use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::version_page::VersionPage;
 use super::word::Word;
@@ -57,10 +59,11 @@ impl Blocks {
         Handle(address)
     }
 
-    /// A record that nobody else knows yet. The token only lends it a lifetime.
+    /// A record that only this worker can free: unpublished, or one that it has retired, or is about to. The token only
+    /// lends it a lifetime.
     #[inline]
     fn private(&self, handle: Handle) -> Record<'_> {
-        // SAFETY: the record is unpublished, so nothing but this worker can free it.
+        // SAFETY: nothing but this worker can free the record, and this borrows its blocks: it is not freed meanwhile.
         handle.at(unsafe { Pinned::assume() })
     }
 
@@ -171,6 +174,15 @@ impl Blocks {
         class.bytes()
     }
 
+    /// Frees a tree that nobody but its builder has ever had, and the records that are its values and nobody's else.
+    pub(crate) fn destroy_tree(&mut self, mut tree: Masstree) {
+        let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+        tree.scan(all, Direction::Forward, &mut Unseen(self), sole_owner(&tree));
+        // SAFETY: the tree is ours, by value, so nobody uses it now or later; its nodes were allocated by workers of this
+        // database, and nobody else can reach them.
+        unsafe { tree.dismantle(&mut Unseen(self)) };
+    }
+
     /// Frees an index node (contract in the module header). Returns its bytes.
     pub(crate) fn destroy_node(&mut self, node: NodeBlock) -> usize {
         // SAFETY: by contract nothing reaches the node any more; class and address are those of its allocation.
@@ -229,10 +241,48 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
     }
 }
 
-/// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in.
+/// Gives the memory of a database that is over back to the system, whatever other threads keep of it.
+///
+/// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no transaction
+/// and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables and indexes
+/// are read through those only. What is left of workers and contexts, in other threads' seats, is for this database's
+/// transactions alone, of which there will be no more; so it is only dropped, and a record's handle, a witness and a
+/// cache are dropped without a look at what they point to.
+pub(crate) fn release(memory: &Memory) {
+    // SAFETY: by contract.
+    unsafe { memory.release() };
+}
+
+/// Frees at once what nobody else has ever seen.
+struct Unseen<'b>(&'b mut Blocks);
+
+impl ScanVisitor for Unseen<'_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
+        self.0.destroy(Handle::from_value(value));
+        ControlFlow::Continue(())
+    }
+}
+
+// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `destroy_tree` is the only one that has them.
+unsafe impl NodeMemory for Unseen<'_> {
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        self.0.cache.allocate(NodeBlocks::class(layout))
+    }
+
+    unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
+        unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
+    }
+}
+
+/// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in, and
+/// who takes apart a tree that nobody else has.
 #[inline]
 pub(crate) fn sole_owner<T: ?Sized>(root: &T) -> Pinned<'_> {
     let _ = root;
-    // SAFETY: called by recovery only, whose workers free nothing that a tree reaches, or reached, before it ends.
+    // SAFETY: recovery's workers free nothing that a tree reaches, or reached, before it ends; `destroy_tree` frees nodes
+    // only once it has no use for them.
     unsafe { Pinned::assume() }
 }

@@ -30,6 +30,12 @@ impl Scratch {
         &mut self.words[..words]
     }
 
+    /// Bytes of memory that it holds.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
+    }
+
     /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -27,13 +27,36 @@ fn a_thread_that_works_on_another_database_lets_go_of_a_closed_one() -> Result<(
     let table = first.table::<u64, u64>("t")?;
     first.run(|tx| tx.put(&table, &1, &1))?;
     let memory = Arc::downgrade(&first.core().memory);
-    drop((table, first));
+    // Closed by another thread, which has no way to this one's seat.
+    std::thread::scope(|scope| scope.spawn(|| drop((table, first))).join()).expect("ends");
+    assert!(memory.upgrade().is_some(), "this thread has a seat");
     let (second, _) = driven();
     let table = second.table::<u64, u64>("t")?;
     for i in 0..100 {
         second.run(|tx| tx.put(&table, &1, &i))?;
     }
     assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
+    Ok(())
+}
+
+#[test]
+fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others() -> Result<()> {
+    let (first, _) = driven();
+    let (second, _) = driven();
+    let (in_first, in_second) = (first.table::<u64, u64>("t")?, second.table::<u64, u64>("t")?);
+    // Seats of both, the last one and others.
+    let open = [first.begin(), first.begin()];
+    first.run(|tx| {
+        tx.put(&in_first, &1, &1)?;
+        second.run(|tx| tx.put(&in_second, &1, &1))
+    })?;
+    drop(open);
+    let memory = Arc::downgrade(&first.core().memory);
+    let (workers, _) = second.core().epochs.registered();
+    drop((in_first, first));
+    assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
+    second.run(|tx| tx.put(&in_second, &1, &2))?;
+    assert_eq!(second.core().epochs.registered().0, workers, "its worker was there");
     Ok(())
 }
 

@@ -13,6 +13,9 @@ use crate::record::word::Word;
 use crate::record::{Handle, Scratch};
 use crate::session::Pool;
 
+/// Most bytes that a context keeps of what a huge transaction made it take.
+pub(crate) const KEEP_BYTES_MAX: usize = 1 << 20;
+
 /// A record in the read-set, with the word that it had (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
@@ -118,10 +121,29 @@ impl Context {
         }
     }
 
-    /// Empties the sets for the next transaction.
+    /// Empties the sets for the next transaction, and keeps their space and the buffers', unless a huge one grew them.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.sets.clear();
         self.last_read.forget();
+        if self.kept_bytes() > KEEP_BYTES_MAX {
+            self.give_back();
+        }
+    }
+
+    /// Bytes of memory that reads and values have grown; the write-set and the hints look after their own.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let Self { sets, scratch, row_scratch, value, .. } = self;
+        let seen = sets.reads.capacity() * size_of::<Read>() + sets.nodes.kept_bytes();
+        seen + scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity()
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        self.sets.reads = Vec::new();
+        self.sets.nodes = NodeSet::default();
+        (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
+        self.value = Vec::new();
     }
 }

@@ -44,13 +44,21 @@ pub struct Transaction<'db> {
     core: CoreRef<'db>,
     seat: Option<Seat>,
     durability: Durability,
-    /// A call found the pin taken away (E4): nothing can be read or committed any more.
-    expired: bool,
+    /// Why nothing can be read or committed any more.
+    failed: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// A call found the pin taken away (E4).
+    Expired,
+    /// The database was closed before the transaction began.
+    Closed,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transaction").field("expired", &self.expired).finish_non_exhaustive()
+        f.debug_struct("Transaction").field("failed", &self.failed).finish_non_exhaustive()
     }
 }
 
@@ -115,7 +123,10 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn begin(core: CoreRef<'db>, durability: Durability) -> Self {
         let seat = session::take_seat_to_keep(&core);
-        Self::seated(core, seat, durability)
+        let failed = core.check_open().is_err().then_some(Failure::Closed);
+        let mut tx = Self::seated(core, seat, durability);
+        tx.failed = failed;
+        tx
     }
 
     /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
@@ -128,7 +139,7 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     fn seated(core: CoreRef<'db>, seat: Seat, durability: Durability) -> Self {
         drop(seat.context.pin.begin(core.epochs.now()));
-        Self { core, seat: Some(seat), durability, expired: false }
+        Self { core, seat: Some(seat), durability, failed: None }
     }
 
     #[inline]
@@ -140,8 +151,8 @@ impl<'db> Transaction<'db> {
     /// The database and the context, once the table is known to be the database's and the transaction to be alive.
     #[inline]
     fn enter(&mut self, table: &TableCore) -> Result<(&CoreRef<'db>, &mut Context)> {
-        if self.expired {
-            return Err(Error::Expired);
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
         }
         self.core.check_table(table)?;
         let Some(seat) = &mut self.seat else { unreachable!("taken when the transaction ends") };
@@ -151,7 +162,7 @@ impl<'db> Transaction<'db> {
     /// Notes that the pin was taken away, and says so.
     #[cold]
     fn expire<R>(&mut self) -> Result<R> {
-        self.expired = true;
+        self.failed = Some(Failure::Expired);
         Err(Error::Expired)
     }
 
@@ -410,8 +421,8 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`Error::Expired`]: run the transaction again.
     pub fn touch(&mut self, keys: impl FnOnce(&mut Touch<'_>)) -> Result<()> {
-        if self.expired {
-            return Err(Error::Expired);
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
         }
         let Some(Seat { context, .. }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
@@ -473,8 +484,8 @@ impl<'db> Transaction<'db> {
     /// transaction's last miss to memory and the next one's first, the more the processor overlaps the two.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
-        if self.expired {
-            return Err(Error::Expired);
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
         }
         self.core.check_open()?;
         let Some(Seat { context, worker }) = &mut self.seat else {
@@ -493,8 +504,8 @@ impl<'db> Transaction<'db> {
 
     /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
-        if self.expired {
-            return Err(Error::Expired);
+        if let Some(failure) = self.failed {
+            return Err(failure.into());
         }
         let context = self.context();
         let call = context.pin.enter()?;
@@ -505,7 +516,7 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn restart(&mut self) {
         self.context().clear();
-        self.expired = false;
+        self.failed = None;
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
@@ -637,6 +648,15 @@ impl Drop for Transaction<'_> {
         if let Some(seat) = self.seat.take() {
             seat.context.pin.end();
             session::give_seat(seat);
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Expired => Self::Expired,
+            Failure::Closed => Self::Closed,
         }
     }
 }

@@ -28,6 +28,12 @@ impl NodeSet {
         self.sorted = false;
     }
 
+    /// Bytes of memory that it holds.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.entries.capacity() * size_of::<Witness>()
+    }
+
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

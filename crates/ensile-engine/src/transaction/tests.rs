@@ -428,3 +428,67 @@ fn money_is_neither_made_nor_lost_by_threads_that_move_it() -> Result<()> {
     });
     Ok(())
 }
+
+#[test]
+fn a_closed_database_runs_nothing_more_and_lets_open_transactions_read() -> Result<()> {
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.table());
+    db.run(|tx| tx.put(&table, &1, &10))?;
+    driven.beat(100);
+    let (mut open, mut snapshot) = (db.begin(), db.snapshot()?);
+    open.put(&table, &2, &20)?;
+    db.close()?;
+    let mut runs = 0;
+    let mut count = |tx: &mut crate::Transaction<'_>| {
+        runs += 1;
+        tx.get(&table, &1)
+    };
+    assert!(matches!(db.run(&mut count), Err(Error::Closed)));
+    assert!(matches!(db.submit(&mut count), Err(Error::Closed)));
+    let batch = db.run_batch(&[1, 1], |key, touch| touch.key(&table, key), |tx, _| count(tx));
+    assert!(batch.iter().all(|result| matches!(result, Err(Error::Closed))));
+    assert_eq!(runs, 0, "no closure runs");
+    assert!(matches!(db.begin().get(&table, &1), Err(Error::Closed)));
+    assert!(matches!(db.begin_owned().put(&table, &1, &1), Err(Error::Closed)));
+    assert!(matches!(db.begin().commit(), Err(Error::Closed)));
+    assert!(matches!(db.snapshot(), Err(Error::Closed)));
+    assert!(matches!(db.table::<u64, u64>("other"), Err(Error::Closed)));
+    assert_eq!(snapshot.get(&table, &1)?, Some(10));
+    assert_eq!((open.get(&table, &1)?, open.get(&table, &2)?), (Some(10), Some(20)));
+    assert!(matches!(open.commit(), Err(Error::Closed)));
+    Ok(())
+}
+
+#[test]
+fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() -> Result<()> {
+    const ROWS: u64 = 40_000;
+    let driven = Driven::new();
+    let (db, table) = (&driven.db, driven.table());
+    let values =
+        db.define::<u64, Vec<u8>>("values").unique_index("by_length", 1, |_, row| row.len() as u64).open()?;
+    let by_length = values.index::<u64>("by_length")?;
+    db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    db.run(|tx| tx.put(&values, &1, &vec![7; 3 << 20]))?;
+    // Each grows one: the read-set; the buffer of a record; that of an entry's row; that of a value.
+    type Grow<'t> = &'t dyn Fn(&mut crate::Transaction<'_>) -> Result<()>;
+    let (reads, scratch): (Grow<'_>, Grow<'_>) =
+        (&|tx| (0..2 * ROWS).try_for_each(|key| tx.get(&table, &(key % ROWS)).map(drop)), &|tx| {
+            tx.get(&values, &1).map(drop)
+        });
+    let (row_scratch, value): (Grow<'_>, Grow<'_>) =
+        (&|tx| tx.get_by(&by_length, &(3 << 20)).map(drop), &|tx| tx.put(&values, &2, &vec![8; 2 << 20]));
+    let mut tx = db.begin();
+    for (name, grow) in [("reads", reads), ("scratch", scratch), ("row", row_scratch), ("value", value)] {
+        grow(&mut tx)?;
+        let grown = tx.context().kept_bytes();
+        assert!(grown > super::context::KEEP_BYTES_MAX, "{name}: {grown} bytes");
+        tx.restart();
+        let kept = tx.context().kept_bytes();
+        assert!(kept <= super::context::KEEP_BYTES_MAX, "{name}: {kept} bytes of {grown}");
+    }
+    (0..100).try_for_each(|key| tx.get(&table, &key).map(drop))?;
+    let small = tx.context().kept_bytes();
+    tx.restart();
+    assert!(small > 0 && tx.context().kept_bytes() == small);
+    Ok(())
+}

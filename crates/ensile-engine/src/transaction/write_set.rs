@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::table::TableFilter;
+use crate::transaction::context::KEEP_BYTES_MAX;
 
 /// Up to this many entries a lookup compares all hashes; above, it asks a hash table.
 const LINEAR_MAX: usize = 48;
@@ -161,7 +162,6 @@ impl WriteSet {
     }
 
     fn forget(&mut self) {
-        const KEEP_BYTES_MAX: usize = 1 << 20;
         self.entries.clear();
         self.hashes.clear();
         self.tables = TableFilter::default();
