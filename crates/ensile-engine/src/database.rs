@@ -274,8 +274,9 @@ impl std::ops::Deref for CoreRef<'_> {
 /// An open database. Clones are handles to the same one; the last one that is dropped closes it.
 ///
 /// ```
-/// use ensile_engine::{Database, Readable};
-/// # fn main() -> ensile_engine::Result<()> {
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{Database, Readable};
+/// # fn main() -> ensile::Result<()> {
 /// let db = Database::in_memory()?;
 /// let accounts = db.table::<u64, u64>("accounts")?;
 /// db.run(|tx| tx.put(&accounts, &1, &100))?;
@@ -398,8 +399,9 @@ impl Database {
     /// the log before it can go and the next open is shorter.
     ///
     /// ```no_run
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::open("data")?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::open("data")?;
     /// let report = db.checkpoint()?.wait()?;
     /// println!("{} entries, {} bytes", report.entries, report.bytes);
     /// # Ok(()) }

@@ -75,8 +75,9 @@ impl Error {
     /// Whether running the same transaction again at once can succeed. [`Error::DiskFull`] asks for space first.
     ///
     /// ```
-    /// assert!(ensile_engine::Error::Conflict.is_retryable());
-    /// assert!(!ensile_engine::Error::RolledBack.is_retryable());
+    /// # extern crate ensile_engine as ensile;
+    /// assert!(ensile::Error::Conflict.is_retryable());
+    /// assert!(!ensile::Error::RolledBack.is_retryable());
     /// ```
     #[must_use]
     pub const fn is_retryable(&self) -> bool {

@@ -124,8 +124,9 @@ impl Database {
     /// what is written through it.
     ///
     /// ```
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let table = db.table::<u64, u64>("numbers")?;
     /// let mut numbers = db.key_value(&table);
     /// numbers.put(&1, &10)?;

@@ -31,8 +31,9 @@ pub enum Durability {
 /// A committed transaction's receipt.
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// let db = ensile_engine::Database::in_memory()?;
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// let db = ensile::Database::in_memory()?;
 /// let (value, receipt) = db.submit(|_tx| Ok(42))?;
 /// receipt.durable()?;
 /// assert_eq!(value, 42);

@@ -54,9 +54,10 @@ impl Database {
     /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times.
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let counters = db.table::<String, u64>("counters")?;
     /// let count = db.run(|tx| {
     ///     let count = tx.get(&counters, "visits")?.unwrap_or(0) + 1;
@@ -153,9 +154,10 @@ impl Database {
     /// and what it says is fetched from memory while other requests' keys are (sixteen at a time).
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let accounts = db.table::<u64, u64>("accounts")?;
     /// db.run(|tx| (0..100).try_for_each(|id| tx.put(&accounts, &id, &id)))?;
     /// let requests = [7u64, 42, 99];

@@ -29,7 +29,8 @@ pub use zerocopy;
 /// Bytes that are not the encoding of any value of the type asked for.
 ///
 /// ```
-/// use ensile_engine::codec::{CodecError, Value};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{CodecError, Value};
 /// let error: CodecError = <u32 as Value>::decode(&[1, 2]).unwrap_err();
 /// assert_eq!(error.to_string(), "2 bytes where 4 are due");
 /// ```

@@ -34,7 +34,8 @@ use super::{CodecError, exactly, take};
 /// - this trait, by hand, for a format of your own.
 ///
 /// ```
-/// use ensile_engine::codec::{CodecError, Value};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{CodecError, Value};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Celsius(i16);

@@ -400,9 +400,10 @@ impl<'db> Transaction<'db> {
     /// wrong. Best called once, first thing, in about the order of use.
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let stock = db.table::<u64, u64>("stock")?;
     /// db.run(|tx| (0..100).try_for_each(|item| tx.put(&stock, &item, &10)))?;
     /// let wanted = [3, 14, 15, 92];

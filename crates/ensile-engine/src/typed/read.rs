@@ -27,8 +27,9 @@ use crate::transaction::Transaction;
 /// takes either:
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// use ensile_engine::{Database, Readable, Result, Table};
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// use ensile::{Database, Readable, Result, Table};
 ///
 /// fn total(reader: &mut impl Readable, accounts: &Table<u32, i64>) -> Result<i64> {
 ///     reader.range(accounts, ..).map(|row| row.map(|(_id, balance)| balance)).sum()

@@ -20,8 +20,9 @@ use crate::table::{IndexSpec, TableCore, TableSpec};
 /// Cheap to clone, and shared between threads freely; it can be kept as long as the [`Database`] it came from.
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// use ensile_engine::{Database, Readable, Table};
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// use ensile::{Database, Readable, Table};
 ///
 /// let db = Database::in_memory()?;
 /// let scores: Table<String, u64> = db.table("scores")?;
@@ -100,8 +101,9 @@ impl Database {
     /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
     ///
     /// ```
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// use ensile_engine::{Database, Readable};
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// use ensile::{Database, Readable};
     ///
     /// let db = Database::in_memory()?;
     /// let people = db
