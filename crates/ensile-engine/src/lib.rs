@@ -70,7 +70,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "experiments")]
 pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
-pub use receipt::{Durability, Receipt};
+pub use receipt::{Durability, DurableFuture, Receipt};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;

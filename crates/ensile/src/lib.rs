@@ -72,7 +72,7 @@
 pub use ensile_engine::{
     AsKey, AsValue, Builder, ByteRange, CheckpointConfig, CheckpointHandle, CheckpointProgress,
     CheckpointReport, CheckpointStats, CodecError, Database, Descending, Durability, DurabilityError,
-    Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix, KeyValue, LogStats,
+    DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix, KeyValue, LogStats,
     MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport, Result, Rows,
     Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch, Transaction, Value,
     zerocopy,
