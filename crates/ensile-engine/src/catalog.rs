@@ -244,8 +244,8 @@ fn check_spec(spec: &TableSpec) -> Result<()> {
         }
     }
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
-        let (bytes, bytes_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
-        return Err(Error::TooLarge { what: "the number of indexes", bytes, bytes_max });
+        let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
+        return Err(Error::TooMany { what: "the number of indexes of a table", count, count_max });
     }
     for (at, index) in spec.indexes.iter().enumerate() {
         if spec.indexes[..at].iter().any(|other| other.name == index.name) {

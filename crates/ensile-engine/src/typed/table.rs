@@ -91,7 +91,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Misuse`] if the table exists with other types, has indexes and is not open with them yet, or the name
-    /// is empty; [`Error::TooLarge`] if the name is.
+    /// is empty; [`Error::TooLarge`] if the name is; [`Error::TooMany`] if the database has as many tables as there can
+    /// be (`TABLES_MAX` in `limits.rs`, and tables are never dropped).
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let mut builder = self.define(name);
         builder.spec.defines_indexes = false;
@@ -208,7 +209,8 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
     /// - [`Error::Misuse`]: the table exists with other types, it is open with other indexes, two of its indexes have
     ///   one name, or a name is empty.
     /// - [`Error::NotUnique`]: a new unique index finds two rows with the same key.
-    /// - [`Error::TooLarge`]: a name or the number of indexes is.
+    /// - [`Error::TooLarge`]: a name is.
+    /// - [`Error::TooMany`]: there are more indexes than a table can have, or more tables or indexes than a database can.
     /// - [`Error::Decode`]: a row does not decode, so that its secondary key cannot be computed.
     pub fn open(self) -> Result<Table<K, V>> {
         let core = self.database.open_table(self.spec)?;
