@@ -340,12 +340,15 @@ impl Builder {
     }
 
     /// Another disk than the machine's: for simulation.
+    // Hidden, as all that simulation needs: its types are those of crates that applications do not have.
+    #[doc(hidden)]
     pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
         self.disk = Some(disk);
         self
     }
 
     /// Another clock than the machine's: for simulation.
+    #[doc(hidden)]
     pub fn manual_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -353,6 +356,7 @@ impl Builder {
 
     /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
     /// results that are waited for on the driving thread would wait for ever.
+    #[doc(hidden)]
     pub fn without_threads(mut self) -> Self {
         self.own_threads = false;
         self
