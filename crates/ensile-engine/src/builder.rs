@@ -45,8 +45,14 @@ fn cores() -> usize {
 /// use ensile::{Database, Durability};
 /// # fn main() -> ensile::Result<()> {
 /// let db = Database::builder("data")
-///     .durability(Durability::Strict)
-///     .epoch_interval(Duration::from_millis(10))
+///     .durability(Durability::Relaxed) // results at commit; a crash may lose the last epochs
+///     .epoch_interval(Duration::from_millis(10)) // and they are short
+///     .log_folders(["/mnt/a/log", "/mnt/b/log"]) // a logger each
+///     .checkpoint_folders(["/mnt/c/checkpoints"])
+///     .checkpoint_interval(Duration::from_secs(60))
+///     .garbage_bytes_max(1 << 30) // more room for transactions that stay open
+///     .recovery_threads(8)
+///     .on_recovery_progress(|progress| println!("{progress:?}"))
 ///     .open()?;
 /// # Ok(()) }
 /// ```

@@ -460,6 +460,21 @@ impl<'db> Transaction<'db> {
 
     /// Commits, and with [`Durability::Strict`] waits until the result is durable.
     ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Error, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// let mut slow = db.begin();
+    /// assert_eq!(slow.get(&stock, &1)?, None);
+    /// db.run(|tx| tx.put(&stock, &1, &9))?;
+    /// slow.put(&stock, &1, &5)?;
+    /// assert!(matches!(slow.commit(), Err(Error::Conflict)), "what it read has changed: nothing is written");
+    /// # assert_eq!(db.run(|tx| tx.get(&stock, &1))?, Some(9));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops while this
     /// waits.

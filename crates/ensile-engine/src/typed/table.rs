@@ -101,6 +101,9 @@ impl Database {
 
     /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
     ///
+    /// The definition is whole: an index that the table had when it was last open, and that is not named here, is not kept
+    /// up any more and goes from the definition. Naming it again builds it anew.
+    ///
     /// ```
     /// # extern crate ensile_engine as ensile;
     /// # fn main() -> ensile::Result<()> {
