@@ -56,7 +56,7 @@
 //! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`AsKey`]). Ranges and
 //! [`Prefix`]es select rows ([`KeyBounds`]).
 //!
-//! Values are integers, floats, text, bytes and options; structs of fixed width through [`fixed_layout!`], which
+//! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`], which
 //! copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement [`Value`]
 //! for. A type's name is kept with the table: opening it with other types is an error, not garbage.
 //!

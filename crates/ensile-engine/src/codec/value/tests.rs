@@ -53,6 +53,10 @@ proptest! {
         round_trip(&array);
         round_trip(&option);
         round_trip(&());
+        round_trip(&(text.clone(),));
+        round_trip(&(text.clone(), number));
+        round_trip(&(option.clone(), blob.clone(), (flag, text.clone()), letter));
+        round_trip(&(1u8, flag, number, (), blob.clone(), letter, array, text.clone()));
         round_trip(&Row { balance: wide as i64, count: number as u32, tag: *b"abcd" });
     }
 
@@ -68,6 +72,8 @@ proptest! {
         hostile::<[u8; 4]>(&bytes);
         hostile::<Option<Option<u8>>>(&bytes);
         hostile::<Row>(&bytes);
+        hostile::<(u8, String)>(&bytes);
+        hostile::<((bool, u8), Vec<u8>, Option<u8>)>(&bytes);
     }
 }
 
@@ -83,13 +89,37 @@ fn documented_bytes() {
     assert_eq!(bytes_of(&b"blob".to_vec()), *b"blob");
     assert_eq!(bytes_of(&Some(5u8)), [1, 5]);
     assert_eq!(bytes_of(&None::<u8>), [0]);
+    assert_eq!(bytes_of(&(1u32, 2u32)), [4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
 }
 
 #[test]
 fn documented_names() {
     assert_eq!(Row::type_name(), "Row v1[16]");
     assert_eq!(<Option<Vec<u8>>>::type_name(), "option<bytes>");
+    assert_eq!(<(u32, (String,), bool)>::type_name(), "(u32,(string),bool)");
     assert_eq!((String::type_name(), f64::type_name()), ("string".to_string(), "f64".to_string()));
+}
+
+#[test]
+fn a_tuple_knows_its_width_if_all_its_components_do() {
+    assert_eq!(
+        <(u64, [u8; 3], Row)>::BYTES,
+        Some(bytes_of(&(1u64, [0; 3], Row { balance: 0, count: 0, tag: [0; 4] })).len())
+    );
+    assert_eq!(<(u64, String)>::BYTES, None);
+    assert_eq!(<(String, u64)>::BYTES, None);
+}
+
+#[test]
+fn a_component_that_goes_on_behind_the_tuple_is_refused() {
+    let mut bytes = bytes_of(&(7u8, "end".to_string()));
+    bytes[0] = 2;
+    assert!(<(u8, String)>::decode(&bytes).is_err(), "a byte of the text is no part of the number");
+    bytes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(
+        <(Vec<u8>, String)>::decode(&bytes).unwrap_err().to_string(),
+        "4 bytes where 4294967295 are due"
+    );
 }
 
 #[test]
