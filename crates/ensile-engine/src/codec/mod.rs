@@ -6,13 +6,15 @@
 //! - `buffer`: where a key is encoded, without touching the heap when it is short.
 //!
 //! Invariants:
-//! - The encodings are stored on disk: they never change. `key/tests.rs` and `value/tests.rs` read documented bytes.
+//! - The encodings are stored on disk: they never change. `docs/formats/rows.md` has their bytes, which tests read.
 //! - Decoding never panics, whatever the bytes.
 //!
 //! Neighbours: the typed API encodes on the way down and decodes on the way up; below it everything is bytes.
 
 pub(crate) mod bounds;
 mod buffer;
+#[cfg(test)]
+pub(crate) mod documented;
 mod key;
 pub mod value;
 

@@ -1,6 +1,6 @@
 //! Round trip, hostile bytes and the documented bytes.
 //!
-//! Neighbours: the table of encodings in `value.rs` is what `documented_bytes` holds it to.
+//! Neighbours: `docs/formats/rows.md` is what `documented_bytes` holds the code to.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{AsValue, Value};
+use crate::codec::documented::examples;
 
 fn bytes_of(value: &impl Value) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -80,16 +81,20 @@ proptest! {
 /// The stored format: these bytes are in databases and must never change.
 #[test]
 fn documented_bytes() {
-    assert_eq!(bytes_of(&0x0102_0304u32), [4, 3, 2, 1]);
-    assert_eq!(bytes_of(&-2i16), [0xFE, 0xFF]);
-    assert_eq!(bytes_of(&1.0f32), [0, 0, 0x80, 0x3F]);
-    assert_eq!(bytes_of(&true), [1]);
-    assert_eq!(bytes_of(&'a'), [b'a', 0, 0, 0]);
-    assert_eq!(bytes_of(&"text".to_string()), *b"text");
-    assert_eq!(bytes_of(&b"blob".to_vec()), *b"blob");
-    assert_eq!(bytes_of(&Some(5u8)), [1, 5]);
-    assert_eq!(bytes_of(&None::<u8>), [0]);
-    assert_eq!(bytes_of(&(1u32, 2u32)), [4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+    let written = [
+        ("0x01020304u32", bytes_of(&0x0102_0304u32)),
+        ("-2i16", bytes_of(&-2i16)),
+        ("1.0f32", bytes_of(&1.0f32)),
+        ("true", bytes_of(&true)),
+        ("'a'", bytes_of(&'a')),
+        ("\"text\"", bytes_of(&"text".to_string())),
+        ("b\"blob\"", bytes_of(&b"blob".to_vec())),
+        ("Some(5u8)", bytes_of(&Some(5u8))),
+        ("None::<u8>", bytes_of(&None::<u8>)),
+        ("(1u32, 2u32)", bytes_of(&(1u32, 2u32))),
+        ("(\"hi\", true, \"a\")", bytes_of(&("hi".to_string(), true, "a".to_string()))),
+    ];
+    assert_eq!(examples("## Values"), written);
 }
 
 #[test]

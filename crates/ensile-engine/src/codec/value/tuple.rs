@@ -1,6 +1,6 @@
 //! Tuples of values: each component but the last with its length before it, so that any value can be one.
 //!
-//! Neighbours: [`super::value`](super) has the trait and the table of encodings.
+//! Neighbours: [`super::value`](super) has the trait; `docs/formats/rows.md` has the bytes.
 
 use super::Value;
 use crate::codec::{CodecError, take};
