@@ -16,6 +16,7 @@ use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
 
 use crate::database::{Core, CoreRef, Database};
 use crate::error::{Error, Result};
+use crate::reading::RawRead;
 use crate::receipt::Durability;
 use crate::record::{Handle, Scratch, Seen};
 use crate::replay::Trees;

@@ -25,7 +25,7 @@ use crate::batch::Touch;
 use crate::codec::KeyBuffer;
 use crate::database::CoreRef;
 use crate::error::{Error, Result};
-use crate::reading::{self, Held, Own, Reader, Scan, Visit, VisitIndexed};
+use crate::reading::{self, Held, Own, RawRead, Reader, Scan, Visit, VisitIndexed};
 use crate::receipt::{Durability, Receipt};
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session::{self, Seat};
@@ -163,9 +163,11 @@ impl<'db> Transaction<'db> {
         }
         result
     }
+}
 
+impl RawRead for Transaction<'_> {
     #[inline]
-    pub(crate) fn raw_get<R>(
+    fn raw_get<R>(
         &mut self,
         table: &TableCore,
         key: &[u8],
@@ -185,7 +187,7 @@ impl<'db> Transaction<'db> {
         Ok(present.then(|| read(scratch.bytes())))
     }
 
-    pub(crate) fn raw_get_many(
+    fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
@@ -210,7 +212,7 @@ impl<'db> Transaction<'db> {
         Ok(())
     }
 
-    pub(crate) fn raw_scan(
+    fn raw_scan(
         &mut self,
         table: &TableCore,
         range: Range<'_>,
@@ -227,7 +229,7 @@ impl<'db> Transaction<'db> {
         Ok(())
     }
 
-    pub(crate) fn raw_scan_index(
+    fn raw_scan_index(
         &mut self,
         table: &TableCore,
         index: &IndexCore,
@@ -244,7 +246,9 @@ impl<'db> Transaction<'db> {
         reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);
         Ok(())
     }
+}
 
+impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn raw_put(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         table.check_key(key)?;

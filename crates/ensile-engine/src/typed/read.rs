@@ -7,15 +7,15 @@
 
 use std::ops::ControlFlow;
 
-use ensile_index::{Direction, Range};
+use ensile_index::Direction;
 
 use super::index::Index;
 use super::iterate::Rows;
 use super::table::Table;
 use crate::codec::bounds::{ByteRange, encoded};
-use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix, Value};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyPrefix, Prefix, Value};
 use crate::error::{Error, Result};
-use crate::reading::{Visit, VisitIndexed};
+use crate::reading::RawRead;
 use crate::snapshot::Snapshot;
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::Transaction;
@@ -379,89 +379,6 @@ pub trait Readable: RawRead + Sized {
 
 impl Readable for Transaction<'_> {}
 impl Readable for Snapshot<'_> {}
-
-/// The reads of bytes underneath, which both readers have.
-pub(crate) trait RawRead {
-    fn raw_get<R>(
-        &mut self,
-        table: &TableCore,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>>;
-
-    fn raw_get_many(
-        &mut self,
-        table: &TableCore,
-        keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()>;
-
-    fn raw_scan(
-        &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()>;
-
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()>;
-}
-
-macro_rules! raw_read {
-    ($reader:ident) => {
-        impl RawRead for $reader<'_> {
-            #[inline]
-            fn raw_get<R>(
-                &mut self,
-                table: &TableCore,
-                key: &[u8],
-                read: impl FnOnce(&[u8]) -> R,
-            ) -> Result<Option<R>> {
-                $reader::raw_get(self, table, key, read)
-            }
-
-            fn raw_get_many(
-                &mut self,
-                table: &TableCore,
-                keys: impl Iterator<Item = KeyBuffer>,
-                found: &mut dyn FnMut(usize, Option<&[u8]>),
-            ) -> Result<()> {
-                $reader::raw_get_many(self, table, keys, found)
-            }
-
-            fn raw_scan(
-                &mut self,
-                table: &TableCore,
-                range: Range<'_>,
-                direction: Direction,
-                visit: &mut Visit<'_>,
-            ) -> Result<()> {
-                $reader::raw_scan(self, table, range, direction, visit)
-            }
-
-            fn raw_scan_index(
-                &mut self,
-                table: &TableCore,
-                index: &IndexCore,
-                range: Range<'_>,
-                direction: Direction,
-                visit: &mut VisitIndexed<'_>,
-            ) -> Result<()> {
-                $reader::raw_scan_index(self, table, index, range, direction, visit)
-            }
-        }
-    };
-}
-
-raw_read!(Transaction);
-raw_read!(Snapshot);
 
 /// The first row in scan order, if any: of the table, or of one of its indexes.
 fn first_row<K: Key, V: Value>(
