@@ -72,6 +72,7 @@ const RULES: &[(&str, Check)] = &[
     ("unfinished", exceptions::unfinished),
     ("lint-exception", exceptions::lints),
     ("invariant", documents::citations),
+    ("doc-example", documents::examples),
 ];
 
 /// Checks the tree under `root` and prints what it finds. True if there is nothing to change.

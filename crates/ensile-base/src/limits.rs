@@ -22,6 +22,8 @@ pub const VALUE_BYTES_MAX: usize = 16 << 20;
 pub const TRANSACTION_BYTES_MAX: usize = 256 << 20;
 /// The longest name of a table or an index, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
+/// Most tables of a database, its catalogue among them; and most secondary indexes of all its tables together.
+pub const TABLES_MAX: usize = 4096;
 /// Most secondary indexes of one table.
 pub const INDEXES_PER_TABLE_MAX: usize = 64;
 

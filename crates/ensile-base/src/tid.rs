@@ -17,7 +17,8 @@ use crate::planted::{Bug, is_planted};
 /// An epoch number: the unit of group commit, of snapshots and of reclamation (Silo §4.1).
 ///
 /// ```
-/// use ensile_base::Epoch;
+/// # extern crate ensile_base as ensile;
+/// use ensile::Epoch;
 /// let e = Epoch::new(7);
 /// assert_eq!(e.next(), Epoch::new(8));
 /// assert!(Epoch::ZERO < e);
@@ -85,7 +86,8 @@ impl fmt::Display for Epoch {
 /// A transaction id: the epoch of the commit and a sequence within it (Silo §4.2). Status bits are always zero.
 ///
 /// ```
-/// use ensile_base::{Epoch, Tid};
+/// # extern crate ensile_base as ensile;
+/// use ensile::{Epoch, Tid};
 /// let t = Tid::first_of(Epoch::new(3));
 /// assert_eq!(t.epoch(), Epoch::new(3));
 /// assert!(t.successor().unwrap() > t);

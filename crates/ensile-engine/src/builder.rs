@@ -40,12 +40,19 @@ fn cores() -> usize {
 /// Settings of a database about to be opened.
 ///
 /// ```no_run
+/// # extern crate ensile_engine as ensile;
 /// use std::time::Duration;
-/// use ensile_engine::{Database, Durability};
-/// # fn main() -> ensile_engine::Result<()> {
+/// use ensile::{Database, Durability};
+/// # fn main() -> ensile::Result<()> {
 /// let db = Database::builder("data")
-///     .durability(Durability::Strict)
-///     .epoch_interval(Duration::from_millis(10))
+///     .durability(Durability::Relaxed) // results at commit; a crash may lose the last epochs
+///     .epoch_interval(Duration::from_millis(10)) // and they are short
+///     .log_folders(["/mnt/a/log", "/mnt/b/log"]) // a logger each
+///     .checkpoint_folders(["/mnt/c/checkpoints"])
+///     .checkpoint_interval(Duration::from_secs(60))
+///     .garbage_bytes_max(1 << 30) // more room for transactions that stay open
+///     .recovery_threads(8)
+///     .on_recovery_progress(|progress| println!("{progress:?}"))
 ///     .open()?;
 /// # Ok(()) }
 /// ```
@@ -125,8 +132,9 @@ impl Builder {
     /// missing. By default the logs are in the database's folder.
     ///
     /// ```no_run
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::builder("data").log_folders(["/mnt/a/log", "/mnt/b/log"]).open()?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::builder("data").log_folders(["/mnt/a/log", "/mnt/b/log"]).open()?;
     /// # Ok(()) }
     /// ```
     pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
@@ -170,8 +178,9 @@ impl Builder {
     /// know before-images refuse to open a log that has any.
     ///
     /// ```
-    /// use ensile_engine::{Database, folder, folder::Before};
-    /// # fn main() -> ensile_engine::Result<()> {
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, folder, folder::Before};
+    /// # fn main() -> ensile::Result<()> {
     /// # let data = std::env::temp_dir().join(format!("ensile-before-images-{}", std::process::id()));
     /// let db = Database::builder(&data).before_images(true).open()?;
     /// let stock = db.table::<String, u32>("stock")?;
@@ -258,8 +267,9 @@ impl Builder {
     /// 0.6 MiB for each checkpointer, and up to 18 MiB while a large value is written.
     ///
     /// ```no_run
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::builder("data").checkpoint_compression(true).open()?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::builder("data").checkpoint_compression(true).open()?;
     /// # Ok(()) }
     /// ```
     pub fn checkpoint_compression(mut self, compress: bool) -> Self {
@@ -305,8 +315,9 @@ impl Builder {
     /// cores that the opening thread may run on in turn. Off by default, since the threads are the application's.
     ///
     /// ```
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::builder_in_memory().pin_workers(true).prefault_bytes(1 << 20).open()?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::builder_in_memory().pin_workers(true).prefault_bytes(1 << 20).open()?;
     /// # Ok(()) }
     /// ```
     pub fn pin_workers(mut self, pin: bool) -> Self {
@@ -335,12 +346,15 @@ impl Builder {
     }
 
     /// Another disk than the machine's: for simulation.
+    // Hidden, as all that simulation needs: its types are those of crates that applications do not have.
+    #[doc(hidden)]
     pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
         self.disk = Some(disk);
         self
     }
 
     /// Another clock than the machine's: for simulation.
+    #[doc(hidden)]
     pub fn manual_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -348,6 +362,7 @@ impl Builder {
 
     /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
     /// results that are waited for on the driving thread would wait for ever.
+    #[doc(hidden)]
     pub fn without_threads(mut self) -> Self {
         self.own_threads = false;
         self

@@ -16,6 +16,7 @@ use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
 
 use crate::database::{Core, CoreRef, Database};
 use crate::error::{Error, Result};
+use crate::reading::RawRead;
 use crate::receipt::Durability;
 use crate::record::{Handle, Scratch, Seen};
 use crate::replay::Trees;
@@ -281,8 +282,8 @@ fn check_spec(spec: &TableSpec) -> Result<()> {
         }
     }
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
-        let (bytes, bytes_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
-        return Err(Error::TooLarge { what: "the number of indexes", bytes, bytes_max });
+        let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
+        return Err(Error::TooMany { what: "the number of indexes of a table", count, count_max });
     }
     for (at, index) in spec.indexes.iter().enumerate() {
         if spec.indexes[..at].iter().any(|other| other.name == index.name) {
@@ -496,20 +497,31 @@ fn enter_table(
 #[cfg(test)]
 mod tests {
     use super::{Definition, IndexDefinition};
+    use crate::codec::documented::examples;
 
-    #[test]
-    fn definitions_come_back_and_cut_ones_are_refused() {
-        let definition = Definition {
+    fn definition() -> Definition {
+        Definition {
             id: 7,
             key_type: "(u16,u8)".to_owned(),
-            value_type: "Customer v1".to_owned(),
+            value_type: "Customer v1[16]".to_owned(),
             indexes: vec![IndexDefinition {
                 name: "by_name".to_owned(),
                 version: 3,
                 unique: true,
-                key_type: "str".to_owned(),
+                key_type: "string".to_owned(),
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn the_documented_bytes_are_the_ones_that_are_written() {
+        let shown: Vec<u8> = examples("## The catalogue").into_iter().flat_map(|(_, bytes)| bytes).collect();
+        assert_eq!(shown, definition().encode());
+    }
+
+    #[test]
+    fn definitions_come_back_and_cut_ones_are_refused() {
+        let definition = definition();
         let bytes = definition.encode();
         assert_eq!(Definition::decode(&bytes), Some(definition));
         for length in 0..bytes.len() {

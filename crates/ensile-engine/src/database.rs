@@ -285,8 +285,9 @@ impl std::ops::Deref for CoreRef<'_> {
 /// back. Transactions and snapshots that hold the database, and their receipts, count as handles.
 ///
 /// ```
-/// use ensile_engine::{Database, Readable};
-/// # fn main() -> ensile_engine::Result<()> {
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{Database, Readable};
+/// # fn main() -> ensile::Result<()> {
 /// let db = Database::in_memory()?;
 /// let accounts = db.table::<u64, u64>("accounts")?;
 /// db.run(|tx| tx.put(&accounts, &1, &100))?;
@@ -338,6 +339,26 @@ impl Database {
     }
 
     /// Begins a transaction that stays open until it is committed, rolled back or dropped. See [`Transaction`].
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let seats = db.table::<u32, String>("seats")?;
+    ///
+    /// let mut tx = db.begin();
+    /// assert!(!tx.contains(&seats, &12)?);
+    /// // Its client makes up its mind. Nothing is locked meanwhile.
+    /// tx.put(&seats, &12, "Ada")?;
+    /// match tx.commit() {
+    ///     Ok(_receipt) => println!("taken, and durable"),
+    ///     Err(error) if error.is_retryable() => println!("somebody was faster: begin again"),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # assert!(db.run(|tx| tx.contains(&seats, &12))?);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn begin(&self) -> Transaction<'_> {
         Transaction::begin(CoreRef::Lent(self.core()), self.core().durability)
@@ -354,6 +375,22 @@ impl Database {
     /// A snapshot transaction: read-only, as of the newest boundary, at most about one snapshot interval old, never
     /// in conflict (Silo §4.9).
     ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable, Result};
+    /// # fn main() -> Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| {
+    ///     tx.put(&accounts, &1, &70)?;
+    ///     tx.put(&accounts, &2, &30)
+    /// })?;
+    /// let mut snapshot = db.snapshot()?;
+    /// let total = snapshot.range(&accounts, ..).map(|row| row.map(|row| row.1)).sum::<Result<u64>>()?;
+    /// assert!(total == 0 || total == 100, "a moment ago there were no accounts, or both");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Misuse`] if snapshots were switched off, [`Error::Closed`].
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
@@ -366,6 +403,19 @@ impl Database {
 
     /// A snapshot transaction that shows everything committed before this call: makes a boundary now and waits until
     /// it is served, two epochs later at most, closed early.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| tx.put(&accounts, &1, &100))?;
+    /// let mut snapshot = db.snapshot_latest()?;
+    /// db.run(|tx| tx.put(&accounts, &1, &0))?;
+    /// assert_eq!(snapshot.get(&accounts, &1)?, Some(100), "what is written later is not in it");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As for [`Database::snapshot`].
@@ -405,8 +455,9 @@ impl Database {
     /// the log before it can go and the next open is shorter.
     ///
     /// ```no_run
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::open("data")?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::open("data")?;
     /// let report = db.checkpoint()?.wait()?;
     /// println!("{} entries, {} bytes", report.entries, report.bytes);
     /// # Ok(()) }
@@ -425,7 +476,21 @@ impl Database {
     /// Makes everything committed durable, stops the threads and gives the folder free. From then on every run, commit,
     /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and snapshots
     /// that are open go on, so the memory is given back when the last handle goes. A second call waits for the first and
-    /// returns what it returned.
+    /// returns what it returned. The last handle that is dropped closes too, but cannot tell of an error.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Durability, Error};
+    /// # fn main() -> ensile::Result<()> {
+    /// # let data = std::env::temp_dir().join(format!("ensile-close-{}", std::process::id()));
+    /// let db = Database::builder(&data).durability(Durability::Relaxed).open()?;
+    /// let table = db.table::<u64, u64>("table")?;
+    /// db.run(|tx| tx.put(&table, &1, &1))?;
+    /// db.close()?; // What was written is on disk now.
+    /// assert!(matches!(db.run(|tx| tx.put(&table, &1, &2)), Err(Error::Closed)));
+    /// # std::fs::remove_dir_all(&data).expect("it was there");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Durability`] if the log was stopped by a failure, or is now.

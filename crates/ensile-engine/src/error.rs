@@ -43,6 +43,16 @@ pub enum Error {
         /// The limit.
         bytes_max: usize,
     },
+    /// There are more tables or indexes than the stated limit. Nothing was written.
+    #[error("{what} is {count}, the limit is {count_max}: make fewer")]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// How many there would be.
+        count: usize,
+        /// The limit.
+        count_max: usize,
+    },
     /// A call that cannot be right: wrong type for an existing table, a table of another database, an unknown index.
     #[error("{0}")]
     Misuse(String),
@@ -80,8 +90,9 @@ impl Error {
     /// Whether running the same transaction again at once can succeed. [`Error::DiskFull`] asks for space first.
     ///
     /// ```
-    /// assert!(ensile_engine::Error::Conflict.is_retryable());
-    /// assert!(!ensile_engine::Error::RolledBack.is_retryable());
+    /// # extern crate ensile_engine as ensile;
+    /// assert!(ensile::Error::Conflict.is_retryable());
+    /// assert!(!ensile::Error::RolledBack.is_retryable());
     /// ```
     #[must_use]
     pub const fn is_retryable(&self) -> bool {

@@ -17,10 +17,24 @@ use crate::codec::{CodecError, Key, KeyBuffer, Value};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::record::word::Word;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session;
 use crate::table::TableCore;
 use crate::typed::Table;
+
+/// A locked record that becomes free as it was when this is dropped: by a panic in the caller's code, or for a value that
+/// does not fit.
+struct Unchanged<'p> {
+    record: Record<'p>,
+    before: Word,
+}
+
+impl Drop for Unchanged<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.record.unlock_with(self.before);
+    }
+}
 
 /// Single-key access to the bytes of one table by one thread.
 struct RawKeyValue<'db> {
@@ -68,16 +82,18 @@ impl<'db> RawKeyValue<'db> {
             }
             // As in commit, the lock comes before the data stores (C5).
             fence_after_exchange();
+            let unchanged = Unchanged { record, before };
             record.copy_locked(&mut self.scratch);
             self.value.clear();
             change(self.scratch.bytes(), &mut self.value);
-            let fits = record.fits(self.value.len());
-            if fits {
-                record.overwrite(&self.value);
+            if !record.fits(self.value.len()) {
+                return Err(too_long(self.value.len()));
             }
+            std::mem::forget(unchanged);
+            record.overwrite(&self.value);
             record
                 .unlock_with(Word::written(before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST))));
-            if fits { Ok(true) } else { Err(too_long(self.value.len())) }
+            Ok(true)
         })();
         drop(call);
         self.pin.end();
@@ -106,7 +122,8 @@ impl<'db> RawKeyValue<'db> {
     }
 }
 
-/// Single-key access to a table by one thread, without transactions: see the module's warning.
+/// Single-key access to a table by one thread, without transactions: the yardstick of `ensile bench`, for what
+/// transactions cost. See [`Database::key_value`] for what it lacks.
 pub struct KeyValue<'db, K, V> {
     raw: RawKeyValue<'db>,
     types: PhantomData<fn() -> (K, V)>,
@@ -124,8 +141,9 @@ impl Database {
     /// what is written through it.
     ///
     /// ```
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let table = db.table::<u64, u64>("numbers")?;
     /// let mut numbers = db.key_value(&table);
     /// numbers.put(&1, &10)?;
@@ -160,7 +178,8 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
-    /// Changes the value of `key` atomically. False if there is none.
+    /// Changes the value of `key` atomically. False if there is none. The record is locked while `change` runs, so it
+    /// must not come back to this table; if it panics, the value is as before.
     ///
     /// # Errors
     /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record.
@@ -212,7 +231,48 @@ fn too_long(bytes: usize) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, Result};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use crate::{Database, Error, Readable, Result};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a thread that hangs can be told of, and not be joined")]
+    fn a_panic_while_a_record_is_locked_leaves_it_free_and_unchanged() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        let mut numbers = db.key_value(&table);
+        numbers.put(&1, &10)?;
+        let panicked = catch_unwind(AssertUnwindSafe(|| numbers.modify(&1, |_| panic!("the application's"))));
+        assert!(panicked.is_err());
+        // Another thread looks, so that a record that is locked for ever fails this test and does not hang it.
+        let (sender, receiver) = mpsc::channel();
+        let (other, shared) = (db.clone(), table.clone());
+        std::thread::spawn(move || {
+            let mut numbers = other.key_value(&shared);
+            let changed = numbers.modify(&1, |value| *value += 1);
+            let _ = sender.send(changed.and_then(|_| numbers.get(&1)));
+        });
+        let seen = receiver.recv_timeout(Duration::from_secs(60)).expect("the record is not locked any more");
+        assert_eq!(seen?, Some(11));
+        assert_eq!(numbers.get(&1)?, Some(11), "the handle that saw the panic goes on");
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_no_new_version() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, Vec<u8>>("texts")?;
+        let mut texts = db.key_value(&table);
+        texts.put(&1, &b"short".to_vec())?;
+        let mut reader = db.begin();
+        assert_eq!(reader.get(&table, &1)?.as_deref(), Some(&b"short"[..]));
+        assert!(matches!(texts.put(&1, &vec![7; 4096]), Err(Error::Misuse(_))));
+        assert_eq!(texts.get(&1)?.as_deref(), Some(&b"short"[..]));
+        let _receipt = reader.commit()?;
+        Ok(())
+    }
 
     #[test]
     fn concurrent_modifications_of_one_key_are_all_there() -> Result<()> {

@@ -51,6 +51,13 @@ mod worker;
 
 pub use batch::Touch;
 pub use builder::Builder;
+// At the root too, as applications name them through `ensile`: examples are written against that crate.
+#[cfg(feature = "serde")]
+pub use codec::Serde;
+pub use codec::{
+    AsKey, AsValue, ByteRange, CodecError, Descending, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix,
+    TotalF32, TotalF64, Value, zerocopy,
+};
 pub use database::Database;
 pub use ensile_base::{Epoch, Tid};
 pub use ensile_durability::{
@@ -63,7 +70,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "experiments")]
 pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
-pub use receipt::{Durability, Receipt};
+pub use receipt::{Durability, DurableFuture, Receipt};
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;

@@ -11,6 +11,8 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Lookup, Range, ScanVisitor, Witness};
 
+use crate::codec::KeyBuffer;
+use crate::error::Result;
 use crate::record::{Fetch, Handle, Record, Scratch};
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::write_set::{Kind, WriteSet};
@@ -24,6 +26,40 @@ pub(crate) enum Held {
     Absent,
     /// Not the key's record any more: look the key up again.
     Superseded,
+}
+
+/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of.
+pub(crate) trait RawRead {
+    fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>>;
+
+    fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: impl Iterator<Item = KeyBuffer>,
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()>;
+
+    fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()>;
+
+    fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut VisitIndexed<'_>,
+    ) -> Result<()>;
 }
 
 /// Someone who reads records.

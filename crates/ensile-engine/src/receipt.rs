@@ -5,7 +5,7 @@
 //!
 //! Neighbours: made by `transaction` and `database`; waits in the durability crate.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc as StdArc;
 use std::task::Poll;
@@ -31,13 +31,16 @@ pub enum Durability {
 /// A committed transaction's receipt.
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// let db = ensile_engine::Database::in_memory()?;
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// let db = ensile::Database::in_memory()?;
 /// let (value, receipt) = db.submit(|_tx| Ok(42))?;
 /// receipt.durable()?;
 /// assert_eq!(value, 42);
 /// # Ok(()) }
 /// ```
+///
+/// In asynchronous code it is awaited, on any executor: `receipt.await?`.
 ///
 /// It borrows the handle that ran the transaction, so that making one touches no line of another thread; the receipt
 /// of a transaction begun by [`Database::begin_owned`](crate::Database::begin_owned), and
@@ -88,15 +91,44 @@ impl<'db> Receipt<'db> {
         self.core.durable_epoch() >= self.committed.epoch
     }
 
-    /// As [`Receipt::durable`], as a future of any executor.
-    pub fn durable_async(&self) -> impl Future<Output = Result<()>> + Send + 'static {
+    /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not needed
+    /// afterwards.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Result, Table};
+    ///
+    /// /// Commits at once, and holds no thread while the disk works.
+    /// async fn deposit(db: &Database, accounts: &Table<u64, u64>, id: u64, amount: u64) -> Result<()> {
+    ///     let ((), receipt) = db.submit(|tx| tx.put(accounts, &id, &amount))?;
+    ///     receipt.durable_async().await
+    /// }
+    /// ```
+    pub fn durable_async(&self) -> DurableFuture {
         DurableFuture { epoch: self.committed.epoch, log: self.core.log.clone() }
     }
 }
 
-struct DurableFuture {
+impl IntoFuture for Receipt<'_> {
+    type Output = Result<()>;
+    type IntoFuture = DurableFuture;
+
+    fn into_future(self) -> DurableFuture {
+        self.durable_async()
+    }
+}
+
+/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing.
+#[must_use = "a future waits when it is awaited"]
+pub struct DurableFuture {
     epoch: Epoch,
     log: Option<StdArc<Log>>,
+}
+
+impl std::fmt::Debug for DurableFuture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DurableFuture").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
 }
 
 impl Future for DurableFuture {

@@ -54,12 +54,18 @@ impl RetryBackoff {
 
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
-    /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times.
+    /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times, as
+    /// often as it takes: nothing limits the attempts. An `f` that is to give up counts them, and returns an error of its
+    /// own before it reads anything.
+    ///
+    /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes what
+    /// `f` has read, `f` conflicts with it at every attempt, for ever.
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let counters = db.table::<String, u64>("counters")?;
     /// let count = db.run(|tx| {
     ///     let count = tx.get(&counters, "visits")?.unwrap_or(0) + 1;
@@ -116,6 +122,22 @@ impl Database {
     /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
     /// anyone before its receipt is durable, unless losing it in a crash is accepted.
     ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Database;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let orders = db.table::<u64, String>("orders")?;
+    /// let mut receipts = Vec::new();
+    /// for (id, item) in [(1, "tea"), (2, "rice")] {
+    ///     let ((), receipt) = db.submit(|tx| tx.put(&orders, &id, item))?;
+    ///     receipts.push(receipt);
+    /// }
+    /// // All of them wait for the disk together.
+    /// receipts.iter().try_for_each(|receipt| receipt.durable())?;
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// As for [`Database::run`].
     #[inline]
@@ -167,9 +189,10 @@ impl Database {
     /// and what it says is fetched from memory while other requests' keys are (sixteen at a time).
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let accounts = db.table::<u64, u64>("accounts")?;
     /// db.run(|tx| (0..100).try_for_each(|id| tx.put(&accounts, &id, &id)))?;
     /// let requests = [7u64, 42, 99];

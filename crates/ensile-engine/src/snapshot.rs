@@ -15,7 +15,7 @@ use ensile_index::{Direction, Range, Witness};
 use crate::codec::KeyBuffer;
 use crate::database::CoreRef;
 use crate::error::Result;
-use crate::reading::{self, Held, Reader, Scan, Visit, VisitIndexed};
+use crate::reading::{self, Held, RawRead, Reader, Scan, Visit, VisitIndexed};
 use crate::record::{Fetch, Record, Scratch};
 use crate::session::{self, Seat};
 use crate::table::{IndexCore, TableCore};
@@ -88,8 +88,10 @@ impl<'db> Snapshot<'db> {
         let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
         (&self.core, &mut seat.context, VersionReader { boundary })
     }
+}
 
-    pub(crate) fn raw_get<R>(
+impl RawRead for Snapshot<'_> {
+    fn raw_get<R>(
         &mut self,
         table: &TableCore,
         key: &[u8],
@@ -102,7 +104,7 @@ impl<'db> Snapshot<'db> {
         Ok(present.then(|| read(context.scratch.bytes())))
     }
 
-    pub(crate) fn raw_get_many(
+    fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
@@ -124,7 +126,7 @@ impl<'db> Snapshot<'db> {
         Ok(())
     }
 
-    pub(crate) fn raw_scan(
+    fn raw_scan(
         &mut self,
         table: &TableCore,
         range: Range<'_>,
@@ -139,7 +141,7 @@ impl<'db> Snapshot<'db> {
         })
     }
 
-    pub(crate) fn raw_scan_index(
+    fn raw_scan_index(
         &mut self,
         table: &TableCore,
         index: &IndexCore,
@@ -156,7 +158,9 @@ impl<'db> Snapshot<'db> {
             reading::scan_index(reader, (table, index), scan, scratches, pinned, visit);
         })
     }
+}
 
+impl Snapshot<'_> {
     /// Runs `step` over the range, in batches with a pin each. `step` tells the batch of each entry that the visitor
     /// wanted more after; a step that ends before its batch is full was the last.
     fn in_batches(

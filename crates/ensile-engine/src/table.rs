@@ -8,14 +8,12 @@
 use ensile_base::sync::Arc;
 use std::sync::OnceLock;
 
-use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 use ensile_index::Masstree;
 
 use crate::error::{Error, Result};
 use crate::record::Fetch;
 
-/// Most tables of a database, and most secondary indexes of all its tables together.
-pub(crate) const TABLES_MAX: usize = 4096;
 /// Set in the id of a table that is not logged: the entries of a secondary index.
 pub(crate) const VOLATILE: u32 = 1 << 31;
 /// The catalogue's own id.
@@ -209,7 +207,12 @@ impl Directory {
         if self.slot(id).is_some() {
             return Ok(());
         }
-        Err(too_large("the number of tables and indexes", (id & !VOLATILE) as usize + 1, TABLES_MAX))
+        let what = if is_logged(id) {
+            "the number of tables, the catalogue among them,"
+        } else {
+            "the number of indexes of all tables"
+        };
+        Err(Error::TooMany { what, count: (id & !VOLATILE) as usize + 1, count_max: TABLES_MAX })
     }
 
     /// Enters a table under its id, which must be free.

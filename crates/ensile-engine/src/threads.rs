@@ -178,19 +178,23 @@ fn step(core: &Core) {
     }
 }
 
+// Hidden, since they are for simulation in this workspace: `Builder::without_threads` is what they go with.
 impl Database {
     /// One beat of the heartbeat: for a database opened `without_threads`.
+    #[doc(hidden)]
     pub fn heartbeat_step(&self) {
         step(self.core());
     }
 
     /// One step of a checkpointer: for a database opened `without_threads`. `None` without a folder.
+    #[doc(hidden)]
     pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
         let core = self.core();
         core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
     }
 
     /// One step of a logger: for a database opened `without_threads`. True if it wrote something.
+    #[doc(hidden)]
     pub fn logger_step(&self, logger: usize) -> bool {
         let log = self.core().log.as_ref();
         log.is_some_and(|log| matches!(log.logger_step(logger), Step::Wrote | Step::Synced))

@@ -192,7 +192,7 @@ pub struct Call<'s> {
     slot: &'s PinSlot,
 }
 
-impl<'s> Call<'s> {
+impl Call<'_> {
     /// The evidence that the pin stands.
     #[inline]
     #[must_use]
@@ -200,13 +200,6 @@ impl<'s> Call<'s> {
         // SAFETY: the slot was begun before this call was entered, the heartbeat does not ignore the pin while the
         // call lasts (module header), and the token cannot outlive the call.
         unsafe { Pinned::assume() }
-    }
-
-    /// The slot that this is a call of.
-    #[inline]
-    #[must_use]
-    pub fn slot(&self) -> &'s PinSlot {
-        self.slot
     }
 }
 

@@ -34,8 +34,7 @@ impl Witness {
         Self { node: NodeId::of(leaf), version: seen.bits() }
     }
 
-    /// A witness put together from parts that the index handed out: an entry of a node-set kept as two columns, or
-    /// one that [`NodeChange`] has moved on.
+    /// A witness put together from parts that the index handed out: one that [`NodeChange`] has moved on.
     #[inline]
     #[must_use]
     pub const fn new(node: NodeId, version: u64) -> Self {
@@ -69,12 +68,6 @@ impl Witness {
         // SAFETY: a NodeId is made only from a leaf that was reached under a pin, whose version word is its first
         // field; `pinned` is that pin, so the leaf's memory has not been freed (E3).
         unsafe { (*word).is_exactly(self.version) }
-    }
-
-    /// Asks for the line that [`Self::holds`] will load.
-    #[inline]
-    pub fn prefetch(self) {
-        ensile_memory::prefetch::line(std::ptr::with_exposed_provenance::<u8>(self.node.0));
     }
 }
 

@@ -6,8 +6,7 @@
 //!
 //! Invariants:
 //! - A block is freed under the size class that it was allocated under.
-//! - Chunks are aligned to their size and every span of a chunk serves one class: from a block's address one can find
-//!   its span, which is what a checkpoint page will need.
+//! - Chunks are aligned to their size and every span of a chunk serves one class.
 //!
 //! Neighbours: index nodes and records are allocated here by the engine's workers; the epoch floor says when what
 //! was retired may come back.

@@ -1,6 +1,10 @@
 //! Ensile: an in-memory database for Rust programs. Serializable on all cores, durable at in-memory speed, back within
 //! seconds after a crash.
 //!
+//! ```toml
+//! [dependencies]
+//! ensile = { path = "../ensile/crates/ensile" } # where your copy of the repository is: it is not on crates.io yet
+//! ```
 //! ```
 //! use ensile::prelude::*;
 //!
@@ -52,7 +56,7 @@
 //! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`AsKey`]). Ranges and
 //! [`Prefix`]es select rows ([`KeyBounds`]).
 //!
-//! Values are integers, floats, text, bytes and options; structs of fixed width through [`fixed_layout!`], which
+//! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`], which
 //! copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement [`Value`]
 //! for. A type's name is kept with the table: opening it with other types is an error, not garbage.
 //!
@@ -65,23 +69,18 @@
 //! Neighbours: applications above; everything here is `ensile-engine`'s.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "serde")]
-pub use ensile_engine::codec::Serde;
-pub use ensile_engine::codec::{
-    AsKey, AsValue, ByteRange, CodecError, Descending, KeyBounds, KeyBuffer, KeyPrefix, Prefix, TotalF32,
-    TotalF64, zerocopy,
-};
-pub use ensile_engine::codec::{Key, Value};
-#[cfg(feature = "serde")]
-pub use ensile_engine::serde_value;
 pub use ensile_engine::{
-    Builder, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
-    Database, Durability, DurabilityError, Epoch, Error, Health, Index, KeyValue, LogStats, MemoryStats,
-    Phase, PhaseReport, Progress, Readable, Receipt, RecoveryReport, Result, Rows, Snapshot, Stats, Table,
-    TableBuilder, Tid, TornTail, Touch, Transaction,
+    AsKey, AsValue, Builder, ByteRange, CheckpointConfig, CheckpointHandle, CheckpointProgress,
+    CheckpointReport, CheckpointStats, CodecError, Database, Descending, Durability, DurabilityError,
+    DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix, KeyValue, LogStats,
+    MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport, Result, Rows,
+    Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch, Transaction, Value,
+    zerocopy,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
+#[cfg(feature = "serde")]
+pub use ensile_engine::{Serde, serde_value};
 pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.

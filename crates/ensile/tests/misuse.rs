@@ -40,6 +40,35 @@ fn a_name_that_is_empty_or_too_long() -> Result<()> {
 }
 
 #[test]
+fn more_indexes_than_a_table_can_have_are_counted_and_not_measured_in_bytes() -> Result<()> {
+    let db = Database::in_memory()?;
+    let define = |indexes: u32| {
+        let table = db.define::<u64, u64>("table");
+        (0..indexes).fold(table, |table, at| table.index(&format!("index {at}"), 1, |key, _row| *key))
+    };
+    let refused = define(65).open();
+    assert!(matches!(refused, Err(Error::TooMany { count: 65, count_max: 64, .. })), "{refused:?}");
+    assert_eq!(message(refused), "the number of indexes of a table is 65, the limit is 64: make fewer");
+    let _most = define(64).open()?;
+    Ok(())
+}
+
+#[test]
+fn more_tables_than_a_database_can_have() -> Result<()> {
+    let db = Database::in_memory()?;
+    // The catalogue is one of them.
+    for at in 1..4096 {
+        let _table = db.table::<u64, u64>(&format!("table {at}"))?;
+    }
+    for _attempt in 0..2 {
+        let refused = db.table::<u64, u64>("one too many");
+        assert!(matches!(refused, Err(Error::TooMany { count: 4097, count_max: 4096, .. })), "{refused:?}");
+    }
+    let last = db.table::<u64, u64>("table 4095")?;
+    db.run(|tx| tx.put(&last, &1, &1))
+}
+
+#[test]
 fn keys_and_values_over_their_limits() -> Result<()> {
     let db = Database::in_memory()?;
     let table = db.table::<Vec<u8>, Vec<u8>>("table")?;

@@ -72,6 +72,18 @@ fn a_future_waits_as_a_thread_does() -> Result<()> {
 }
 
 #[test]
+fn a_receipt_can_be_awaited() -> Result<()> {
+    let folder = Folder::new();
+    let db = Database::open(folder.path())?;
+    let table = db.table::<u64, u64>("table")?;
+    let ((), receipt) = db.submit(|tx| tx.put(&table, &1, &1))?;
+    let epoch = receipt.epoch();
+    block_on(async move { receipt.await })?;
+    assert!(db.durable_epoch() >= epoch);
+    Ok(())
+}
+
+#[test]
 fn without_a_log_nothing_is_waited_for() -> Result<()> {
     let db = Database::in_memory()?;
     let table = db.table::<u64, u64>("table")?;

@@ -1,4 +1,5 @@
-//! Documents that could drift are tied to the code: cited invariants are defined, cited limits exist.
+//! Documents that could drift are tied to the code: cited invariants are defined, cited limits exist, and examples name
+//! the crate that applications have.
 //!
 //! An invariant is a capital letter and one or two digits, defined by a heading or bold words of `docs/protocols/`
 //! that begin with it. A citation is that name in a comment; between back-quotes it is code and no citation.
@@ -87,6 +88,28 @@ pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<
                     report.add(comment.line + offset, advice);
                 }
             }
+        }
+    }
+}
+
+/// Examples that applications read are written against `ensile`, which re-exports the engine: they do not have the engine.
+pub(super) fn examples(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    let mut is_example = false;
+    for (at, line) in source.lines.iter().enumerate() {
+        let line = line.trim_start();
+        // A macro's documentation may have its lines in attributes.
+        let beginnings = ["///", "//!", "#[doc ="];
+        let Some(text) = beginnings.iter().find_map(|beginning| line.strip_prefix(beginning)) else {
+            is_example = false;
+            continue;
+        };
+        let text = text.trim_start();
+        if text.starts_with("```") {
+            is_example = !is_example;
+        } else if is_example && text.contains("ensile_engine") && !text.starts_with("# ") {
+            let advice =
+                "name `ensile`, and hide `# extern crate ensile_engine as ensile;` at the example's top";
+            report.add(at + 1, advice);
         }
     }
 }

@@ -121,6 +121,12 @@ const SAMPLES: &[Sample] = &[
         bad: "//! Holds E9~.\n// See (E1, Q1).~\n",
         good: "//! Holds E1 and L1-L2's reason; `T0` and x86 are code, U+0000, v1.2 and §4.1 no names.\nlet Q1 = \"Q2\";\n",
     },
+    Sample {
+        rule: "doc-example",
+        path: ENGINE,
+        bad: "//! ```\n//! use ensile_engine::A;~\n//! ```\n/// ```no_run\n/// ensile_engine::a!();~\n    /// #[b = \"ensile_engine\"]~\n#[doc = concat!(\"use ensile_engine::\", a!())]~\n/// ```\n",
+        good: "//! Users of ensile_engine.\n/// ```\n/// # extern crate ensile_engine as ensile;\n/// use ensile::A;\n/// ```\n/// See ensile_engine.\nuse ensile_engine::A;\n",
+    },
 ];
 
 fn facts() -> Facts {

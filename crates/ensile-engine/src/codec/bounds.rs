@@ -21,8 +21,9 @@ use super::{AsKey, Key, KeyBuffer};
 /// ends before it begins is empty.
 ///
 /// ```
+/// # extern crate ensile_engine as ensile;
 /// use std::ops::Bound;
-/// use ensile_engine::codec::{KeyBounds, Prefix};
+/// use ensile::{KeyBounds, Prefix};
 /// fn takes_strings(_: impl KeyBounds<String>) {}
 /// takes_strings(..);
 /// takes_strings("a".."m");
@@ -68,7 +69,8 @@ key_bounds!(Range<Q>, RangeFrom<Q>, RangeInclusive<Q>, RangeTo<Q>, RangeToInclus
 /// All keys that begin with a prefix: the beginning of a text, or the first components of a tuple.
 ///
 /// ```
-/// use ensile_engine::codec::{KeyBounds, Prefix};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{KeyBounds, Prefix};
 /// fn takes_orders(_: impl KeyBounds<(u16, u8, u32)>) {}
 /// takes_orders(Prefix((1,))); // all orders of warehouse 1
 /// takes_orders(Prefix((1, 2))); // all orders of its district 2

@@ -14,7 +14,8 @@ const INLINE_BYTES: usize = 64;
 /// A growing key. Short keys stay inline; longer ones move to the heap.
 ///
 /// ```
-/// use ensile_engine::codec::{AsKey, KeyBuffer};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{AsKey, KeyBuffer};
 /// let mut buffer = KeyBuffer::new();
 /// (7u16, "abc").encode(&mut buffer); // as a key of type (u16, String)
 /// assert_eq!(buffer.as_ref(), [0, 7, b'a', b'b', b'c']);

@@ -47,7 +47,8 @@ const NUL_ESCAPED: u8 = 0xFF;
 /// To make a key of a struct, name its fields with [`composite_key!`](crate::composite_key).
 ///
 /// ```
-/// use ensile_engine::codec::{AsKey, Key, KeyBuffer};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{AsKey, Key, KeyBuffer};
 /// let (mut small, mut large) = (KeyBuffer::new(), KeyBuffer::new());
 /// AsKey::<i32>::encode(&-5, &mut small);
 /// AsKey::<i32>::encode(&300, &mut large);

@@ -6,13 +6,15 @@
 //! - `buffer`: where a key is encoded, without touching the heap when it is short.
 //!
 //! Invariants:
-//! - The encodings are stored on disk: they never change. `key/tests.rs` and `value/tests.rs` read documented bytes.
+//! - The encodings are stored on disk: they never change. `docs/formats/rows.md` has their bytes, which tests read.
 //! - Decoding never panics, whatever the bytes.
 //!
 //! Neighbours: the typed API encodes on the way down and decodes on the way up; below it everything is bytes.
 
 pub(crate) mod bounds;
 mod buffer;
+#[cfg(test)]
+pub(crate) mod documented;
 mod key;
 pub mod value;
 
@@ -29,7 +31,8 @@ pub use zerocopy;
 /// Bytes that are not the encoding of any value of the type asked for.
 ///
 /// ```
-/// use ensile_engine::codec::{CodecError, Value};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{CodecError, Value};
 /// let error: CodecError = <u32 as Value>::decode(&[1, 2]).unwrap_err();
 /// assert_eq!(error.to_string(), "2 bytes where 4 are due");
 /// ```

@@ -7,6 +7,7 @@
 //! | `String`, `Vec<u8>`, `[u8; N]` | raw |
 //! | `()` | nothing |
 //! | `Option<T>` | `00`, or `01` and T |
+//! | tuples, 1 to 8 | components with their length before them (`u32`), the last without |
 //! | [`fixed_layout!`](crate::fixed_layout) types | their memory |
 //! | `serde_value!` types, `Serde<T>` | postcard |
 //!
@@ -19,6 +20,7 @@ mod fixed_layout;
 mod serde;
 #[cfg(test)]
 mod tests;
+mod tuple;
 
 #[cfg(feature = "serde")]
 pub use serde::{Serde, decode_postcard, encode_postcard};
@@ -28,13 +30,14 @@ use super::{CodecError, exactly, take};
 
 /// A type that can be the value of a table.
 ///
-/// Implemented for integers, floats, text, bytes and options of them. For rows of your own:
+/// Implemented for integers, floats, text, bytes, options and tuples of them. For rows of your own:
 /// - [`fixed_layout!`](crate::fixed_layout) for `repr(C)` structs of fixed width: no encoding at all, a copy;
 /// - `serde_value!` for anything that serde takes (feature `serde`);
 /// - this trait, by hand, for a format of your own.
 ///
 /// ```
-/// use ensile_engine::codec::{CodecError, Value};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{CodecError, Value};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Celsius(i16);

@@ -15,8 +15,6 @@
 //! - A [`Handle`] is made from a record that this module built, and is only followed under a pin that has stood
 //!   since the handle was taken from the index or from a chain (E3). That is what makes [`Handle::at`] sound.
 //!
-//! A checkpoint page can be found from a record's address: blocks of a class fill aligned spans (`ensile-memory`).
-//!
 //! Neighbours: `table` maps keys to handles; `transaction` reads, locks and installs; `collect` destroys.
 
 pub(crate) mod blocks;

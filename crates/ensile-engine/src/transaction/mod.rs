@@ -25,7 +25,7 @@ use crate::batch::Touch;
 use crate::codec::KeyBuffer;
 use crate::database::CoreRef;
 use crate::error::{Error, Result};
-use crate::reading::{self, Held, Own, Reader, Scan, Visit, VisitIndexed};
+use crate::reading::{self, Held, Own, RawRead, Reader, Scan, Visit, VisitIndexed};
 use crate::receipt::{Durability, Receipt};
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session::{self, Seat};
@@ -165,9 +165,11 @@ impl<'db> Transaction<'db> {
         self.failed = Some(Failure::Expired);
         Err(Error::Expired)
     }
+}
 
+impl RawRead for Transaction<'_> {
     #[inline]
-    pub(crate) fn raw_get<R>(
+    fn raw_get<R>(
         &mut self,
         table: &TableCore,
         key: &[u8],
@@ -187,7 +189,7 @@ impl<'db> Transaction<'db> {
         Ok(present.then(|| read(scratch.bytes())))
     }
 
-    pub(crate) fn raw_get_many(
+    fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
@@ -212,7 +214,7 @@ impl<'db> Transaction<'db> {
         Ok(())
     }
 
-    pub(crate) fn raw_scan(
+    fn raw_scan(
         &mut self,
         table: &TableCore,
         range: Range<'_>,
@@ -230,7 +232,7 @@ impl<'db> Transaction<'db> {
         Ok(())
     }
 
-    pub(crate) fn raw_scan_index(
+    fn raw_scan_index(
         &mut self,
         table: &TableCore,
         index: &IndexCore,
@@ -248,7 +250,9 @@ impl<'db> Transaction<'db> {
         reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);
         Ok(())
     }
+}
 
+impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn raw_put(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         table.check_key(key)?;
@@ -404,9 +408,10 @@ impl<'db> Transaction<'db> {
     /// wrong. Best called once, first thing, in about the order of use.
     ///
     /// ```
-    /// use ensile_engine::Readable;
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// let db = ensile_engine::Database::in_memory()?;
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
     /// let stock = db.table::<u64, u64>("stock")?;
     /// db.run(|tx| (0..100).try_for_each(|item| tx.put(&stock, &item, &10)))?;
     /// let wanted = [3, 14, 15, 92];
@@ -462,6 +467,21 @@ impl<'db> Transaction<'db> {
     }
 
     /// Commits, and with [`Durability::Strict`] waits until the result is durable.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Error, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// let mut slow = db.begin();
+    /// assert_eq!(slow.get(&stock, &1)?, None);
+    /// db.run(|tx| tx.put(&stock, &1, &9))?;
+    /// slow.put(&stock, &1, &5)?;
+    /// assert!(matches!(slow.commit(), Err(Error::Conflict)), "what it read has changed: nothing is written");
+    /// # assert_eq!(db.run(|tx| tx.get(&stock, &1))?, Some(9));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As for [`Transaction::submit`]; and [`Error::Durability`] with an unknown outcome if the log stops while this

@@ -7,15 +7,15 @@
 
 use std::ops::ControlFlow;
 
-use ensile_index::{Direction, Range};
+use ensile_index::Direction;
 
 use super::index::Index;
 use super::iterate::Rows;
 use super::table::Table;
 use crate::codec::bounds::{ByteRange, encoded};
-use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix, Value};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyPrefix, Prefix, Value};
 use crate::error::{Error, Result};
-use crate::reading::{Visit, VisitIndexed};
+use crate::reading::RawRead;
 use crate::snapshot::Snapshot;
 use crate::table::{IndexCore, TableCore};
 use crate::transaction::Transaction;
@@ -27,8 +27,9 @@ use crate::transaction::Transaction;
 /// takes either:
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// use ensile_engine::{Database, Readable, Result, Table};
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// use ensile::{Database, Readable, Result, Table};
 ///
 /// fn total(reader: &mut impl Readable, accounts: &Table<u32, i64>) -> Result<i64> {
 ///     reader.range(accounts, ..).map(|row| row.map(|(_id, balance)| balance)).sum()
@@ -168,6 +169,18 @@ pub trait Readable: RawRead + Sized {
 
     /// The rows within `bounds`, least key first. They are fetched in batches, so a few more may be read than are
     /// asked for; [`scan`](Self::scan) reads none too many.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable, Result};
+    /// # fn main() -> Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let scores = db.table::<u32, String>("scores")?;
+    /// db.run(|tx| [(10, "Ada"), (20, "Bob"), (30, "Eve")].iter().try_for_each(|(k, v)| tx.put(&scores, k, *v)))?;
+    /// let rows = db.run(|tx| tx.range(&scores, 15..).collect::<Result<Vec<_>>>())?;
+    /// assert_eq!(rows, [(20, "Bob".to_string()), (30, "Eve".to_string())]);
+    /// # Ok(()) }
+    /// ```
     fn range<'r, K: Key, V: Value>(
         &'r mut self,
         table: &'r Table<K, V>,
@@ -187,6 +200,23 @@ pub trait Readable: RawRead + Sized {
 
     /// The rows whose keys begin with `prefix`, least key first: `range` over [`Prefix`], which every other function
     /// takes as bounds too.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Prefix, Readable, Result};
+    /// # fn main() -> Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let lines = db.table::<(u64, u8), String>("order lines")?; // order, line
+    /// db.run(|tx| {
+    ///     tx.put(&lines, &(1, 1), "tea")?;
+    ///     tx.put(&lines, &(1, 2), "rice")?;
+    ///     tx.put(&lines, &(2, 1), "salt")
+    /// })?;
+    /// let order = db.run(|tx| tx.prefix(&lines, (1,)).collect::<Result<Vec<_>>>())?;
+    /// assert_eq!(order, [((1, 1), "tea".to_string()), ((1, 2), "rice".to_string())]);
+    /// assert_eq!(db.run(|tx| tx.last(&lines, Prefix((2,))))?, Some(((2, 1), "salt".to_string())));
+    /// # Ok(()) }
+    /// ```
     fn prefix<'r, K: Key, V: Value>(
         &'r mut self,
         table: &'r Table<K, V>,
@@ -196,6 +226,19 @@ pub trait Readable: RawRead + Sized {
     }
 
     /// The row with this key in a unique index, if there is one.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let people = db.define::<u64, String>("people").unique_index("by_name", 1, |_id, name| name.clone()).open()?;
+    /// let by_name = people.index::<String>("by_name")?;
+    /// db.run(|tx| tx.put(&people, &7, "Ada"))?;
+    /// assert_eq!(db.run(|tx| tx.get_by(&by_name, "Ada"))?, Some((7, "Ada".to_string())));
+    /// assert_eq!(db.run(|tx| tx.get_by(&by_name, "Bob"))?, None);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Misuse`] if the index is not unique: [`find_by`](Self::find_by) finds all rows.
@@ -214,6 +257,19 @@ pub trait Readable: RawRead + Sized {
     }
 
     /// All rows with this key in an index, in the order of their primary keys.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable, Result};
+    /// # fn main() -> Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let orders = db.define::<u64, u32>("orders").index("by_customer", 1, |_order, customer| *customer).open()?;
+    /// let by_customer = orders.index::<u32>("by_customer")?;
+    /// db.run(|tx| [(1, 7), (2, 8), (3, 7)].iter().try_for_each(|(order, of)| tx.put(&orders, order, of)))?;
+    /// let found = db.run(|tx| tx.find_by(&by_customer, &7).collect::<Result<Vec<_>>>())?;
+    /// assert_eq!(found, [(1, 7), (3, 7)]);
+    /// # Ok(()) }
+    /// ```
     fn find_by<'r, S: Key, K: Key, V: Value>(
         &'r mut self,
         index: &'r Index<S, K, V>,
@@ -323,89 +379,6 @@ pub trait Readable: RawRead + Sized {
 
 impl Readable for Transaction<'_> {}
 impl Readable for Snapshot<'_> {}
-
-/// The reads of bytes underneath, which both readers have.
-pub(crate) trait RawRead {
-    fn raw_get<R>(
-        &mut self,
-        table: &TableCore,
-        key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>>;
-
-    fn raw_get_many(
-        &mut self,
-        table: &TableCore,
-        keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<()>;
-
-    fn raw_scan(
-        &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()>;
-
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()>;
-}
-
-macro_rules! raw_read {
-    ($reader:ident) => {
-        impl RawRead for $reader<'_> {
-            #[inline]
-            fn raw_get<R>(
-                &mut self,
-                table: &TableCore,
-                key: &[u8],
-                read: impl FnOnce(&[u8]) -> R,
-            ) -> Result<Option<R>> {
-                $reader::raw_get(self, table, key, read)
-            }
-
-            fn raw_get_many(
-                &mut self,
-                table: &TableCore,
-                keys: impl Iterator<Item = KeyBuffer>,
-                found: &mut dyn FnMut(usize, Option<&[u8]>),
-            ) -> Result<()> {
-                $reader::raw_get_many(self, table, keys, found)
-            }
-
-            fn raw_scan(
-                &mut self,
-                table: &TableCore,
-                range: Range<'_>,
-                direction: Direction,
-                visit: &mut Visit<'_>,
-            ) -> Result<()> {
-                $reader::raw_scan(self, table, range, direction, visit)
-            }
-
-            fn raw_scan_index(
-                &mut self,
-                table: &TableCore,
-                index: &IndexCore,
-                range: Range<'_>,
-                direction: Direction,
-                visit: &mut VisitIndexed<'_>,
-            ) -> Result<()> {
-                $reader::raw_scan_index(self, table, index, range, direction, visit)
-            }
-        }
-    };
-}
-
-raw_read!(Transaction);
-raw_read!(Snapshot);
 
 /// The first row in scan order, if any: of the table, or of one of its indexes.
 fn first_row<K: Key, V: Value>(

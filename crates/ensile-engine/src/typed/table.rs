@@ -20,8 +20,9 @@ use crate::table::{IndexSpec, TableCore, TableSpec};
 /// Cheap to clone, and shared between threads freely; it can be kept as long as the [`Database`] it came from.
 ///
 /// ```
-/// # fn main() -> ensile_engine::Result<()> {
-/// use ensile_engine::{Database, Readable, Table};
+/// # extern crate ensile_engine as ensile;
+/// # fn main() -> ensile::Result<()> {
+/// use ensile::{Database, Readable, Table};
 ///
 /// let db = Database::in_memory()?;
 /// let scores: Table<String, u64> = db.table("scores")?;
@@ -90,7 +91,8 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Misuse`] if the table exists with other types, has indexes and is not open with them yet, or the name
-    /// is empty; [`Error::TooLarge`] if the name is.
+    /// is empty; [`Error::TooLarge`] if the name is; [`Error::TooMany`] if the database has as many tables as there can
+    /// be (`TABLES_MAX` in `limits.rs`, and tables are never dropped).
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let mut builder = self.define(name);
         builder.spec.defines_indexes = false;
@@ -99,9 +101,13 @@ impl Database {
 
     /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
     ///
+    /// The definition is whole: an index that the table had when it was last open, and that is not named here, is not kept
+    /// up any more and goes from the definition. Naming it again builds it anew.
+    ///
     /// ```
-    /// # fn main() -> ensile_engine::Result<()> {
-    /// use ensile_engine::{Database, Readable};
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// use ensile::{Database, Readable};
     ///
     /// let db = Database::in_memory()?;
     /// let people = db
@@ -206,7 +212,8 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
     /// - [`Error::Misuse`]: the table exists with other types, it is open with other indexes, two of its indexes have
     ///   one name, or a name is empty.
     /// - [`Error::NotUnique`]: a new unique index finds two rows with the same key.
-    /// - [`Error::TooLarge`]: a name or the number of indexes is.
+    /// - [`Error::TooLarge`]: a name is.
+    /// - [`Error::TooMany`]: there are more indexes than a table can have, or more tables or indexes than a database can.
     /// - [`Error::Decode`]: a row does not decode, so that its secondary key cannot be computed.
     pub fn open(self) -> Result<Table<K, V>> {
         let core = self.database.open_table(self.spec)?;

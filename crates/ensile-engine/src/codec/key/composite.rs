@@ -65,7 +65,8 @@ fn unknown_option(mark: u8) -> CodecError {
 /// A key in the opposite order: the largest first.
 ///
 /// ```
-/// use ensile_engine::codec::{AsKey, Descending, KeyBuffer};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{AsKey, Descending, KeyBuffer};
 /// let (mut newer, mut older) = (KeyBuffer::new(), KeyBuffer::new());
 /// AsKey::<Descending<u64>>::encode(&Descending(9u64), &mut newer);
 /// AsKey::<Descending<u64>>::encode(&Descending(3u64), &mut older);
@@ -181,7 +182,8 @@ tuple!(A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6,; H W 7);
 /// The struct is `Ord + Clone`; at most eight fields.
 ///
 /// ```
-/// use ensile_engine::codec::Key;
+/// # extern crate ensile_engine as ensile;
+/// use ensile::Key;
 ///
 /// #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 /// struct OrderKey {
@@ -189,7 +191,7 @@ tuple!(A P 0, B Q 1, C R 2, D S 3, E T 4, F U 5, G V 6,; H W 7);
 ///     district: u8,
 ///     order: u32,
 /// }
-/// ensile_engine::composite_key!(OrderKey { warehouse: u16, district: u8, order: u32 });
+/// ensile::composite_key!(OrderKey { warehouse: u16, district: u8, order: u32 });
 ///
 /// assert_eq!(OrderKey::type_name(), "(u16,u8,u32)");
 /// assert_eq!(OrderKey::decode(&[0, 1, 2, 0, 0, 0, 3]), Ok(OrderKey { warehouse: 1, district: 2, order: 3 }));

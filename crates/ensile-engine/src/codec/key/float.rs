@@ -16,7 +16,8 @@ macro_rules! total_order {
         /// negative NaN, negative numbers, `-0.0`, `0.0`, positive numbers, NaN. `-0.0` and `0.0` are two keys.
         ///
         /// ```
-        #[doc = concat!("use ensile_engine::codec::", stringify!($type), ";")]
+        /// # extern crate ensile_engine as ensile;
+        #[doc = concat!("use ensile::", stringify!($type), ";")]
         #[doc = concat!("assert!(", stringify!($type), "(-0.0) < ", stringify!($type), "(0.0));")]
         /// ```
         #[derive(Debug, Clone, Copy, Default)]

@@ -1,6 +1,6 @@
 //! ORDER, PREFIX-FREE, ROUND TRIP, and the documented bytes.
 //!
-//! Neighbours: the table of encodings in `key.rs` is what `documented_bytes` holds it to.
+//! Neighbours: `docs/formats/rows.md` is what `documented_bytes` holds the code to.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::{AsKey, Descending, Key, KeyBuffer, TotalF32, TotalF64};
+use crate::codec::documented::examples;
 
 fn last(key: &impl Key) -> Vec<u8> {
     let mut buffer = KeyBuffer::new();
@@ -177,24 +178,28 @@ proptest! {
 /// The stored format: these bytes are in databases and must never change.
 #[test]
 fn documented_bytes() {
-    assert_eq!(last(&0x0102_0304u32), [1, 2, 3, 4]);
-    assert_eq!(last(&-1i16), [0x7F, 0xFF]);
-    assert_eq!(last(&1i16), [0x80, 0x01]);
-    assert_eq!(last(&true), [1]);
-    assert_eq!(last(&'a'), [0, 0, 0, b'a']);
-    assert_eq!(last(&TotalF32(1.0)), [0xBF, 0x80, 0, 0]);
-    assert_eq!(last(&TotalF32(-1.0)), [0x40, 0x7F, 0xFF, 0xFF]);
-    assert_eq!(last(&[7u8, 0, 9]), [7, 0, 9]);
-    assert_eq!(last(&"a\0b".to_string()), *b"a\0b");
-    assert_eq!(delimited(&"a\0b".to_string()), *b"a\0\xFFb\0\x01");
-    assert_eq!(delimited(&b"\0".to_vec()), *b"\0\xFF\0\x01");
-    assert_eq!(last(&None::<u8>), [0]);
-    assert_eq!(last(&Some(9u8)), [1, 9]);
-    assert_eq!(last(&Descending(1u16)), [0xFF, 0xFE]);
-    assert_eq!(last(&Descending("a".to_string())), [!b'a', 0xFF, 0xFE]);
-    assert_eq!(last(&("a".to_string(), 2u8)), *b"a\0\x01\x02");
-    assert_eq!(last(&(2u8, "a".to_string())), *b"\x02a");
-    assert_eq!(delimited(&(2u8, "a".to_string())), *b"\x02a\0\x01");
+    let text = |text: &str| text.to_string();
+    let written = [
+        ("0x01020304u32", last(&0x0102_0304u32)),
+        ("-1i16", last(&-1i16)),
+        ("1i16", last(&1i16)),
+        ("true", last(&true)),
+        ("'a'", last(&'a')),
+        ("TotalF32(1.0)", last(&TotalF32(1.0))),
+        ("TotalF32(-1.0)", last(&TotalF32(-1.0))),
+        ("[7u8, 0, 9]", last(&[7u8, 0, 9])),
+        (r#""a\0b""#, last(&text("a\0b"))),
+        (r#""a\0b" delimited"#, delimited(&text("a\0b"))),
+        ("vec![0u8] delimited", delimited(&vec![0u8])),
+        ("None::<u8>", last(&None::<u8>)),
+        ("Some(9u8)", last(&Some(9u8))),
+        ("Descending(1u16)", last(&Descending(1u16))),
+        (r#"Descending("a")"#, last(&Descending(text("a")))),
+        (r#"("a", 2u8)"#, last(&(text("a"), 2u8))),
+        (r#"(2u8, "a")"#, last(&(2u8, text("a")))),
+        (r#"(2u8, "a") delimited"#, delimited(&(2u8, text("a")))),
+    ];
+    assert_eq!(examples("## Keys"), written);
 }
 
 #[test]

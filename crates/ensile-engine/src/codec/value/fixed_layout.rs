@@ -12,17 +12,19 @@
 /// catalogue together with the width: choose a new one when the meaning of a field changes.
 ///
 /// ```
-/// use ensile_engine::codec::Value;
-/// use ensile_engine::codec::zerocopy::{self, FromBytes, Immutable, IntoBytes, KnownLayout};
+/// # extern crate ensile_engine as ensile;
+/// use ensile::Value;
+/// use ensile::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+/// #[zerocopy(crate = "ensile::zerocopy")] // not needed by a crate that depends on zerocopy itself
 /// #[repr(C)]
 /// struct Account {
 ///     balance: i64,
 ///     opened: u32,
 ///     owner: u32,
 /// }
-/// ensile_engine::fixed_layout!(Account, "Account v1");
+/// ensile::fixed_layout!(Account, "Account v1");
 ///
 /// let account = Account { balance: 100, opened: 20_000, owner: 7 };
 /// let mut bytes = Vec::new();

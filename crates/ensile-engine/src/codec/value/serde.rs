@@ -15,8 +15,9 @@ use super::{CodecError, Value};
 /// prefer [`serde_value!`](crate::serde_value), which gives them a name.
 ///
 /// ```
+/// # extern crate ensile_engine as ensile;
 /// use std::collections::BTreeMap;
-/// use ensile_engine::codec::{Serde, Value};
+/// use ensile::{Serde, Value};
 ///
 /// let tags = Serde(BTreeMap::from([("colour".to_string(), 3u8)]));
 /// let mut bytes = Vec::new();
@@ -70,14 +71,15 @@ pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecErro
 /// Choose a new name when the type changes: the format does not describe itself.
 ///
 /// ```
-/// use ensile_engine::codec::Value;
+/// # extern crate ensile_engine as ensile;
+/// use ensile::Value;
 ///
 /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 /// struct Customer {
 ///     name: String,
 ///     tags: Vec<String>,
 /// }
-/// ensile_engine::serde_value!(Customer, "Customer v1");
+/// ensile::serde_value!(Customer, "Customer v1");
 ///
 /// let customer = Customer { name: "Ada".into(), tags: vec!["first".into()] };
 /// let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
 //! Round trip, hostile bytes and the documented bytes.
 //!
-//! Neighbours: the table of encodings in `value.rs` is what `documented_bytes` holds it to.
+//! Neighbours: `docs/formats/rows.md` is what `documented_bytes` holds the code to.
 
 use std::fmt::Debug;
 
@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{AsValue, Value};
+use crate::codec::documented::examples;
 
 fn bytes_of(value: &impl Value) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -53,6 +54,10 @@ proptest! {
         round_trip(&array);
         round_trip(&option);
         round_trip(&());
+        round_trip(&(text.clone(),));
+        round_trip(&(text.clone(), number));
+        round_trip(&(option.clone(), blob.clone(), (flag, text.clone()), letter));
+        round_trip(&(1u8, flag, number, (), blob.clone(), letter, array, text.clone()));
         round_trip(&Row { balance: wide as i64, count: number as u32, tag: *b"abcd" });
     }
 
@@ -68,28 +73,58 @@ proptest! {
         hostile::<[u8; 4]>(&bytes);
         hostile::<Option<Option<u8>>>(&bytes);
         hostile::<Row>(&bytes);
+        hostile::<(u8, String)>(&bytes);
+        hostile::<((bool, u8), Vec<u8>, Option<u8>)>(&bytes);
     }
 }
 
 /// The stored format: these bytes are in databases and must never change.
 #[test]
 fn documented_bytes() {
-    assert_eq!(bytes_of(&0x0102_0304u32), [4, 3, 2, 1]);
-    assert_eq!(bytes_of(&-2i16), [0xFE, 0xFF]);
-    assert_eq!(bytes_of(&1.0f32), [0, 0, 0x80, 0x3F]);
-    assert_eq!(bytes_of(&true), [1]);
-    assert_eq!(bytes_of(&'a'), [b'a', 0, 0, 0]);
-    assert_eq!(bytes_of(&"text".to_string()), *b"text");
-    assert_eq!(bytes_of(&b"blob".to_vec()), *b"blob");
-    assert_eq!(bytes_of(&Some(5u8)), [1, 5]);
-    assert_eq!(bytes_of(&None::<u8>), [0]);
+    let written = [
+        ("0x01020304u32", bytes_of(&0x0102_0304u32)),
+        ("-2i16", bytes_of(&-2i16)),
+        ("1.0f32", bytes_of(&1.0f32)),
+        ("true", bytes_of(&true)),
+        ("'a'", bytes_of(&'a')),
+        ("\"text\"", bytes_of(&"text".to_string())),
+        ("b\"blob\"", bytes_of(&b"blob".to_vec())),
+        ("Some(5u8)", bytes_of(&Some(5u8))),
+        ("None::<u8>", bytes_of(&None::<u8>)),
+        ("(1u32, 2u32)", bytes_of(&(1u32, 2u32))),
+        ("(\"hi\", true, \"a\")", bytes_of(&("hi".to_string(), true, "a".to_string()))),
+    ];
+    assert_eq!(examples("## Values"), written);
 }
 
 #[test]
 fn documented_names() {
     assert_eq!(Row::type_name(), "Row v1[16]");
     assert_eq!(<Option<Vec<u8>>>::type_name(), "option<bytes>");
+    assert_eq!(<(u32, (String,), bool)>::type_name(), "(u32,(string),bool)");
     assert_eq!((String::type_name(), f64::type_name()), ("string".to_string(), "f64".to_string()));
+}
+
+#[test]
+fn a_tuple_knows_its_width_if_all_its_components_do() {
+    assert_eq!(
+        <(u64, [u8; 3], Row)>::BYTES,
+        Some(bytes_of(&(1u64, [0; 3], Row { balance: 0, count: 0, tag: [0; 4] })).len())
+    );
+    assert_eq!(<(u64, String)>::BYTES, None);
+    assert_eq!(<(String, u64)>::BYTES, None);
+}
+
+#[test]
+fn a_component_that_goes_on_behind_the_tuple_is_refused() {
+    let mut bytes = bytes_of(&(7u8, "end".to_string()));
+    bytes[0] = 2;
+    assert!(<(u8, String)>::decode(&bytes).is_err(), "a byte of the text is no part of the number");
+    bytes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert_eq!(
+        <(Vec<u8>, String)>::decode(&bytes).unwrap_err().to_string(),
+        "4 bytes where 4294967295 are due"
+    );
 }
 
 #[test]

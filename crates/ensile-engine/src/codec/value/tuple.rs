@@ -1,0 +1,73 @@
+//! Tuples of values: each component but the last with its length before it, so that any value can be one.
+//!
+//! Neighbours: [`super::value`](super) has the trait; `docs/formats/rows.md` has the bytes.
+
+use super::Value;
+use crate::codec::{CodecError, take};
+
+/// Bytes of the length before a component.
+const LENGTH_BYTES: usize = size_of::<u32>();
+
+/// Appends a component that something follows.
+#[inline]
+fn put_part(part: &impl Value, out: &mut Vec<u8>) {
+    let start = out.len();
+    let begin = start + LENGTH_BYTES;
+    out.resize(begin, 0);
+    part.encode(out);
+    // A component that is too long for its length is far over the limit of a value, which is refused as a whole.
+    let length = u32::try_from(out.len() - begin).unwrap_or(u32::MAX);
+    out[start..begin].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The component that `bytes` begin with; `bytes` moves on behind it.
+#[inline]
+fn take_part<V: Value>(bytes: &mut &[u8]) -> Result<V, CodecError> {
+    let length = u32::from_le_bytes(take(bytes)?) as usize;
+    let (part, rest) =
+        bytes.split_at_checked(length).ok_or_else(|| CodecError::length(bytes.len(), length))?;
+    *bytes = rest;
+    V::decode(part)
+}
+
+/// A tuple: its components but the last, then the last, each as (type, place).
+macro_rules! tuple {
+    ($($part:ident $at:tt,)* ; $last:ident $last_at:tt) => {
+        impl<$($part: Value,)* $last: Value> Value for ($($part,)* $last,) {
+            const BYTES: Option<usize> = {
+                let bytes = $last::BYTES;
+                $(let bytes = match (bytes, $part::BYTES) {
+                    (Some(bytes), Some(part)) => Some(bytes + LENGTH_BYTES + part),
+                    _ => None,
+                };)*
+                bytes
+            };
+
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                $(put_part(&self.$at, out);)*
+                self.$last_at.encode(out);
+            }
+
+            #[inline]
+            fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+                let mut rest = bytes;
+                Ok(($(take_part::<$part>(&mut rest)?,)* $last::decode(std::mem::take(&mut rest))?,))
+            }
+
+            fn type_name() -> String {
+                let names: &[String] = &[$($part::type_name(),)* $last::type_name()];
+                format!("({})", names.join(","))
+            }
+        }
+    };
+}
+
+tuple!(; A 0);
+tuple!(A 0,; B 1);
+tuple!(A 0, B 1,; C 2);
+tuple!(A 0, B 1, C 2,; D 3);
+tuple!(A 0, B 1, C 2, D 3,; E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4,; F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5,; G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6,; H 7);
