@@ -82,6 +82,9 @@ pub use ensile_engine::{
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
+// For benchmarks, which hold measured memory against it.
+#[doc(hidden)]
+pub use ensile_engine::RECORD_HEADER_BYTES;
 pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.
