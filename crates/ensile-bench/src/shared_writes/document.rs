@@ -21,8 +21,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn new(rounds: usize, cases: Vec<Case>) -> Self {
-        Self { machine: Machine::look(), rounds, cases }
+    pub(super) fn new(machine: Machine, rounds: usize, cases: Vec<Case>) -> Self {
+        Self { machine, rounds, cases }
     }
 
     /// Whether what a snapshot or a transaction that only reads wrote was nobody else's, whatever the keys.
