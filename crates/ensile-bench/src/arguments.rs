@@ -68,7 +68,7 @@ const TPCC_EXAMPLES: &str = "Examples:
 
 const SILO_EXAMPLES: &str = "Examples:
   ensile bench silo                                   every experiment, into ./silo-results
-  ensile bench silo fig4 --records 60000000           key-value, memsilo, memsilo with a global TID
+  ensile bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
   ensile bench silo table10 --rounds 7 --out docs/results/silo
 
 Variants of the engine (global TIDs, no overwrites, compression, ..) are in binaries built by
@@ -418,7 +418,7 @@ pub struct SiloArguments {
     /// Warehouses of fig8, fig9, table10 and fig11 [default: one for each worker; fig9 4, table10 1]
     #[arg(long, value_parser = value_parser!(u16).range(1..=64))]
     pub(crate) warehouses: Option<u16>,
-    /// Folder for logs in memory; removed when they are measured
+    /// Folder for logs in memory (in a tmpfs); removed when they are measured
     #[arg(long, default_value = "/dev/shm/ensile-data")]
     pub(crate) tmpfs: PathBuf,
     /// Memory that each database of TPC-C maps and touches beforehand, in MiB [default: what it will grow to, as far as

@@ -70,6 +70,7 @@ struct Document {
 
 /// Kills and recovers as often as asked. True if every verdict is clean.
 pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
+    let machine = Machine::look();
     let folder = arguments.run.data.join("tpcc-crash");
     let kills = arguments.repeat * arguments.lives * (1 + arguments.kill_in_recovery);
     let mut progress = Progress::new(kills as usize);
@@ -114,7 +115,7 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
     let clean = verdicts.iter().all(|verdict| verdict.lost.is_empty());
     let word = if clean { "clean" } else { "lost" };
     if arguments.run.json {
-        let document = Document { machine: Machine::look(), kills: verdicts, verdict: word };
+        let document = Document { machine, kills: verdicts, verdict: word };
         println!("{}", serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize"));
     } else {
         println!("verdict: {word}");

@@ -84,7 +84,7 @@ impl Row {
 pub(crate) const RATIO: (&str, &str) = ("ratio", "x");
 
 /// A figure that is measured and not yet written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Figure {
     /// Of its files.
     pub(crate) name: &'static str,
@@ -93,6 +93,10 @@ pub(crate) struct Figure {
     pub(crate) horizontal: &'static str,
     /// The metric that is drawn, and its unit; the others are in the tables only.
     pub(crate) drawn: (&'static str, &'static str),
+    /// A metric of the same unit that is drawn beside it with dashes.
+    pub(crate) dashed: Option<(&'static str, &'static str)>,
+    /// What the picture says below its title.
+    pub(crate) notes: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -145,13 +149,25 @@ impl Figure {
     }
 }
 
+/// Makes the folder for figures and sees that files can be made in it: before hours of measuring, not behind them.
+pub(crate) fn prepare(folder: &Path) -> Result<()> {
+    make(folder)?;
+    let probe = folder.join(format!(".ensile-{}", std::process::id()));
+    let tried = fs::write(&probe, []).and_then(|()| fs::remove_file(&probe));
+    tried.map_err(Failure::io(format!("making files in {}", folder.display())))
+}
+
+fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))
+}
+
 /// Writes `NAME.EXTENSION` for each text.
 fn write_files<const N: usize>(
     folder: &Path,
     name: &str,
     files: [(&str, Result<String, String>); N],
 ) -> Result<()> {
-    fs::create_dir_all(folder).map_err(Failure::io(format!("making the folder {}", folder.display())))?;
+    make(folder)?;
     for (extension, text) in files {
         let path = folder.join(format!("{name}.{extension}"));
         let text = text.map_err(std::io::Error::other);
@@ -161,24 +177,41 @@ fn write_files<const N: usize>(
     Ok(())
 }
 
-/// A line for each row, under the figure's name.
+/// The widest line that a table has, if names allow it.
+const TABLE_WIDTH: usize = 110;
+
+/// A line for each row, under the figure's name. Where names are too long for that, they stand on lines of their own,
+/// each above the rows that follow one another under it.
 fn table_of(name: &str, title: &str, rows: &[Row]) -> String {
     let mut text = format!("{name}: {title}\n");
-    let wide = |of: fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
-    let systems = wide(|row| row.system.len());
-    let places = wide(|row| row.place.to_string().len());
-    let metrics = wide(|row| row.metric.len() + row.unit.len() + 3);
-    for row in rows {
-        let metric = format!("{} ({})", row.metric, row.unit);
-        let (median, min, max) = (figures(row.median), figures(row.min), figures(row.max));
-        let place = row.place.to_string();
-        let _ = writeln!(
-            text,
-            "  {:systems$}  {place:places$}  {metric:metrics$}  {median:>10}  ({min} .. {max})",
-            row.system
-        );
+    let told: Vec<[String; 4]> = rows.iter().map(told).collect();
+    let [systems, places, metrics, values] =
+        [0, 1, 2, 3].map(|column| told.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let is_wide = [systems, places, metrics, values].iter().sum::<usize>() + 2 * 4 > TABLE_WIDTH;
+    let mut before = None;
+    for [system, place, metric, value] in &told {
+        if !is_wide {
+            let line = format!("  {system:systems$}  {place:places$}  {metric:metrics$}  {value}");
+            text.push_str(&line);
+        } else {
+            if before.replace((system, place)) != Some((system, place)) {
+                let comma = if place.is_empty() { "" } else { ", " };
+                let _ = writeln!(text, "  {system}{comma}{place}");
+            }
+            let _ = write!(text, "    {metric:metrics$}  {value}");
+        }
+        text.push('\n');
     }
     text
+}
+
+/// System, place, metric and values of a row. A place that the system is called by is not said twice.
+fn told(row: &Row) -> [String; 4] {
+    let place = row.place.to_string();
+    let place = if row.system.starts_with(&place) { String::new() } else { place };
+    let (median, min, max) = (figures(row.median), figures(row.min), figures(row.max));
+    let values = format!("{median:>10}  ({min} .. {max})");
+    [row.system.clone(), place, format!("{} ({})", row.metric, row.unit), values]
 }
 
 /// A name as a field of CSV: in quotes if it has a comma.

@@ -47,6 +47,7 @@ struct Document {
 
 /// Measures, prints, and answers whether the median is within its limit.
 pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let options = arguments.run.options();
     let folder = options.fresh_folder("latency")?;
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
     let (strict_p50_us, device_p50_us) = (of(&strict, 0.5), of(&device, 0.5));
     let limit_us = 2.0 * device_p50_us + 1_000.0;
     let document = Document {
-        machine: Machine::look(),
+        machine,
         commits: strict.iter().map(Histogram::len).sum(),
         commit_bytes,
         strict_p50_us,

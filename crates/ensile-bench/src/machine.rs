@@ -5,10 +5,12 @@
 //! Neighbours: [`crate::report`] prints it; systems ask for the growth of resident memory over their load.
 
 use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
+use crate::report::grouped;
 
 /// What the figures were measured on.
 #[derive(Clone, Debug, Serialize)]
@@ -20,6 +22,8 @@ pub(crate) struct Machine {
     pub(crate) huge_pages: String,
     pub(crate) load_average: String,
     pub(crate) ensile_version: &'static str,
+    /// The commit that this program was built of, with `+changes` if not all of it was committed.
+    pub(crate) ensile_commit: &'static str,
 }
 
 impl Machine {
@@ -38,6 +42,8 @@ impl Machine {
             huge_pages: selected(&line_of("/sys/kernel/mm/transparent_hugepage/enabled")),
             load_average: line_of("/proc/loadavg"),
             ensile_version: env!("CARGO_PKG_VERSION"),
+            // From this crate's build script.
+            ensile_commit: env!("ENSILE_COMMIT"),
         }
     }
 }
@@ -46,7 +52,7 @@ impl Machine {
     /// One line that says it all.
     pub(crate) fn line(&self) -> String {
         format!(
-            "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {}",
+            "{}, {} cores, {:.1} GiB, Linux {}, huge pages {}, load {}, ensile {} ({})",
             self.cpu,
             self.cores,
             self.memory_bytes as f64 / (1u64 << 30) as f64,
@@ -54,6 +60,7 @@ impl Machine {
             self.huge_pages,
             self.load_average.split_whitespace().next().unwrap_or("unknown"),
             self.ensile_version,
+            self.ensile_commit,
         )
     }
 }
@@ -98,6 +105,32 @@ pub(crate) fn available_bytes() -> u64 {
     field_after(&meminfo, "MemAvailable")
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(u64::MAX, |kib| kib * 1024)
+}
+
+/// Refuses `records` of so many bytes each that do not fit into the memory that is free, and says how many do.
+pub(crate) fn must_fit(records: u64, bytes_per_record: u64) -> Result<()> {
+    fit(records, bytes_per_record, available_bytes())
+}
+
+fn fit(records: u64, bytes_per_record: u64, available: u64) -> Result<()> {
+    let most = available / bytes_per_record;
+    if records <= most {
+        return Ok(());
+    }
+    let [records, said] = [records, most].map(|count| grouped(count as f64));
+    let words =
+        format!("{records} records do not fit into the memory that is free; {said} do: --records {most}");
+    Err(Failure::Usage(words))
+}
+
+/// Whether what is put into a folder, which need not be there yet, stays in memory.
+pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
+    /// What `statfs` says of a tmpfs.
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+    let asked = || Failure::io(format!("asking for the file system of {}", folder.display()));
+    let whole = std::path::absolute(folder).map_err(asked())?;
+    let existing = whole.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    Ok(rustix::fs::statfs(existing).map_err(|error| asked()(error.into()))?.f_type == TMPFS)
 }
 
 /// The command that this process was started by, for who wants to do it again: where it kept its files is left out.
@@ -151,7 +184,9 @@ pub(crate) fn on_cores_from<R>(first: usize, open: impl FnOnce() -> Result<R>) -
 
 #[cfg(test)]
 mod tests {
-    use super::{Machine, field_after, resident_bytes, selected, without_folders};
+    use std::path::Path;
+
+    use super::{Machine, field_after, fit, is_in_memory, resident_bytes, selected, without_folders};
 
     #[test]
     fn a_command_is_told_without_the_folders_of_who_gave_it() {
@@ -168,6 +203,33 @@ mod tests {
         assert_eq!(field_after("a : 1\nmodel name\t: Fast 3000\n", "model name"), Some("Fast 3000"));
         assert_eq!(field_after("a : 1\n", "b"), None);
         assert_eq!(selected("always [madvise] never"), "madvise");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        assert!(fit(100, 190, 19_000).is_ok());
+        let words = fit(99_999_999_999, 190, 190_001_234).expect_err("19 TB").to_string();
+        assert!(words.contains("99,999,999,999 records") && words.ends_with("--records 1000006"), "{words}");
+        assert!(fit(u64::MAX, 2, u64::MAX).is_err(), "nothing overflows");
+    }
+
+    #[test]
+    fn proc_is_no_memory_file_system_and_tmpfs_is_one_before_its_folder_is_made() {
+        assert!(!is_in_memory(Path::new("/proc/self")).expect("it is there"));
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mut tmpfs = mounts.lines().filter(|line| line.contains(" /dev/shm tmpfs "));
+        if tmpfs.next().is_some() {
+            assert!(is_in_memory(Path::new("/dev/shm/not/yet/made")).expect("it is there"));
+        }
+    }
+
+    #[test]
+    fn the_machines_line_says_which_build_was_measured() {
+        let machine = Machine::look();
+        let commit = machine.ensile_commit.trim_end_matches("+changes");
+        let is_commit = commit.len() >= 7 && commit.chars().all(|digit| digit.is_ascii_hexdigit());
+        assert!(is_commit || commit == "unknown", "{commit}");
+        assert!(machine.line().ends_with(&format!(" ({})", machine.ensile_commit)), "{}", machine.line());
     }
 
     #[test]

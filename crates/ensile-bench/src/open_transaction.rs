@@ -45,6 +45,7 @@ struct Document {
 
 /// Measures, prints, and answers whether the others went on undisturbed.
 pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     progress.say("loading");
     let records = arguments.records;
@@ -80,7 +81,7 @@ pub(crate) fn run(arguments: &OpenTransactionArguments) -> Result<bool> {
         sides.with.push(with.rate());
     }
     progress.clear();
-    let document = sides.document(arguments, ended);
+    let document = sides.document(machine, arguments, ended);
     print(&document, arguments.run.json);
     Ok(document.ratio >= RATIO_MIN && document.epochs_on_time)
 }
@@ -100,12 +101,17 @@ struct Sides {
 }
 
 impl Sides {
-    fn document(self, arguments: &OpenTransactionArguments, ended: Vec<String>) -> Document {
+    fn document(
+        self,
+        machine: Machine,
+        arguments: &OpenTransactionArguments,
+        ended: Vec<String>,
+    ) -> Document {
         let most = |seen: &[Seen], what: fn(&Seen) -> u64| seen.iter().map(what).max().unwrap_or(0);
         let ratios = self.with.iter().zip(&self.without).map(|(with, without)| with / without).collect();
         let gap_nanos = most(&self.with_seen, |seen| seen.epoch_gap_nanos_max);
         Document {
-            machine: Machine::look(),
+            machine,
             seconds_open: arguments.run.seconds,
             txn_per_s_without: median(self.without),
             txn_per_s_with: median(self.with),

@@ -28,10 +28,10 @@ use ensile_base::clock::Clock;
 use crate::arguments::{RecoveryArguments, TpccArguments};
 use crate::crash;
 use crate::failure::{Failure, Result};
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{self, Figure, Place, Row};
 use crate::machine::{self, Machine};
 use crate::progress::Progress;
-use crate::report::grouped;
+use crate::report::{counted, grouped};
 use crate::system::fresh_folder;
 use crate::workload::tpcc::{consistency, tables::Tables};
 use content::ENTRY_BYTES;
@@ -94,6 +94,9 @@ type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 /// Runs it. False if a recovered database was not what it must be.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = machine::command();
+    figure::prepare(&arguments.out)?;
+    // Before anything runs: the load is to be the others'.
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let (mut rows, mut is_right) = (Vec::new(), true);
     for (load, name) in Load::SCENES {
@@ -120,9 +123,11 @@ pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
         horizontal: "part of the recovery",
         drawn: PER_CORE,
         rows,
+        ..Figure::default()
     };
-    figure.write(&arguments.out, &Machine::look(), &command)?;
+    // Printed first: what was measured is not lost if a file cannot be written.
     print!("{}", figure.table());
+    figure.write(&arguments.out, &machine, &command)?;
     println!("  in {}", arguments.out.join("recovery.{csv,json,svg}").display());
     Ok(is_right)
 }
@@ -227,7 +232,7 @@ fn measure(
 ) -> Result<Vec<Measured>> {
     let mut all = Vec::new();
     for round in 0..arguments.run.rounds {
-        let what = format!("{} with {threads} threads, round {}", scene.name, round + 1);
+        let what = format!("{} with {}, round {}", scene.name, counted(threads, "thread"), round + 1);
         progress.say(&format!("{what}: reading the files"));
         files::evict(&scene.folder)?;
         let device = files::read_all(&scene.folder)?;
@@ -299,7 +304,7 @@ const PER_CORE: (&str, &str) = ("per core, key + value + TID", "MB/s");
 
 /// The rows of one number of threads.
 fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
-    let system = format!("{}, {threads} threads", scene.name);
+    let system = format!("{}, {}", scene.name, counted(threads, "thread"));
     let mut rows = Vec::new();
     let mut row = |part: &str, metric: (&str, &'static str), value: &dyn Fn(&Measured) -> f64| {
         let values = rounds.iter().map(value).collect();

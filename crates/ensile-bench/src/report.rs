@@ -161,13 +161,18 @@ impl Report {
     }
 }
 
+/// So many of what `noun` is one of.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(count as f64), if count == 1 { "" } else { "s" })
+}
+
 /// A whole number with its thousands apart.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(' ');
+            text.push(',');
         }
         text.push(digit);
     }

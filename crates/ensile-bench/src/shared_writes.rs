@@ -51,9 +51,12 @@ const ROUNDS: usize = 400;
 /// the owners of an owned handle, or who waits.
 #[cfg(feature = "counted")]
 pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
-    let document = document::Document::new(ROUNDS, counting::count_all(data, ROUNDS)?);
-    document.write(out)?;
+    crate::figure::prepare(out)?;
+    let _made = crate::system::MadeFolders::new([data]);
+    let machine = crate::machine::Machine::look();
+    let document = document::Document::new(machine, ROUNDS, counting::count_all(data, ROUNDS)?);
     print!("{}", document.tables());
+    document.write(out)?;
     Ok(document.readers_share_what_they_may())
 }
 

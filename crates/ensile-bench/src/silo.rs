@@ -31,9 +31,10 @@ use clap::ValueEnum;
 
 use crate::arguments::SiloArguments;
 use crate::failure::Result;
-use crate::figure::Figure;
+use crate::figure::{self, Figure};
 use crate::machine::{self, Machine};
 use crate::shared_writes;
+use crate::system::MadeFolders;
 use lab::Lab;
 
 /// What can be asked for.
@@ -53,7 +54,8 @@ pub(crate) enum Name {
     Fig8,
     /// New-orders of more and more workers on four warehouses: partitioned store, memsilo, memsilo with fast ids.
     Fig9,
-    /// Stock-level on snapshots and in the present, beside new-orders (§5.5).
+    /// Stock-level on snapshots and in the present, beside new-orders (§5.5, figure 10).
+    #[value(alias = "fig10")]
     Table10,
     /// Memory of old versions (§5.6).
     Space,
@@ -66,20 +68,27 @@ pub(crate) enum Name {
 /// An experiment: the names it goes by, and how it is run.
 struct Experiment {
     names: &'static [Name],
+    /// Refuses what cannot be measured here, before anything is.
+    check: fn(&SiloArguments) -> Result<()>,
     run: fn(&mut Lab<'_>) -> Result<Vec<Figure>>,
 }
 
 const EXPERIMENTS: &[Experiment] = &[
-    Experiment { names: &[Name::Fig4], run: fig4::run },
-    Experiment { names: &[Name::Fig5, Name::Fig6, Name::Fig7], run: workers::run },
-    Experiment { names: &[Name::Fig8], run: cross_partition::run },
-    Experiment { names: &[Name::Fig9], run: skew::run },
-    Experiment { names: &[Name::Table10], run: snapshot_reads::run },
-    Experiment { names: &[Name::Space], run: space::run },
-    Experiment { names: &[Name::Fig11], run: factors::run },
+    Experiment { names: &[Name::Fig4], check: fig4::check, run: fig4::run },
+    Experiment { names: &[Name::Fig5, Name::Fig6, Name::Fig7], check: workers::check, run: workers::run },
+    Experiment { names: &[Name::Fig8], check: anywhere, run: cross_partition::run },
+    Experiment { names: &[Name::Fig9], check: anywhere, run: skew::run },
+    Experiment { names: &[Name::Table10], check: anywhere, run: snapshot_reads::run },
+    Experiment { names: &[Name::Space], check: space::check, run: space::run },
+    Experiment { names: &[Name::Fig11], check: anywhere, run: factors::run },
 ];
 
-/// Runs what was asked for; writes its files and prints its tables. False if what is counted is not as it must be.
+/// Of an experiment that asks for nothing special.
+fn anywhere(_: &SiloArguments) -> Result<()> {
+    Ok(())
+}
+
+/// Runs what was asked for; prints its tables and writes its files. False if what is counted is not as it must be.
 pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
     let command = machine::command();
     let wanted = |experiment: &&Experiment| {
@@ -89,14 +98,19 @@ pub(crate) fn run(arguments: &SiloArguments) -> Result<bool> {
     if arguments.figure == Name::SharedWrites {
         return shared_writes::run(&arguments.common.data, &arguments.out);
     }
+    EXPERIMENTS.iter().filter(wanted).try_for_each(|experiment| (experiment.check)(arguments))?;
+    figure::prepare(&arguments.out)?;
+    let _made = MadeFolders::new([&arguments.common.data, &arguments.tmpfs]);
+    // Before anything runs: the load is to be the others'.
+    let machine = Machine::look();
     for experiment in EXPERIMENTS.iter().filter(wanted) {
         let mut lab = Lab::new(arguments);
         let figures = (experiment.run)(&mut lab)?;
-        let machine = Machine::look();
         lab.finish();
+        // Printed first: what was measured is not lost if a file cannot be written.
+        figures.iter().for_each(|figure| print!("{}", figure.table()));
         for figure in figures {
             figure.write(&arguments.out, &machine, &command)?;
-            print!("{}", figure.table());
             println!("  in {}", arguments.out.join(format!("{}.{{csv,json,svg}}", figure.name)).display());
         }
     }

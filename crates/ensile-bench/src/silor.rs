@@ -29,8 +29,9 @@ use clap::ValueEnum;
 
 use crate::arguments::SilorArguments;
 use crate::failure::Result;
-use crate::figure::{Figure, OverTime};
+use crate::figure::{self, Figure, OverTime};
 use crate::machine::{self, Machine};
+use crate::system::MadeFolders;
 use bench::Bench;
 
 /// What can be asked for.
@@ -93,24 +94,29 @@ const EXPERIMENTS: &[Experiment] = &[
 pub(crate) fn run(arguments: &SilorArguments) -> Result<bool> {
     let command = machine::command();
     let (asked, out) = (arguments.figure, &arguments.out);
+    figure::prepare(out)?;
+    let _made = MadeFolders::new([&arguments.common.data]);
+    // Before anything runs: the load is to be the others'.
+    let machine = Machine::look();
     let mut held = true;
     for experiment in EXPERIMENTS.iter().filter(|experiment| asked == Name::All || experiment.name == asked) {
         let mut bench = Bench::new(arguments);
         let made = (experiment.run)(&mut bench)?;
-        let machine = Machine::look();
         bench.finish();
-        let (name, text) = match made {
+        // Printed first: what was measured is not lost if a file cannot be written.
+        let name = match made {
             Made::OverTime(figure) => {
+                print!("{}", figure.table());
                 figure.write(out, &machine, &command)?;
-                (figure.name, figure.table())
+                figure.name
             }
             Made::Rows(figure, all, verdicts) => {
+                print!("{}{verdicts}", figure.table());
                 figure.write(out, &machine, &command)?;
                 held &= all;
-                (figure.name, figure.table() + &verdicts)
+                figure.name
             }
         };
-        print!("{text}");
         println!("  in {}", out.join(format!("{name}.{{csv,json,svg}}")).display());
     }
     Ok(held)

@@ -14,7 +14,7 @@ use crate::driver::{self, Plan};
 use crate::failure::Result;
 use crate::machine::{Machine, resident_bytes};
 use crate::progress::Progress;
-use crate::report::grouped;
+use crate::report::{grouped, median};
 use crate::system::engine::Engine;
 use crate::system::{Options, SystemKind};
 use crate::watch;
@@ -23,8 +23,8 @@ use crate::workload::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;
-/// Bytes of a record's header, at most.
-const HEADER_BYTES: u64 = 24;
+/// Bytes of a record: header and value, in whole words.
+const RECORD_BYTES: usize = (ensile::RECORD_HEADER_BYTES + VALUE_BYTES).next_multiple_of(8);
 /// Allowed above the bytes of the distinct records.
 const ALLOWANCE: f64 = 1.1;
 
@@ -51,11 +51,12 @@ struct Document {
 
 /// Measures, prints, and answers whether the memory is within its limit.
 pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let measured =
         measure(arguments.records, &arguments.run.options(), &arguments.run.plan(), &mut progress)?;
     progress.clear();
-    let document = Document { machine: Machine::look(), measured };
+    let document = Document { machine, measured };
     print(&document, arguments.run.json);
     Ok(document.measured.within_limit)
 }
@@ -67,7 +68,7 @@ pub(crate) fn measure(
     plan: &Plan,
     progress: &mut Progress,
 ) -> Result<Measured> {
-    progress.say(&format!("loading {records} records"));
+    progress.say(&format!("loading {} records", grouped(records as f64)));
     let engine = Engine::<VALUE_BYTES>::load(
         SystemKind::Memsilo,
         options,
@@ -83,10 +84,10 @@ pub(crate) fn measure(
         })
     });
     let rounds = rounds?;
-    let updates_per_s = rounds[0].iter().map(driver::Round::rate).fold(0.0, f64::max);
+    let updates_per_s = median(rounds[0].iter().map(driver::Round::rate).collect());
     let updates = updates_per_s * 2.0 * options.snapshot_interval.as_secs_f64();
     let distinct_records = records as f64 * (1.0 - (-updates / records as f64).exp());
-    let limit_bytes = ALLOWANCE * distinct_records * (VALUE_BYTES as u64 + HEADER_BYTES) as f64;
+    let limit_bytes = ALLOWANCE * distinct_records * RECORD_BYTES as f64;
     let extra_resident_bytes = seen.resident_bytes_max.saturating_sub(loaded);
     Ok(Measured {
         records,

@@ -140,6 +140,27 @@ impl Options {
     }
 }
 
+/// Folders that are made for a benchmark: those that were not there before go at its end, unless something is left in
+/// them.
+#[derive(Debug)]
+pub(crate) struct MadeFolders(Vec<PathBuf>);
+
+impl MadeFolders {
+    /// Of these folders those that are not there yet.
+    pub(crate) fn new<const N: usize>(folders: [&Path; N]) -> Self {
+        Self(folders.into_iter().filter(|folder| !folder.exists()).map(Path::to_owned).collect())
+    }
+}
+
+impl Drop for MadeFolders {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // One that was not made, or in which a failure left something, stays as it is.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
 /// A folder of that name in the folder `data`, emptied of what an earlier benchmark left there.
 pub(crate) fn fresh_folder(data: &Path, name: &str) -> Result<PathBuf> {
     let path = data.join(name);

@@ -89,6 +89,18 @@ fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
 }
 
 #[test]
+fn a_figure_that_could_not_be_written_is_not_measured() {
+    let folder = Folder::new("unwritable");
+    for figure in ["silo fig4 --workers 1", "silor fig1 --records 1000", "recovery log --records 1000"] {
+        let (output, stdout, stderr) =
+            ensile(&folder, &format!("bench {figure} --rounds 1 --out /proc/nope"));
+        assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{stderr}");
+        assert!(stderr.starts_with("ensile: ") && stderr.contains("/proc/nope"), "{figure}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "nothing was loaded: {stderr}");
+    }
+}
+
+#[test]
 fn nonsense_ends_with_exit_code_2_and_a_reason() {
     let folder = Folder::new("usage");
     for (line, reason) in [
@@ -99,12 +111,20 @@ fn nonsense_ends_with_exit_code_2_and_a_reason() {
         ("bench tpcc --systems btreemap", "btreemap has no transactions"),
         ("bench silo fig12", "possible values"),
         ("bench silo fig8 --warehouses 65", "65 is not in 1..=64"),
+        ("bench silo space --records 99999999999", "do not fit into the memory that is free; "),
+        ("bench silo fig4 --records 99999999999", "do not fit into the memory that is free; "),
+        ("bench silo fig7 --tmpfs .", "is in no memory file system"),
         ("bench tpcc --systems silo,silo", "names silo twice"),
     ] {
         let (output, _, stderr) = ensile(&folder, line);
         assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
         assert!(stderr.contains(reason), "{line}: {stderr}");
     }
+    assert_eq!(
+        std::fs::read_dir(&folder.0).expect("ours").count(),
+        0,
+        "what is refused leaves nothing behind"
+    );
     let (output, stdout, _) = ensile(&folder, "--version");
     assert!(output.status.success() && stdout.starts_with("ensile "), "{stdout}");
 }

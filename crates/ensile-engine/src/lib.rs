@@ -71,6 +71,8 @@ pub use error::{Error, Result};
 pub use exclusive::{Exclusive, ExclusiveRows};
 pub use key_value::KeyValue;
 pub use receipt::{Durability, DurableFuture, Receipt};
+#[doc(hidden)]
+pub use record::HEADER_BYTES as RECORD_HEADER_BYTES;
 pub use snapshot::Snapshot;
 pub use stats::Stats;
 pub use transaction::Transaction;

@@ -81,6 +81,9 @@ pub use ensile_engine::{
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
 #[cfg(feature = "serde")]
 pub use ensile_engine::{Serde, serde_value};
+// For benchmarks, which hold measured memory against it.
+#[doc(hidden)]
+pub use ensile_engine::RECORD_HEADER_BYTES;
 pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.

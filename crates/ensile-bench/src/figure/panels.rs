@@ -4,15 +4,17 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    BLACK, ChartBuilder, Color, DrawingArea, IntoDrawingArea, IntoFont, PathElement, RGBColor, Rectangle,
-    SVGBackend, ShapeStyle, Text, WHITE,
+    BLACK, Cartesian2d, ChartBuilder, ChartContext, Color, IntoDrawingArea, IntoFont, RGBColor, Rectangle,
+    SVGBackend, ShapeStyle, WHITE,
 };
 use plotters::series::LineSeries;
 
-use super::drawing::{COLOURS, Chart, FONT, ORIGIN_HEIGHT, draw_origin};
-use super::figures;
+use super::drawing::{
+    Area, COLOURS, Drawn, FONT, KEYS_HEIGHT, Key, LEFT, ORIGIN_HEIGHT, TEXT_FONT, TITLE_FONT, TITLE_MARGIN,
+    axis_number, draw_keys, draw_origin,
+};
 use super::over_time::{Line, OverTime, Point, Scene};
 
 /// Width of the only scene, and of each of several.
@@ -21,14 +23,8 @@ const HEIGHT: u32 = 640;
 /// Share of a scene's height that throughput has.
 const UPPER_SHARE: f64 = 0.56;
 const SHADE: RGBColor = RGBColor(128, 128, 128);
-/// Space for the labels of the vertical axis.
-const LEFT: u32 = 84;
-/// Height of the line of keys above a panel, and the font in it.
-const KEYS_HEIGHT: u32 = 20;
-const KEYS_FONT: u32 = 12;
 
-type Area<'b> = DrawingArea<SVGBackend<'b>, Shift>;
-type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// One curve: what of a point it shows, and how strongly.
 struct Curve<'a> {
@@ -36,9 +32,6 @@ struct Curve<'a> {
     value: fn(&Point) -> Option<f64>,
     style: ShapeStyle,
 }
-
-/// A key to the curves of a panel: how they are drawn, and what that means.
-type Key<'a> = (ShapeStyle, &'a str);
 
 /// A curve that matters, and one behind it.
 fn strong(colour: RGBColor) -> ShapeStyle {
@@ -63,7 +56,8 @@ fn draw(figure: &OverTime, origin: &str, text: &mut String) -> Drawn {
     area.fill(&WHITE)?;
     draw_origin(&area, origin, (width, HEIGHT))?;
     let (upper, _) = area.split_vertically(HEIGHT - ORIGIN_HEIGHT);
-    let body = upper.titled(&figure.title, (FONT, 18).into_font())?;
+    let (_, upper) = upper.split_vertically(TITLE_MARGIN);
+    let body = upper.titled(&figure.title, (FONT, TITLE_FONT).into_font())?;
     let tops = Tops::of(&figure.scenes);
     for (scene, area) in figure.scenes.iter().zip(body.split_evenly((1, scenes))) {
         draw_scene(scene, &area, &tops)?;
@@ -99,8 +93,9 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     let last = scene.lines.iter().flat_map(|line| &line.points).map(|point| point.second).fold(0.1, f64::max);
     let colour = |index: usize| COLOURS[index % COLOURS.len()];
     let lines = || scene.lines.iter().enumerate();
+    let key = |style, what| Key { style, dashed: false, what };
     let keys: Vec<Key<'_>> =
-        lines().map(|(index, line)| (strong(colour(index)), line.system.as_str())).collect();
+        lines().map(|(index, line)| key(strong(colour(index)), line.system.as_str())).collect();
     let throughput = lines().map(|(index, line)| Curve {
         line,
         value: |point| Some(point.throughput),
@@ -120,7 +115,7 @@ fn draw_scene(scene: &Scene, area: &Area<'_>, tops: &Tops) -> Drawn {
     if !any_durable {
         return Ok(());
     }
-    let keys = [(strong(BLACK), "mean"), (weak(BLACK), "99th percentile")];
+    let keys = [key(strong(BLACK), "mean"), key(weak(BLACK), "99th percentile")];
     let lower_axis = (None, "time (s)", "latency (ms)", 0.0..tops.latency);
     panel(scene, &lower, lower_axis, across, (&keys, latency.collect()))
 }
@@ -133,7 +128,7 @@ fn panel(
     across: Range<f64>,
     (keys, curves): (&[Key<'_>], Vec<Curve<'_>>),
 ) -> Drawn {
-    let area = title.map_or_else(|| Ok(area.clone()), |title| area.titled(title, (FONT, 15)))?;
+    let area = title.map_or_else(|| Ok(area.clone()), |title| area.titled(title, (FONT, TEXT_FONT + 2)))?;
     let (above, area) = area.split_vertically(KEYS_HEIGHT);
     draw_keys(&above, keys)?;
     let mut builder = ChartBuilder::on(&area);
@@ -144,24 +139,15 @@ fn panel(
         .y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(across, range.clone())?;
     let mut mesh = chart.configure_mesh();
-    mesh.max_light_lines(0).disable_x_mesh().axis_desc_style((FONT, 14)).label_style((FONT, 12));
-    mesh.x_desc(horizontal).y_desc(vertical).y_label_formatter(&|at| figures(*at)).draw()?;
+    mesh.max_light_lines(0)
+        .disable_x_mesh()
+        .axis_desc_style((FONT, TEXT_FONT + 1))
+        .label_style((FONT, TEXT_FONT));
+    mesh.x_desc(horizontal).y_desc(vertical).y_label_formatter(&|at| axis_number(*at, range.end)).draw()?;
     shade(&mut chart, scene, range.end)?;
     for Curve { line, value, style } in curves {
         let points = line.points.iter().filter_map(|point| Some((point.second, value(point)?)));
         chart.draw_series(LineSeries::new(points, style))?;
-    }
-    Ok(())
-}
-
-/// Draws a line of keys, above the curves and not over them.
-fn draw_keys(area: &Area<'_>, keys: &[Key<'_>]) -> Drawn {
-    let middle = KEYS_HEIGHT as i32 / 2;
-    let mut left = LEFT as i32 + 16;
-    for (style, what) in keys {
-        area.draw(&PathElement::new(vec![(left, middle), (left + 18, middle)], *style))?;
-        area.draw(&Text::new(*what, (left + 24, middle - KEYS_FONT as i32 / 2), (FONT, KEYS_FONT)))?;
-        left += 40 + what.len() as i32 * KEYS_FONT as i32 * 6 / 11;
     }
     Ok(())
 }

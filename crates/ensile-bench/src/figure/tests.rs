@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Figure, Place, Row};
+use super::{Figure, Place, Row, TABLE_WIDTH, prepare};
 use crate::machine::Machine;
 
 fn figure(places: [Place; 2]) -> Figure {
@@ -19,6 +19,7 @@ fn figure(places: [Place; 2]) -> Figure {
             Row::new("right, second", second, ("throughput", "txn/s"), vec![4_000.0]),
             Row::ratio(("left", &[4.0, 9.0]), ("right", &[2.0, 3.0]), first),
         ],
+        ..Figure::default()
     }
 }
 
@@ -48,4 +49,31 @@ fn csv_json_and_svg_hold_the_rows_with_machine_and_command() {
         assert!(!svg.contains("left / right"), "what is not drawn stays out of the picture");
     }
     fs::remove_dir_all(&folder).expect("it goes");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_found_before_anything_is_measured() {
+    let refused = prepare(std::path::Path::new("/proc/nope")).expect_err("nothing can be made there");
+    assert!(refused.to_string().contains("/proc/nope"), "{refused}");
+    let folder = std::env::temp_dir().join(format!("ensile-figure-folder-{}", std::process::id()));
+    prepare(&folder.join("inner")).expect("it is made");
+    assert_eq!(fs::read_dir(folder.join("inner")).expect("it is there").count(), 0, "nothing is left in it");
+    fs::remove_dir_all(&folder).expect("ours");
+}
+
+#[test]
+fn a_table_of_long_names_fits_a_terminal_and_says_each_once() {
+    let (left, right) = ("stock-level alone", "stock-level alone, read in the present");
+    let row =
+        |name: &str, metric| Row::new(name, Place::Bar(name.to_owned()), (metric, "txn/s"), vec![170_000.0]);
+    let rows = vec![
+        row(left, "throughput"),
+        row(left, "stock-level run again and again"),
+        row(right, "throughput"),
+        Row::ratio((left, &[4.0]), (right, &[2.0]), Place::Bar(left.to_owned())),
+    ];
+    let table = Figure { name: "table10", rows, ..Figure::default() }.table();
+    assert!(table.lines().all(|line| line.len() <= TABLE_WIDTH), "{table}");
+    let said: Vec<&str> = table.lines().filter(|line| !line.contains("..")).skip(1).map(str::trim).collect();
+    assert_eq!(said, [left, right, &format!("{left} / {right}")], "{table}");
 }

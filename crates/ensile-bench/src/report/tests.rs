@@ -69,6 +69,6 @@ fn ratios_are_taken_within_rounds() {
 
 #[test]
 fn thousands_stand_apart() {
-    assert_eq!(grouped(1_234_567.4), "1 234 567");
+    assert_eq!(grouped(1_234_567.4), "1,234,567");
     assert_eq!(grouped(999.0), "999");
 }

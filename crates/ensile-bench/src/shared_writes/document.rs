@@ -27,8 +27,8 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) fn new(rounds: usize, cases: Vec<Case>) -> Self {
-        Self { command: machine::command(), machine: Machine::look(), rounds, cases }
+    pub(super) fn new(machine: Machine, rounds: usize, cases: Vec<Case>) -> Self {
+        Self { command: machine::command(), machine, rounds, cases }
     }
 
     /// Whether what does not write rows shared nothing but what its kind has to, whatever the keys.

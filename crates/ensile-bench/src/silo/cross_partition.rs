@@ -10,6 +10,7 @@ use super::lab::{Course, Lab, Variant, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
+use crate::report::counted;
 #[cfg(feature = "experiments")]
 use crate::silo::partitioned::Partitioned;
 use crate::system::{Options, SystemKind};
@@ -17,6 +18,10 @@ use crate::workload::tpcc::terminal::Flags;
 
 /// Shares of transactions that cross partitions, in percent.
 const CROSSING: [f64; 6] = [0.0, 10.0, 20.0, 30.0, 45.0, 60.0];
+/// Its systems beside the partitioned store.
+const MEMSILO: &str = "memsilo, keys one by one";
+const SPLIT: &str = "memsilo+split, keys one by one";
+const AS_SHIPPED: &str = "memsilo, keys fetched together";
 /// Lines of an order, fewest and most, each number as likely as any other.
 const LINES: std::ops::RangeInclusive<i32> = 5..=15;
 
@@ -30,10 +35,9 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         let flags = Flags { remote_items_per_million, ..new_orders() };
         let touching = Flags { touch: true, ..flags };
         let options = lab.business_options(&new_orders_course(lab, warehouses, workers));
-        let memsilo = lab.business("memsilo", SystemKind::Memsilo, &options, (warehouses, false), flags)?;
-        let split =
-            lab.business("memsilo+split", SystemKind::Memsilo, &options, (warehouses, true), flags)?;
-        let ahead = memsilo.beside("memsilo, keys fetched together", touching);
+        let memsilo = lab.business(MEMSILO, SystemKind::Memsilo, &options, (warehouses, false), flags)?;
+        let split = lab.business(SPLIT, SystemKind::Memsilo, &options, (warehouses, true), flags)?;
+        let ahead = memsilo.beside(AS_SHIPPED, touching);
         let partitioned = partitioned(lab, (warehouses, true), flags)?;
         let mut subjects: Vec<&dyn Subject> = vec![&memsilo, &split, &ahead];
         subjects.extend(partitioned.as_deref());
@@ -51,10 +55,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     }
     Ok(vec![Figure {
         name: "fig8",
-        title: format!("New-orders of {workers} workers on {warehouses} warehouses"),
+        title: format!(
+            "New-orders of {} on {}",
+            counted(workers, "worker"),
+            counted(warehouses.into(), "warehouse")
+        ),
         horizontal: "transactions that cross partitions (%)",
         drawn: ("throughput", "txn/s"),
         rows,
+        ..Figure::default()
     }])
 }
 

@@ -59,6 +59,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         horizontal: "left: without a log; right: with it, counted when durable",
         drawn: ("throughput", "txn/s"),
         rows,
+        ..Figure::default()
     }])
 }
 

@@ -5,9 +5,12 @@
 //! Neighbours: [`crate::system`] has the systems; the variant is the engine's.
 
 use super::lab::{Lab, Variant, rates};
+use crate::arguments::SiloArguments;
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
+use crate::machine::must_fit;
+use crate::report::grouped;
 use crate::system::SystemKind;
 use crate::system::engine::Engine;
 use crate::system::key_value::KeyValueStore;
@@ -19,7 +22,20 @@ const VALUE_BYTES: usize = 100;
 /// Keys, unless asked otherwise. The paper has 160 million.
 const RECORDS: u64 = 10_000_000;
 
+/// Memory that a record needs in each of the databases, which are loaded side by side, and for old versions in the one
+/// that runs.
+const BYTES_PER_RECORD: u64 = 150;
+const VERSION_BYTES: u64 = 40;
+/// Key-value, memsilo, and memsilo with a global TID where there is one.
+const DATABASES: u64 = if cfg!(feature = "experiments") { 3 } else { 2 };
+
+/// Refuses more records than fit into memory.
+pub(super) fn check(arguments: &SiloArguments) -> Result<()> {
+    must_fit(arguments.records.unwrap_or(RECORDS), DATABASES * BYTES_PER_RECORD + VERSION_BYTES)
+}
+
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
+    check(lab.arguments)?;
     let records = lab.arguments.records.unwrap_or(RECORDS);
     let requests = Requests::new(Workload::Silo, records, None);
     let plan = LoadPlan::in_order(records, lab.workers_max());
@@ -56,9 +72,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     }
     Ok(vec![Figure {
         name: "fig4",
-        title: format!("YCSB, 80 % reads and 20 % read-modify-writes of {records} rows of 100 bytes"),
+        title: format!(
+            "YCSB, 80 % reads and 20 % read-modify-writes of {} rows of 100 bytes",
+            grouped(records as f64)
+        ),
         horizontal: "workers",
         drawn: ("throughput", "txn/s"),
         rows,
+        ..Figure::default()
     }])
 }

@@ -11,6 +11,7 @@ use crate::driver::{self, Pace, Plan, Round, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::report::counted;
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
 use crate::workload::tpcc::terminal::Flags;
@@ -166,7 +167,7 @@ impl<'a> Lab<'a> {
         (warehouses, split): (u16, bool),
         flags: Flags,
     ) -> Result<Business<'static>> {
-        self.say(&format!("loading {warehouses} warehouses into {name}"));
+        self.say(&format!("loading {} into {name}", counted(warehouses.into(), "warehouse")));
         let ExperimentArguments { items, customers, seed, .. } = self.arguments.common;
         let scale = Scale { warehouses, items, customers };
         let founding = Founding { scale, split, flags, seed, threads: self.workers_max() };
@@ -197,7 +198,7 @@ impl<'a> Lab<'a> {
         driver::run(subjects, &plan, |round, subject, done| {
             after(slice % subjects.len());
             slice += 1;
-            let name = format!("{} ({workers} workers)", subject.name());
+            let name = format!("{} ({})", subject.name(), counted(workers, "worker"));
             progress.round(rounds.start + round, &name, done.rate());
         })
     }

@@ -10,6 +10,7 @@ use super::lab::{Lab, rates};
 use crate::driver::{Round, Subject};
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
+use crate::report::counted;
 use crate::system::SystemKind;
 use crate::workload::tpcc::terminal::Flags;
 
@@ -46,9 +47,13 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     }
     Ok(vec![Figure {
         name: "fig9",
-        title: format!("New-orders on {warehouses} warehouses in one partition"),
+        title: format!(
+            "New-orders on {} in one partition, keys one by one",
+            counted(warehouses.into(), "warehouse")
+        ),
         horizontal: "workers",
         drawn: ("throughput", "txn/s"),
         rows,
+        ..Figure::default()
     }])
 }

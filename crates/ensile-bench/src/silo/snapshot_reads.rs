@@ -10,7 +10,8 @@ use std::ops::Range;
 use super::lab::{Course, Lab, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
-use crate::figure::{Figure, Place, Row};
+use crate::figure::{Figure, Place, RATIO, Row};
+use crate::report::{counted, grouped};
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::counts::{Counts, KINDS};
 use crate::workload::tpcc::terminal::{Flags, ReadMode};
@@ -43,12 +44,19 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         let at = |load: usize| load * lab.arguments.rounds / loads;
         measure(lab, (warehouses, workers), load % 2 == 1, at(load)..at(load + 1), &mut all)?;
     }
+    let rows = rows(&all);
     Ok(vec![Figure {
         name: "table10",
-        title: format!("Half new-order, half stock-level: {workers} workers on {warehouses} warehouse(s)"),
+        title: format!(
+            "Half new-order, half stock-level: {} on {}",
+            counted(workers, "worker"),
+            counted(warehouses.into(), "warehouse")
+        ),
         horizontal: "",
         drawn: ("throughput", "txn/s"),
-        rows: rows(&all),
+        notes: notes(&rows),
+        rows,
+        ..Figure::default()
     }])
 }
 
@@ -114,8 +122,7 @@ fn rows(all: &[Measured; SYSTEMS.len()]) -> Vec<Row> {
                 rates.iter().zip(counts).map(|(rate, counts)| rate * share(counts)).collect()
             };
             row(KINDS[kind], "txn/s", per_s(|counts, kind| counts.0[kind].done));
-            let aborts = format!("{} run again", KINDS[kind]);
-            row(&aborts, "aborts/s", per_s(|counts, kind| counts.0[kind].conflicts));
+            row(&run_again(kind), "aborts/s", per_s(|counts, kind| counts.0[kind].conflicts));
         }
     }
     for (left, right) in [(0, 1), (0, 2), (3, 4)] {
@@ -124,4 +131,50 @@ fn rows(all: &[Measured; SYSTEMS.len()]) -> Vec<Row> {
         rows.push(Row::ratio(of(left), of(right), place));
     }
     rows
+}
+
+/// The metric of the attempts of a kind that a conflict ended.
+fn run_again(kind: usize) -> String {
+    format!("{} run again", KINDS[kind])
+}
+
+/// What the bars do not show: ratios, and what conflicts cost.
+fn notes(rows: &[Row]) -> Vec<String> {
+    let ratios = rows.iter().filter(|row| row.metric == RATIO.0).map(|row| {
+        let Row { system, median, min, max, .. } = row;
+        format!("{system}: {median:.2} ({min:.2} .. {max:.2})")
+    });
+    let again = RUN.into_iter().map(|kind| {
+        let metric = run_again(kind);
+        let of_kind = rows.iter().filter(|row| row.metric == metric && row.median > 0.0);
+        let each: Vec<String> =
+            of_kind.map(|row| format!("{} {}", row.system, grouped(row.median))).collect();
+        let none = if each.is_empty() { "none" } else { "" };
+        format!("{metric}, a second: {}{none}", each.join("; "))
+    });
+    ratios.chain(again).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Row, SYSTEMS, notes, run_again};
+
+    #[test]
+    fn notes_tell_every_ratio_and_who_met_conflicts() {
+        let row = |system: &str, metric: &str, value| {
+            Row::new(system, Place::Bar(system.to_owned()), (metric, "aborts/s"), vec![value])
+        };
+        let rows = [
+            row(SYSTEMS[0], &run_again(0), 0.0),
+            row(SYSTEMS[0], &run_again(4), 0.0),
+            row(SYSTEMS[1], &run_again(4), 8_489.0),
+            Row::ratio(("a", &[12.0]), ("b", &[10.0]), Place::Bar("a".to_owned())),
+        ];
+        let expected = [
+            "a / b: 1.20 (1.20 .. 1.20)",
+            "new-order run again, a second: none",
+            "stock-level run again, a second: memsilo, read in the present 8,489",
+        ];
+        assert_eq!(notes(&rows), expected);
+    }
 }

@@ -3,23 +3,33 @@
 //! Neighbours: measured by [`crate::snapshots`], as `ensile bench snapshots` does.
 
 use super::lab::Lab;
+use crate::arguments::SiloArguments;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
-use crate::machine::available_bytes;
+use crate::machine::must_fit;
 use crate::report::grouped;
 use crate::snapshots;
 
-/// Sizes of table, unless asked otherwise. The paper has 160 million.
+/// Sizes of table, the least first, unless asked otherwise. The paper has 160 million.
 const RECORDS: [u64; 2] = [10_000_000, 60_000_000];
 /// Memory that a record needs at most while this runs, versions included.
 const BYTES_PER_RECORD_MAX: u64 = 190;
 
+fn sizes(arguments: &SiloArguments) -> Vec<u64> {
+    arguments.records.map_or(RECORDS.to_vec(), |records| vec![records])
+}
+
+/// Refuses what leaves nothing to be measured.
+pub(super) fn check(arguments: &SiloArguments) -> Result<()> {
+    sizes(arguments).first().map_or(Ok(()), |least| must_fit(*least, BYTES_PER_RECORD_MAX))
+}
+
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
-    let sizes = lab.arguments.records.map_or(RECORDS.to_vec(), |records| vec![records]);
+    check(lab.arguments)?;
     let mut rows = Vec::new();
-    for records in sizes {
-        if records * BYTES_PER_RECORD_MAX > available_bytes() {
-            lab.say(&format!("{records} records do not fit into the memory that is free: left out\n"));
+    for records in sizes(lab.arguments) {
+        if let Err(refusal) = must_fit(records, BYTES_PER_RECORD_MAX) {
+            lab.say(&format!("left out: {refusal}\n"));
             continue;
         }
         let plan = lab.plan(lab.workers_max());
@@ -42,5 +52,6 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         horizontal: "size of the table",
         drawn: ("extra memory", "% of the data"),
         rows,
+        ..Figure::default()
     }])
 }

@@ -6,12 +6,30 @@
 //! Neighbours: [`crate::workload::tpcc`].
 
 use super::lab::{Course, Lab, rates};
+use crate::arguments::SiloArguments;
 use crate::driver::{Round, Subject};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
+use crate::machine::is_in_memory;
 use crate::system::SystemKind;
 use crate::workload::tpcc::LOG_FOLDER;
 use crate::workload::tpcc::terminal::Flags;
+
+/// The metrics of figure 7.
+const MEDIAN: (&str, &str) = ("median latency", "ms");
+const P99: (&str, &str) = ("p99 latency", "ms");
+
+/// Refuses a folder "in memory" that is not: its figures would be called what they are not.
+pub(super) fn check(arguments: &SiloArguments) -> Result<()> {
+    if is_in_memory(&arguments.tmpfs)? {
+        return Ok(());
+    }
+    let folder = arguments.tmpfs.display();
+    let words = format!(
+        "--tmpfs {folder} is in no memory file system (tmpfs), and silo+tmpfs is to be measured in one"
+    );
+    Err(Failure::Usage(words))
+}
 
 pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     let (mut throughput, mut per_core, mut latency) = (Vec::new(), Vec::new(), Vec::new());
@@ -35,8 +53,8 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
             let each = rates.iter().map(|rate| rate / workers as f64).collect();
             throughput.push(Row::new(name, at.clone(), ("throughput", "txn/s"), rates.clone()));
             per_core.push(Row::new(name, at.clone(), ("throughput per core", "txn/s"), each));
-            for (metric, quantile) in [("median latency", 0.5), ("p99 latency", 0.99)] {
-                latency.push(Row::new(name, at.clone(), (metric, "ms"), quantiles(rounds, quantile)));
+            for (metric, quantile) in [(MEDIAN, 0.5), (P99, 0.99)] {
+                latency.push(Row::new(name, at.clone(), metric, quantiles(rounds, quantile)));
             }
         }
         for (left, right) in [(1, 0), (2, 0), (2, 1)] {
@@ -53,11 +71,15 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
         horizontal: "workers",
         drawn,
         rows,
+        ..Figure::default()
     };
     Ok(vec![
         figure("fig5", "throughput", ("throughput", "txn/s"), throughput),
         figure("fig6", "throughput per core", ("throughput per core", "txn/s"), per_core),
-        figure("fig7", "latency (memsilo: at commit; silo: when durable)", ("median latency", "ms"), latency),
+        Figure {
+            dashed: Some(P99),
+            ..figure("fig7", "latency (memsilo: at commit; silo: when durable)", MEDIAN, latency)
+        },
     ])
 }
 

@@ -11,7 +11,7 @@ use crate::arguments::{ExperimentArguments, SilorArguments};
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
-use crate::report::grouped;
+use crate::report::{counted, grouped};
 use crate::system::engine::Engine;
 use crate::system::{Options, SystemKind};
 use crate::workload::tpcc::tables::Scale;
@@ -148,14 +148,17 @@ impl<'a> Bench<'a> {
         let mut course = match setup.load {
             Load::Ycsb => {
                 let records = self.arguments.records;
-                self.say(&format!("loading {records} records into {name}"));
+                self.say(&format!("loading {} records into {name}", grouped(records as f64)));
                 let requests = Requests::new(Workload::Silor, records, None);
                 let plan = LoadPlan::in_order(records, cores());
                 let engine = Engine::<VALUE_BYTES>::load(setup.system.kind(), &options, requests, &plan)?;
                 self.watched(setup, &engine, engine.database())?
             }
             Load::Tpcc => {
-                self.say(&format!("loading {} warehouses into {name}", self.warehouses(setup)));
+                self.say(&format!(
+                    "loading {} into {name}",
+                    counted(self.warehouses(setup).into(), "warehouse")
+                ));
                 let founding = self.founding(setup);
                 let (business, _) = Business::load(setup.system.kind(), &options, &founding)?;
                 self.watched(setup, &business, &business.tables.db)?
@@ -167,7 +170,12 @@ impl<'a> Bench<'a> {
         let path = options.fresh_folder(folder_of(setup.load))?;
         std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
         let rate = course.timeline.part(|_| true).rate();
-        self.say(&format!("run {}: {name}, {} workers: {} txn/s", self.runs, setup.workers, grouped(rate)));
+        self.say(&format!(
+            "run {}: {name}, {}: {} txn/s",
+            self.runs,
+            counted(setup.workers, "worker"),
+            grouped(rate)
+        ));
         Ok(course)
     }
 

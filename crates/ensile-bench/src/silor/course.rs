@@ -9,6 +9,7 @@ use ensile::Database;
 
 use super::bench::{Otherwise, Setup};
 use crate::machine::resident_bytes;
+use crate::report::counted;
 use crate::timeline::{Part, Timeline, seconds_at};
 
 /// What averages over a run leave out at its beginning, in steps: caches and pipelines fill.
@@ -104,7 +105,7 @@ impl Course {
     pub(super) fn label(&self) -> String {
         let Setup { system, workers, otherwise, .. } = self.setup;
         let more = if otherwise == Otherwise::No { String::new() } else { format!(", {otherwise}") };
-        format!("{}, {}{more}", system.name(), workers_of(workers))
+        format!("{}, {}{more}", system.name(), counted(workers, "worker"))
     }
 
     /// The whole run without its beginning.
@@ -180,9 +181,4 @@ impl Course {
         let settled = self.looks.iter().find(|look| look.log_on_disk.0 > ended + FILES_EVERY)?;
         Some(settled.log_on_disk.1)
     }
-}
-
-/// So many workers, in words.
-pub(super) fn workers_of(workers: usize) -> String {
-    format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }

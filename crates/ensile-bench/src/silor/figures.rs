@@ -4,10 +4,10 @@
 
 use super::Made;
 use super::bench::{Bench, Load, Otherwise, Setup, System, cores};
-use super::course::{Course, workers_of};
+use super::course::Course;
 use crate::failure::Result;
 use crate::figure::{Line, OverTime, Place, Point, Row, Scene};
-use crate::report::grouped;
+use crate::report::{counted, grouped};
 use crate::timeline::Part;
 
 /// The place of averages over runs, and the metric that counts.
@@ -111,7 +111,7 @@ fn scene_title(rounds: &[Vec<Course>], round: usize) -> String {
     };
     let otherwise = differ(|setup| setup.otherwise.to_string());
     otherwise
-        .or_else(|| differ(|setup| workers_of(setup.workers)))
+        .or_else(|| differ(|setup| counted(setup.workers, "worker")))
         .unwrap_or_else(|| format!("run {}", round + 1))
 }
 

@@ -39,9 +39,9 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     let drawn = ("left out of a checkpoint", "% of the records");
     let name = System::Silor.name();
     let rows = [row_of(name, place(), drawn, shares), row_of(name, place(), ("checkpoint", "s"), seconds)];
+    let rows = rows.into_iter().flatten().collect();
     let title = format!("YCSB 70/30, {} records: what checkpoints leave to the log", grouped(records));
-    let figure =
-        Figure { name: "skip", title, horizontal: "", drawn, rows: rows.into_iter().flatten().collect() };
+    let figure = Figure { name: "skip", title, horizontal: "", drawn, rows, ..Figure::default() };
     let verdict = if figure.rows.is_empty() { NONE_SEEN.to_owned() } else { String::new() };
     Ok(Made::Rows(figure, true, verdict))
 }
@@ -60,7 +60,8 @@ pub(super) fn compression(bench: &mut Bench<'_>) -> Result<Made> {
     let has_checkpoints = rows.iter().any(|row| row.metric == CHECKPOINT_BYTES.0);
     let verdict = if has_checkpoints { String::new() } else { NONE_SEEN.to_owned() };
     let title = "Blocks of the log and of checkpoints as they are, and compressed".to_owned();
-    let figure = Figure { name: "compression", title, horizontal: "", drawn: RATIO, rows };
+    let figure =
+        Figure { name: "compression", title, horizontal: "", drawn: RATIO, rows, ..Figure::default() };
     Ok(Made::Rows(figure, true, verdict))
 }
 
@@ -70,7 +71,8 @@ pub(super) fn before_images(bench: &mut Bench<'_>) -> Result<Made> {
     let courses = in_turns(bench, &[plain, Setup { otherwise: Otherwise::BeforeImages, ..plain }])?;
     let rows = compared(&courses, || Place::Bar(WHOLE.to_owned()));
     let title = "YCSB 70/30: a log of new values, and of old ones beside them".to_owned();
-    let figure = Figure { name: "before-images", title, horizontal: "", drawn: THROUGHPUT, rows };
+    let figure =
+        Figure { name: "before-images", title, horizontal: "", drawn: THROUGHPUT, rows, ..Figure::default() };
     Ok(Made::Rows(figure, true, String::new()))
 }
 

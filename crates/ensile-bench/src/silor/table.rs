@@ -112,7 +112,11 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Made> {
     let (margins, all, text) = judged(&rows);
     rows.extend(margins);
     let title = "What is to be reached: margins to the limits (1 is the limit, more is better)".to_owned();
-    Ok(Made::Rows(Figure { name: "table", title, horizontal: "", drawn: MARGIN, rows }, all, text))
+    Ok(Made::Rows(
+        Figure { name: "table", title, horizontal: "", drawn: MARGIN, rows, ..Figure::default() },
+        all,
+        text,
+    ))
 }
 
 /// Memsilo and silor in turns, round by round: their averages, and the runs of silor.

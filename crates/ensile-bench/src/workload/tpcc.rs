@@ -206,6 +206,7 @@ pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
         let name = kind.name();
         return Err(Failure::Usage(format!("{name} has no transactions: tpcc runs on memsilo and silo")));
     }
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let options = arguments.run.options();
     let mut loaded = Vec::new();
@@ -229,7 +230,7 @@ pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
     progress.clear();
     let results =
         loaded.iter().zip(&rounds).map(|(loaded, rounds)| loaded.outcome(&arguments.run, rounds)).collect();
-    Ok((Report { machine: Machine::look(), results }, consistent))
+    Ok((Report { machine, results }, consistent))
 }
 
 /// What heads the table: every flag that the figures depend on.

@@ -72,6 +72,7 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
     if arguments.workload.scans() && systems.contains(&SystemKind::KeyValue) {
         return Err(Failure::Usage("key-value cannot scan: leave it out of workload e".to_owned()));
     }
+    let machine = Machine::look();
     let mut progress = Progress::new(arguments.run.rounds);
     let requests = Requests::new(arguments.workload, arguments.records, arguments.distribution);
     let plan = LoadPlan::new(arguments);
@@ -119,7 +120,7 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
             Outcome::new(&facts, rounds)
         })
         .collect();
-    Ok(Report { machine: Machine::look(), results })
+    Ok(Report { machine, results })
 }
 
 /// The command line of one of several processes: it gets its share of the records.

@@ -38,7 +38,7 @@ pub(crate) use scratch::Scratch;
 use word::Word;
 
 /// Bytes before a record's data. The paper has 32 (§4.3).
-pub(crate) const HEADER_BYTES: usize = 20;
+pub const HEADER_BYTES: usize = 20;
 /// Data bytes that share the word of the length.
 const FIRST_BYTES: usize = 4;
 /// Words before the one that holds length and first data bytes.
