@@ -271,7 +271,11 @@ mod choice {
     #[cold]
     fn ask() -> Option<Bug> {
         let name = std::env::var("ENSILE_PLANT").ok();
-        let bug = name.map(|name| Bug::named(&name).unwrap_or_else(|| panic!("no bug is called {name}")));
+        let named = |name: String| {
+            Bug::named(&name)
+                .unwrap_or_else(|| panic!("ENSILE_PLANT: there is no bug {name:?}, but {:?}", Bug::ALL))
+        };
+        let bug = name.map(named);
         plant(bug);
         bug
     }

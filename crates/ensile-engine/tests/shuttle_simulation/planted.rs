@@ -8,7 +8,7 @@ use std::process::Command;
 use ensile_base::clock::Clock;
 use ensile_base::planted::{Bug, Run, plant};
 use ensile_base::random::Random;
-use ensile_sim::schedules;
+use ensile_sim::{environment, schedules};
 
 use crate::life;
 use crate::plan::Plan;
@@ -241,7 +241,7 @@ fn headline(what: &str) -> String {
 /// Plants one bug for good and looks for a run that fails: in a process of its own, which prints what came of it.
 fn hunt(bug: Bug) {
     plant(Some(bug));
-    let seconds_max = schedules::number_from_environment("ENSILE_SECONDS", SECONDS_MAX);
+    let seconds_max = environment::count("ENSILE_SECONDS", SECONDS_MAX);
     let clock = Clock::machine();
     let started = clock.clone();
     let going_on = move |_| started.nanos() < seconds_max * 1_000_000_000;
@@ -263,19 +263,33 @@ fn hunt(bug: Bug) {
 /// Says to a process that the catalogue has started which bug it is to hunt.
 const HUNTED: &str = "ENSILE_HUNTED";
 
+/// The simulation's part of the catalogue.
+fn simulated() -> Vec<Bug> {
+    Bug::ALL.iter().copied().filter(|bug| bug.run() == Run::Simulation).collect()
+}
+
+/// The bugs that `ENSILE_BUG` names, or all.
+fn chosen() -> Vec<Bug> {
+    let Ok(names) = std::env::var("ENSILE_BUG") else { return simulated() };
+    let named = |name| {
+        let bug = Bug::named(name).filter(|bug| bug.run() == Run::Simulation);
+        bug.unwrap_or_else(|| {
+            panic!("ENSILE_BUG: the simulation has no bug {name:?}; it has {:?}", simulated())
+        })
+    };
+    names.split(',').map(named).collect()
+}
+
 /// The catalogue: a table, a row for each bug. It starts itself again for each.
 #[test]
 fn every_planted_bug_is_seen() {
     if let Ok(name) = std::env::var(HUNTED) {
         return hunt(Bug::named(&name).expect("a bug of the catalogue"));
     }
-    let chosen = std::env::var("ENSILE_BUG").ok();
-    let is_chosen = |bug: &&Bug| {
-        chosen.as_ref().is_none_or(|name| name.split(',').any(|name| format!("{bug:?}") == name))
-    };
+    let catalogue = chosen();
     let mut missed = Vec::new();
     println!("| bug | condition | checker | schedules | seconds | what it said |\n|---|---|---|---|---|---|");
-    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation).filter(is_chosen) {
+    for bug in &catalogue {
         let output = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "planted::every_planted_bug_is_seen", "--nocapture"])
             .env(HUNTED, format!("{bug:?}"))
@@ -300,8 +314,8 @@ fn every_planted_bug_is_seen() {
 #[test]
 fn nothing_is_reported_without_a_bug() {
     plant(None);
-    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation) {
-        let plan = plan_for(*bug);
+    for bug in simulated() {
+        let plan = plan_for(bug);
         let found = schedules::find_failure(1, |runs| runs < CLEAN_RUNS, STEPS_MAX, move || life::run(plan));
         if let Err(failure) = found {
             panic!("the plan for {bug:?}, without it: {failure}");
