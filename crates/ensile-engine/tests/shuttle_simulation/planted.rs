@@ -102,9 +102,18 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             operations_max: 2,
             ..narrow(random)
         },
-        Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten | Bug::EpochBeforeLocks => {
+        Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten => {
             |random| Plan { operations: [0, 1, 0, 0, 0, 0, 0, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
         }
+        // Epochs that end often, and reads that a commit of the epoch before may overwrite.
+        Bug::EpochBeforeLocks => |random| Plan {
+            operations: [3, 2, 0, 0, 0, 0, 0, 0],
+            kinds: [3, 2, 0, 0, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 30,
+            filled_every: 1,
+            ..narrow(random)
+        },
         Bug::VersionKeptByInsert | Bug::VersionKeptBySplit => wide,
         Bug::VersionKeptByLayer => |random| Plan {
             layered: true,
@@ -137,7 +146,23 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             beat_micros_max: 60_000,
             ..narrow(random)
         },
-        Bug::TagOfOwner | Bug::FreedUnderPin | Bug::ReplacedWithoutPins => |random| Plan {
+        // Records that are outgrown again and again, in commits that are long enough for an epoch to end in them, while
+        // others have found the old record and wait for its lock.
+        Bug::TagOfOwner => |random| Plan {
+            keys: 4,
+            workers: 5,
+            operations: [2, 5, 0, 0, 0, 0, 0, 0],
+            operations_max: 4,
+            transactions: 5,
+            kinds: [1, 0, 0, 0, 0],
+            fillers: &[0, 40, 90, 150, 250, 400, 600, 900],
+            beat_micros_max: 100_000,
+            beat_rest_max: 4,
+            snapshot_micros: u64::MAX >> 20,
+            filled_every: 1,
+            ..narrow(random)
+        },
+        Bug::FreedUnderPin | Bug::ReplacedWithoutPins => |random| Plan {
             fillers: &[0, 100, 300],
             kinds: [4, 3, 1, 0, 0],
             beat_micros_max: 60_000,
@@ -156,7 +181,6 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         | Bug::BoundaryServedEarly
         | Bug::BoundaryPublishedLate
         | Bug::VersionNotKept
-        | Bug::SnapshotNotLookedAgain
         | Bug::VersionLinkedLate
         | Bug::UnhookedUnderSnapshot
         | Bug::AdvanceWithoutScan => |random| Plan {
@@ -167,11 +191,21 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
             transactions: 6,
             ..narrow(random)
         },
+        // Epochs that end often: a boundary may go while a snapshot takes it.
+        Bug::SnapshotNotLookedAgain => |random| Plan {
+            operations: [1, 3, 1, 2, 2, 2, 0, 0],
+            kinds: [3, 0, 0, 6, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 6,
+            snapshot_micros: 1,
+            transactions: 10,
+            ..narrow(random)
+        },
         Bug::ErrorReleasedEarly => |random| Plan { kinds: [4, 0, 0, 0, 4], ..durable(random) },
         Bug::SnapshotReleasedEarly => {
             |random| Plan { kinds: [4, 0, 0, 4, 0], snapshot_micros: 1, ..durable(random) }
         }
-        Bug::AbsentNotInReceipt | Bug::UnhookedBeforeDurable => |random| Plan {
+        Bug::AbsentNotInReceipt | Bug::PresentNotInReceipt | Bug::UnhookedBeforeDurable => |random| Plan {
             keys: 3,
             operations: [4, 2, 0, 0, 4, 1, 0, 0],
             kinds: [3, 0, 3, 0, 0],
@@ -186,15 +220,43 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         },
         Bug::IdleLoggerUnmarked | Bug::DurableAsMaximum => |random| Plan { loggers: 2, ..durable(random) },
         Bug::QueueBeforeSlots => |random| Plan { fillers: &[400, 600], transactions: 8, ..durable(random) },
-        Bug::WalkBegunEarly
-        | Bug::HighReadBeforeWalk
+        // One life that ends in a recovery, and records that are outgrown: a walk that waits for the lock of one which a
+        // commit of an earlier epoch replaces passes it by. Keys enough that it is not soon written again.
+        Bug::WalkBegunEarly => |random| Plan {
+            keys: 8,
+            transactions: 4,
+            operations_max: 3,
+            operations: [0, 1, 0, 0, 0, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            fillers: &[0, 40, 90, 150, 250, 400, 600, 900],
+            strict_percent: 80,
+            crash_percent: 0,
+            lives: 1,
+            loggers: 1,
+            checkpointers: 2,
+            beat_micros_max: 60_000,
+            beat_rest_max: 30,
+            ..checkpointed(random)
+        },
+        Bug::HighReadBeforeWalk
         | Bug::InstalledBeforeDurable
         | Bug::RemovedBeforeManifest
         | Bug::LogRemovedBeforeManifest
         | Bug::FileOfLowRemoved
         | Bug::EntriesOfLowSkipped
         | Bug::NewEntriesWalked => checkpointed,
+        // One length for all, as an entry has room for its own.
+        Bug::EntryReadAgain => |random| Plan {
+            keys: 2,
+            fillers: &[0],
+            operations: [1, 4, 0, 0, 0, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 10,
+            ..durable(random)
+        },
         Bug::ReleasedBeforeDurable
+        | Bug::StoppedLogAnswers
         | Bug::UnbindBeforeAppend
         | Bug::EpochAfterBindings
         | Bug::BindingNotLookedAt
