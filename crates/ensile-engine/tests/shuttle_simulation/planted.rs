@@ -238,8 +238,15 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
             beat_rest_max: 30,
             ..checkpointed(random)
         },
-        Bug::HighReadBeforeWalk
-        | Bug::InstalledBeforeDurable
+        // Results that hardly wait, so that a crash takes epochs back, and epochs that end often, in a walk too.
+        Bug::HighReadBeforeWalk => |random| Plan {
+            strict_percent: 10,
+            loggers: 1,
+            beat_micros_max: 60_000,
+            beat_rest_max: 20,
+            ..checkpointed(random)
+        },
+        Bug::InstalledBeforeDurable
         | Bug::RemovedBeforeManifest
         | Bug::LogRemovedBeforeManifest
         | Bug::FileOfLowRemoved
