@@ -17,6 +17,8 @@ pub enum Run {
     Index,
     /// The log alone, its own tests.
     Log,
+    /// The interface, its own tests.
+    Interface,
     /// Loom, on the kernel that has it.
     Loom,
 }
@@ -99,8 +101,15 @@ catalogue! {
     /// A node is unlinked and not marked so.
     UnlinkedNotMarked: "C4", Index,
 
+    /// Data is overwritten in place before the record's lock is taken.
+    DataBeforeLock: "C5", Simulation,
+
     /// A commit unbinds before its entry is in the buffer.
     UnbindBeforeAppend: "E1", Simulation,
+    /// A log entry is read from the records again, once their locks are released.
+    EntryReadAgain: "E1", Simulation,
+    /// A log that is poisoned, closed or without space is not asked before binding.
+    RefusalNotAsked: "E1", Log,
     /// E moves without a look at who is bound.
     AdvanceWithoutScan: "E2", Simulation,
     /// Garbage is tagged with the epoch of its owner's commit.
@@ -144,6 +153,10 @@ catalogue! {
 
     /// A strict result does not wait for D.
     ReleasedBeforeDurable: "R1", Simulation,
+    /// A strict result above D is an answer once the log has stopped.
+    StoppedLogAnswers: "R1", Simulation,
+    /// A receipt leaves out the present records that were read.
+    PresentNotInReceipt: "R1", Simulation,
     /// A receipt leaves out the absent records that were read.
     AbsentNotInReceipt: "R1", Simulation,
     /// A snapshot's results are taken as durable an epoch early.
@@ -173,6 +186,8 @@ catalogue! {
     DurableAsMaximum: "L3", Simulation,
     /// The manifest lists logs before they begin with a synced mark.
     ManifestBeforeFiles: "L3", Simulation,
+    /// A listed log that is missing is taken for one without entries.
+    MissingLogAccepted: "L3", Log,
     /// A log goes on in a new file whose first mark is not synced.
     NewFileMarkUnsynced: "L3", Log,
     /// A log goes on in a new file whose name is not synced.
@@ -206,6 +221,8 @@ catalogue! {
     HighReadBeforeWalk: "K1", Simulation,
     /// A checkpoint is installed before D has reached e_h.
     InstalledBeforeDurable: "K1", Simulation,
+    /// Recovery accepts a checkpoint though the logs are whole for less than e_h.
+    HighNotDemanded: "K1", Log,
     /// Log entries of epochs below e_l are replayed where their file is still there.
     EntriesBelowLowReplayed: "K1", Log,
     /// An earlier checkpoint is removed before the manifest names the next.
@@ -221,7 +238,13 @@ catalogue! {
 
     /// The old row of an indexed write is not in the read-set.
     OldRowNotRead: "X1", Simulation,
+    /// A table is opened with other types than it has.
+    TypesNotCompared: "X1", Interface,
 
+    /// Nothing is between a commit's locks and its look at E.
+    FenceBeforeEpochMissing: "C1", Loom,
+    /// Nothing is between a commit's look at E and its validation.
+    FenceAfterEpochMissing: "C1", Loom,
     /// The pin's half of its Dekker pair has no fence.
     LightFenceMissing: "E3", Loom,
     /// The scan's half has none.
@@ -271,7 +294,11 @@ mod choice {
     #[cold]
     fn ask() -> Option<Bug> {
         let name = std::env::var("ENSILE_PLANT").ok();
-        let bug = name.map(|name| Bug::named(&name).unwrap_or_else(|| panic!("no bug is called {name}")));
+        let named = |name: String| {
+            Bug::named(&name)
+                .unwrap_or_else(|| panic!("ENSILE_PLANT: there is no bug {name:?}, but {:?}", Bug::ALL))
+        };
+        let bug = name.map(named);
         plant(bug);
         bug
     }

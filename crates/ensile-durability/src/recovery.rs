@@ -512,7 +512,7 @@ impl Recovery {
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
 fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    if durable >= checkpoint.high {
+    if durable >= checkpoint.high || is_planted(Bug::HighNotDemanded) {
         return Ok(());
     }
     let detail = format!(

@@ -19,6 +19,7 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_engine::{Database, Error, Index, Readable, Result, Snapshot, Table, Touch, Transaction};
 use ensile_sim::checker::{Summary, check_matching};
+use ensile_sim::environment;
 use ensile_sim::history::{History, Key, Predicate, Recorder, Trace, Value};
 
 /// Rows, groups, badges and lists of one block; none belongs to two blocks.
@@ -610,14 +611,11 @@ fn judge(seed: u64, transactions: u64, threads: u64) -> Result<Summary> {
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
-}
-
 #[test]
 fn what_threads_saw_has_a_serial_order() -> Result<()> {
-    let (transactions, seeds) = (number("ENSILE_TRANSACTIONS", 300_000), number("ENSILE_SEEDS", 1));
-    let (first, threads) = (number("ENSILE_SEED", 0), number("ENSILE_THREADS", 4));
+    let (transactions, seeds) =
+        (environment::count("ENSILE_TRANSACTIONS", 300_000), environment::count("ENSILE_SEEDS", 1));
+    let (first, threads) = (environment::number("ENSILE_SEED", 0), environment::count("ENSILE_THREADS", 4));
     let (mut all, mut committed) = (0, 0);
     for seed in first..first + seeds {
         let summary = judge(seed, transactions, threads)?;

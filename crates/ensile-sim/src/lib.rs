@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checker;
+pub mod environment;
 pub mod history;
 pub mod ledger;
 #[cfg(shuttle)]

@@ -18,6 +18,8 @@ use ensile_base::random::Random;
 use shuttle::scheduler::{Schedule, Scheduler, Task, TaskId};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use crate::environment;
+
 /// Stack of each thread: the engine's scans copy a leaf and collect paths there.
 const STACK_BYTES: usize = 256 << 10;
 /// The longest rest of a thread, in steps of the others.
@@ -44,24 +46,14 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A number from the environment, or this one.
-///
-/// # Panics
-/// If it is no number.
-#[must_use]
-pub fn number_from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name)
-        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
-}
-
 /// Runs `body` under one schedule after the other, from `ENSILE_SEED` (or 0) on, `ENSILE_SCHEDULES` (or `count`) of
 /// them, each of at most `steps_max` steps.
 ///
 /// # Panics
 /// With the first failure: its seed, and what it panicked with.
 pub fn check(count: u64, steps_max: usize, body: impl Fn() + Send + Sync + 'static) {
-    let first_seed = number_from_environment("ENSILE_SEED", 0);
-    let count = number_from_environment("ENSILE_SCHEDULES", count);
+    let first_seed = environment::number("ENSILE_SEED", 0);
+    let count = environment::count("ENSILE_SCHEDULES", count);
     if let Err(failure) = find_failure(first_seed, move |runs| runs < count, steps_max, body) {
         panic!("{failure}");
     }

@@ -56,6 +56,22 @@ fn a_failed_write_poisons_for_good() {
 }
 
 #[test]
+fn a_worker_with_room_in_its_buffer_is_refused_too() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut old, mut young) = (rig.worker(), rig.worker());
+    old.commit(&rig.epochs, 1, b"old").expect("runs");
+    rig.advance();
+    young.commit(&rig.epochs, 2, b"young").expect("runs");
+    disk.fail_write(1);
+    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    // Its entry is of an open epoch, so the logger left it the buffer.
+    for worker in [&mut young, &mut old] {
+        assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
+    }
+}
+
+#[test]
 fn a_blocked_waiter_is_woken_by_the_poison() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);

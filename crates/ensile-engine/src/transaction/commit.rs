@@ -28,7 +28,7 @@ use crate::database::Core;
 use crate::error::{Error, Result};
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
-use crate::record::{Handle, Record};
+use crate::record::{Handle, Record, Scratch, Seen};
 use crate::table::is_logged;
 use crate::worker::Worker;
 
@@ -84,7 +84,8 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
             return Err(Error::Conflict);
         }
     }
-    let counted = |read: &&Read| !(is_planted(Bug::AbsentNotInReceipt) && read.word.is_absent());
+    let left_out = |absent| if absent { Bug::AbsentNotInReceipt } else { Bug::PresentNotInReceipt };
+    let counted = |read: &&Read| !is_planted(left_out(read.word.is_absent()));
     let tid = sets.reads.iter().filter(counted).map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
     Ok(Committed { tid, epoch: tid.epoch() })
 }
@@ -135,7 +136,7 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
                     worker.commit.unbind();
                 }
                 if !core.before_images {
-                    append(core, worker, sets, tid);
+                    append(core, worker, sets, tid, pinned);
                 }
                 Ok(Committed { tid, epoch })
             }
@@ -164,9 +165,13 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
         // SeqCst: the binding comes before E is read (E2).
         fence(Ordering::SeqCst);
     }
-    fence_after_exchange();
+    if !is_planted(Bug::FenceBeforeEpochMissing) {
+        fence_after_exchange();
+    }
     let epoch = epochs.now();
-    fence_after_loads();
+    if !is_planted(Bug::FenceAfterEpochMissing) {
+        fence_after_loads();
+    }
     epoch
 }
 
@@ -288,6 +293,7 @@ fn reserve(
 #[inline]
 fn lock(worker: &Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
     for (locked, at) in worker.order.iter().enumerate() {
+        overwrite_early(sets, *at as usize, pinned);
         let write = &mut sets.writes.entries[*at as usize];
         let record = write.record_at(pinned);
         let before = record.lock();
@@ -300,6 +306,20 @@ fn lock(worker: &Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// `DataBeforeLock`, when it is planted (C5).
+#[inline(always)]
+fn overwrite_early(sets: &mut Sets, at: usize, pinned: Pinned<'_>) {
+    if !is_planted(Bug::DataBeforeLock) {
+        return;
+    }
+    let (entries, arena) = sets.writes.parts();
+    let (write, value) = (&entries[at], arena.value(&entries[at]));
+    let record = write.record_at(pinned);
+    if write.kind == Kind::Put && write.replacement.is_none() && record.fits(value.len()) {
+        record.overwrite(value);
+    }
 }
 
 /// Puts back the words of the first `locked` records in lock order.
@@ -444,7 +464,7 @@ fn replace(
 
 /// The log entry, built from the write-set and never re-read from records (E1).
 #[inline]
-fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
+fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid, pinned: Pinned<'_>) {
     let Some(appender) = &mut worker.appender else { return };
     let (entries, arena) = sets.writes.parts();
     let logged = |write: &&Write| write.outcome != Outcome::Untouched && is_logged(write.table);
@@ -454,6 +474,10 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     appender.append(tid, |out| {
         for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let put = write.kind == Kind::Put;
+            if is_planted(Bug::EntryReadAgain) && put {
+                encode_again(out, write, arena, pinned);
+                continue;
+            }
             if let Some((key, both)) = put.then(|| arena.key_and_value(write)).flatten() {
                 log_entry::encode_together(out, write.table, key, both);
                 continue;
@@ -462,6 +486,16 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
             log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
         }
     });
+}
+
+/// `EntryReadAgain`, when it is planted (E1): what the record holds by now, where the entry has room for it.
+#[cold]
+fn encode_again(out: &mut Vec<u8>, write: &Write, arena: Arena<'_>, pinned: Pinned<'_>) {
+    let (own, mut scratch) = (arena.value(write), Scratch::default());
+    let record = write.replacement.or(write.record).map(|record| record.at(pinned));
+    let is_there = record.is_some_and(|record| matches!(record.read(&mut scratch), Seen::Present(_)));
+    let value = if is_there && scratch.bytes().len() <= own.len() { scratch.bytes() } else { own };
+    log_entry::encode(out, write.table, arena.key(write), Some(value), Image::NotRecorded);
 }
 
 /// After unbinding: what the commit left behind, and what it reserved and did not use (§4.8).

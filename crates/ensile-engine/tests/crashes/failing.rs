@@ -11,11 +11,11 @@ use ensile_base::random::Random;
 use ensile_disk::Operation;
 use ensile_engine::{DurabilityError, Error};
 use ensile_sim::ledger::Ledger;
-use ensile_sim::{Call, Fault, SimDisk};
+use ensile_sim::{Call, Fault, SimDisk, environment};
 
 use crate::driver::Driver;
 use crate::life::Life;
-use crate::points::{judge, some_survival, variable};
+use crate::points::{judge, some_survival};
 
 /// A case takes milliseconds: one that takes so long hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -216,7 +216,8 @@ fn run_all(cases: impl Iterator<Item = Case> + Send + 'static) {
 }
 
 fn cases(fault: Fault) -> impl Iterator<Item = Case> + Send {
-    let (first, calls) = (variable("ENSILE_FIRST_CALL", 1), variable("ENSILE_FAILING_CALLS", 0));
+    let (first, calls) =
+        (environment::number("ENSILE_FIRST_CALL", 1), environment::number("ENSILE_FAILING_CALLS", 0));
     // Without a wish every call of the first open, and some of the rest.
     let some = move |call: &u64| calls > 0 || *call < 40 || call.is_multiple_of(17);
     let last = if calls > 0 { first + calls } else { 700 };

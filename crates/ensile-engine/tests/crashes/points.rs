@@ -4,7 +4,7 @@
 
 use ensile_base::random::Random;
 use ensile_sim::ledger::Ledger;
-use ensile_sim::{SimDisk, Survival};
+use ensile_sim::{SimDisk, Survival, environment};
 
 use crate::driver::Driver;
 use crate::life::Life;
@@ -13,10 +13,6 @@ use crate::life::Life;
 const LIVES: usize = 3;
 /// Recoveries that power may fail in, one behind the other.
 const INTERRUPTED_MAX: u64 = 3;
-
-pub(crate) fn variable(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |number| number.parse().expect("a number"))
-}
 
 pub(crate) fn some_survival(random: &mut Random) -> Survival {
     Survival::ALL[random.below(Survival::ALL.len() as u64) as usize]
@@ -122,8 +118,8 @@ fn run_database(seed: u64) -> u64 {
 
 #[test]
 fn power_may_fail_at_every_call() {
-    let wanted = variable("ENSILE_CRASH_POINTS", 1_500);
-    let (mut seed, mut points) = (variable("ENSILE_SEED", 0), 0);
+    let wanted = environment::count("ENSILE_CRASH_POINTS", 1_500);
+    let (mut seed, mut points) = (environment::number("ENSILE_SEED", 0), 0);
     while points < wanted {
         points += run_database(seed);
         seed += 1;

@@ -14,7 +14,7 @@ mod planted;
 
 use std::sync::atomic::Ordering::SeqCst;
 
-use ensile_sim::schedules;
+use ensile_sim::{environment, schedules};
 
 use plan::Plan;
 
@@ -34,5 +34,5 @@ fn lives_with_checkpoints_are_one_serializable_history() {
     let (installed, loaded) = (life::INSTALLED.load(SeqCst), life::LOADED.load(SeqCst));
     println!("{installed} checkpoints installed, {loaded} lives began with one");
     // One schedule that is run again need not have any.
-    assert!(schedules::number_from_environment("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > 100);
+    assert!(environment::count("ENSILE_SCHEDULES", 300) < 300 || installed.min(loaded) > 100);
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use ensile_base::clock::Clock;
 use ensile_base::planted::{Bug, Run, plant};
 use ensile_base::random::Random;
-use ensile_sim::schedules;
+use ensile_sim::{environment, schedules};
 
 use crate::life;
 use crate::plan::Plan;
@@ -102,9 +102,18 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             operations_max: 2,
             ..narrow(random)
         },
-        Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten | Bug::EpochBeforeLocks => {
+        Bug::LocksInWriteOrder | Bug::TidNotAboveOverwritten => {
             |random| Plan { operations: [0, 1, 0, 0, 0, 0, 0, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
         }
+        // Epochs that end often, and reads that a commit of the epoch before may overwrite.
+        Bug::EpochBeforeLocks => |random| Plan {
+            operations: [3, 2, 0, 0, 0, 0, 0, 0],
+            kinds: [3, 2, 0, 0, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 30,
+            filled_every: 1,
+            ..narrow(random)
+        },
         Bug::VersionKeptByInsert | Bug::VersionKeptBySplit => wide,
         Bug::VersionKeptByLayer => |random| Plan {
             layered: true,
@@ -137,7 +146,23 @@ fn plan_for(bug: Bug) -> fn(&mut Random) -> Plan {
             beat_micros_max: 60_000,
             ..narrow(random)
         },
-        Bug::TagOfOwner | Bug::FreedUnderPin | Bug::ReplacedWithoutPins => |random| Plan {
+        // Records that are outgrown again and again, in commits that are long enough for an epoch to end in them, while
+        // others have found the old record and wait for its lock.
+        Bug::TagOfOwner => |random| Plan {
+            keys: 4,
+            workers: 5,
+            operations: [2, 5, 0, 0, 0, 0, 0, 0],
+            operations_max: 4,
+            transactions: 5,
+            kinds: [1, 0, 0, 0, 0],
+            fillers: &[0, 40, 90, 150, 250, 400, 600, 900],
+            beat_micros_max: 100_000,
+            beat_rest_max: 4,
+            snapshot_micros: u64::MAX >> 20,
+            filled_every: 1,
+            ..narrow(random)
+        },
+        Bug::FreedUnderPin | Bug::ReplacedWithoutPins => |random| Plan {
             fillers: &[0, 100, 300],
             kinds: [4, 3, 1, 0, 0],
             beat_micros_max: 60_000,
@@ -156,7 +181,6 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         | Bug::BoundaryServedEarly
         | Bug::BoundaryPublishedLate
         | Bug::VersionNotKept
-        | Bug::SnapshotNotLookedAgain
         | Bug::VersionLinkedLate
         | Bug::UnhookedUnderSnapshot
         | Bug::AdvanceWithoutScan => |random| Plan {
@@ -167,11 +191,21 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
             transactions: 6,
             ..narrow(random)
         },
+        // Epochs that end often: a boundary may go while a snapshot takes it.
+        Bug::SnapshotNotLookedAgain => |random| Plan {
+            operations: [1, 3, 1, 2, 2, 2, 0, 0],
+            kinds: [3, 0, 0, 6, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 6,
+            snapshot_micros: 1,
+            transactions: 10,
+            ..narrow(random)
+        },
         Bug::ErrorReleasedEarly => |random| Plan { kinds: [4, 0, 0, 0, 4], ..durable(random) },
         Bug::SnapshotReleasedEarly => {
             |random| Plan { kinds: [4, 0, 0, 4, 0], snapshot_micros: 1, ..durable(random) }
         }
-        Bug::AbsentNotInReceipt | Bug::UnhookedBeforeDurable => |random| Plan {
+        Bug::AbsentNotInReceipt | Bug::PresentNotInReceipt | Bug::UnhookedBeforeDurable => |random| Plan {
             keys: 3,
             operations: [4, 2, 0, 0, 4, 1, 0, 0],
             kinds: [3, 0, 3, 0, 0],
@@ -186,15 +220,50 @@ fn plan_for_snapshots_and_log(bug: Bug) -> fn(&mut Random) -> Plan {
         },
         Bug::IdleLoggerUnmarked | Bug::DurableAsMaximum => |random| Plan { loggers: 2, ..durable(random) },
         Bug::QueueBeforeSlots => |random| Plan { fillers: &[400, 600], transactions: 8, ..durable(random) },
-        Bug::WalkBegunEarly
-        | Bug::HighReadBeforeWalk
-        | Bug::InstalledBeforeDurable
+        // One life that ends in a recovery, and records that are outgrown: a walk that waits for the lock of one which a
+        // commit of an earlier epoch replaces passes it by. Keys enough that it is not soon written again.
+        Bug::WalkBegunEarly => |random| Plan {
+            keys: 8,
+            transactions: 4,
+            operations_max: 3,
+            operations: [0, 1, 0, 0, 0, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            fillers: &[0, 40, 90, 150, 250, 400, 600, 900],
+            strict_percent: 80,
+            crash_percent: 0,
+            lives: 1,
+            loggers: 1,
+            checkpointers: 2,
+            beat_micros_max: 60_000,
+            beat_rest_max: 30,
+            ..checkpointed(random)
+        },
+        // Results that hardly wait, so that a crash takes epochs back, and epochs that end often, in a walk too.
+        Bug::HighReadBeforeWalk => |random| Plan {
+            strict_percent: 10,
+            loggers: 1,
+            beat_micros_max: 60_000,
+            beat_rest_max: 20,
+            ..checkpointed(random)
+        },
+        Bug::InstalledBeforeDurable
         | Bug::RemovedBeforeManifest
         | Bug::LogRemovedBeforeManifest
         | Bug::FileOfLowRemoved
         | Bug::EntriesOfLowSkipped
         | Bug::NewEntriesWalked => checkpointed,
+        // One length for all, as an entry has room for its own.
+        Bug::EntryReadAgain => |random| Plan {
+            keys: 2,
+            fillers: &[0],
+            operations: [1, 4, 0, 0, 0, 0, 0, 0],
+            kinds: [1, 0, 0, 0, 0],
+            beat_micros_max: 60_000,
+            beat_rest_max: 10,
+            ..durable(random)
+        },
         Bug::ReleasedBeforeDurable
+        | Bug::StoppedLogAnswers
         | Bug::UnbindBeforeAppend
         | Bug::EpochAfterBindings
         | Bug::BindingNotLookedAt
@@ -241,7 +310,7 @@ fn headline(what: &str) -> String {
 /// Plants one bug for good and looks for a run that fails: in a process of its own, which prints what came of it.
 fn hunt(bug: Bug) {
     plant(Some(bug));
-    let seconds_max = schedules::number_from_environment("ENSILE_SECONDS", SECONDS_MAX);
+    let seconds_max = environment::count("ENSILE_SECONDS", SECONDS_MAX);
     let clock = Clock::machine();
     let started = clock.clone();
     let going_on = move |_| started.nanos() < seconds_max * 1_000_000_000;
@@ -263,19 +332,33 @@ fn hunt(bug: Bug) {
 /// Says to a process that the catalogue has started which bug it is to hunt.
 const HUNTED: &str = "ENSILE_HUNTED";
 
+/// The simulation's part of the catalogue.
+fn simulated() -> Vec<Bug> {
+    Bug::ALL.iter().copied().filter(|bug| bug.run() == Run::Simulation).collect()
+}
+
+/// The bugs that `ENSILE_BUG` names, or all.
+fn chosen() -> Vec<Bug> {
+    let Ok(names) = std::env::var("ENSILE_BUG") else { return simulated() };
+    let named = |name| {
+        let bug = Bug::named(name).filter(|bug| bug.run() == Run::Simulation);
+        bug.unwrap_or_else(|| {
+            panic!("ENSILE_BUG: the simulation has no bug {name:?}; it has {:?}", simulated())
+        })
+    };
+    names.split(',').map(named).collect()
+}
+
 /// The catalogue: a table, a row for each bug. It starts itself again for each.
 #[test]
 fn every_planted_bug_is_seen() {
     if let Ok(name) = std::env::var(HUNTED) {
         return hunt(Bug::named(&name).expect("a bug of the catalogue"));
     }
-    let chosen = std::env::var("ENSILE_BUG").ok();
-    let is_chosen = |bug: &&Bug| {
-        chosen.as_ref().is_none_or(|name| name.split(',').any(|name| format!("{bug:?}") == name))
-    };
+    let catalogue = chosen();
     let mut missed = Vec::new();
     println!("| bug | condition | checker | schedules | seconds | what it said |\n|---|---|---|---|---|---|");
-    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation).filter(is_chosen) {
+    for bug in &catalogue {
         let output = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "planted::every_planted_bug_is_seen", "--nocapture"])
             .env(HUNTED, format!("{bug:?}"))
@@ -300,8 +383,8 @@ fn every_planted_bug_is_seen() {
 #[test]
 fn nothing_is_reported_without_a_bug() {
     plant(None);
-    for bug in Bug::ALL.iter().filter(|bug| bug.run() == Run::Simulation) {
-        let plan = plan_for(*bug);
+    for bug in simulated() {
+        let plan = plan_for(bug);
         let found = schedules::find_failure(1, |runs| runs < CLEAN_RUNS, STEPS_MAX, move || life::run(plan));
         if let Err(failure) = found {
             panic!("the plan for {bug:?}, without it: {failure}");

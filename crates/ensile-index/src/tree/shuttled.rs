@@ -20,7 +20,8 @@ fn insert(tree: &Masstree, memory: &mut Memory, key: &[u8], value: u64) -> Inser
 /// How many schedules a test explores: `iterations`, times `ENSILE_TIMES` where that is set (`ci/soak.sh`).
 fn lengthened(iterations: usize) -> usize {
     let times = std::env::var("ENSILE_TIMES");
-    iterations * times.map_or(1, |times| times.parse::<usize>().expect("a number"))
+    let longer = |times: String| times.parse::<usize>().ok().filter(|times| *times > 0);
+    iterations * times.map_or(1, |times| longer(times).expect("ENSILE_TIMES is a number from 1 on"))
 }
 
 /// Builds a tree, runs the threads' work on it, checks it and the memory's book.
