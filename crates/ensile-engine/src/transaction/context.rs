@@ -121,12 +121,14 @@ impl Context {
         }
     }
 
-    /// Empties the sets for the next transaction, and keeps their space and the buffers', unless a huge one grew them.
+    /// Empties the sets for the next transaction, and keeps their space and the buffers', unless a huge one grew them. The
+    /// smallest, of one read, do not look: what they can leave is a buffer of one value.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
+        let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
         self.sets.clear();
         self.last_read.forget();
-        if self.kept_bytes() > KEEP_BYTES_MAX {
+        if looks && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
         }
     }

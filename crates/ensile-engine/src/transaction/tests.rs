@@ -480,6 +480,7 @@ fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() 
     let mut tx = db.begin();
     for (name, grow) in [("reads", reads), ("scratch", scratch), ("row", row_scratch), ("value", value)] {
         grow(&mut tx)?;
+        (0..2).try_for_each(|key| tx.get(&table, &key).map(drop))?;
         let grown = tx.context().kept_bytes();
         assert!(grown > super::context::KEEP_BYTES_MAX, "{name}: {grown} bytes");
         tx.restart();
