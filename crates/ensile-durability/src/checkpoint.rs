@@ -103,7 +103,11 @@ impl CheckpointConfig {
         Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
     }
 
-    fn check(&self) -> Result<(), DurabilityError> {
+    /// Whether it can work: asked before recovery, so that nobody waits for that in vain.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Config`] says what cannot.
+    pub fn check(&self) -> Result<(), DurabilityError> {
         if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));

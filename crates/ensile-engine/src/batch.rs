@@ -228,11 +228,12 @@ impl Hints {
         Self::descend_into(found, keys, |at| table(touched[at].table).fetch, pinned);
     }
 
-    /// From now on, hints are those of the touched keys `from..to`.
+    /// From now on, hints are those of the touched keys `from..to`, as far as there are such.
     #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
-        self.active = (from, to);
-        self.next.set(from);
+        let to = to.min(self.touched.len());
+        self.active = (from.min(to), to);
+        self.next.set(from.min(to));
     }
 
     /// Makes room for keys touched by the running transaction itself; those touched before get no descent any more.

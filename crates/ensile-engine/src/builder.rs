@@ -381,6 +381,7 @@ impl Builder {
         if self.prefault_bytes > PREFAULT_BYTES_MAX {
             return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
         }
+        self.checkpoints.check()?;
         let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
         let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
         self.switches.apply_to_memory(&mut memory);

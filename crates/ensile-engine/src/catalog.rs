@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 
-use ensile_base::limits::{INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
+use ensile_base::limits::{INDEX_KEY_BYTES_MAX, INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 use ensile_epoch::Pinned;
@@ -282,6 +282,12 @@ fn check_spec(spec: &TableSpec) -> Result<()> {
             return Err(Error::Misuse("a table or index needs a name".to_owned()));
         }
     }
+    for name in [&spec.key_type, &spec.value_type] {
+        if name.len() > usize::from(u16::MAX) {
+            let (bytes, bytes_max) = (name.len(), usize::from(u16::MAX));
+            return Err(Error::TooLarge { what: "a type's name", bytes, bytes_max });
+        }
+    }
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
         let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
         return Err(Error::TooMany { what: "the number of indexes of a table", count, count_max });
@@ -431,6 +437,10 @@ impl Fill<'_> {
             }
             if !index.unique {
                 self.entry_key.extend_from_slice(key);
+            }
+            if self.entry_key.len() > INDEX_KEY_BYTES_MAX {
+                let (bytes, bytes_max) = (self.entry_key.len(), INDEX_KEY_BYTES_MAX);
+                return Err(Error::TooLarge { what: "the key of an index's entry", bytes, bytes_max });
             }
             // The entry is as old as its row: a snapshot that shows the one shows the other.
             let record = self.worker.blocks.filled(key, word);

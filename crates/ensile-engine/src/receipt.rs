@@ -92,7 +92,8 @@ impl<'db> Receipt<'db> {
     }
 
     /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not needed
-    /// afterwards.
+    /// afterwards. Its waker is called on one of the database's own threads: it may panic, but must not close the database, which
+    /// waits for those threads.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

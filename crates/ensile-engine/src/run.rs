@@ -52,6 +52,14 @@ impl RetryBackoff {
     }
 }
 
+/// Committed here, it would be waited for in the log of another database.
+#[cold]
+fn exchanged() -> Error {
+    let why =
+        "the closure exchanged its transaction for one of another database: use both, each where it belongs";
+    Error::Misuse(why.to_owned())
+}
+
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
     /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times, as
@@ -139,7 +147,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::run`].
+    /// As for [`Database::run`], and at once too: what an error of `f` rests on may not be durable yet, and it has no receipt.
+    /// Where that matters, return the refusal as a value.
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
@@ -166,7 +175,11 @@ impl Database {
         }
         let mut backoff = RetryBackoff::default();
         loop {
-            match f(tx) {
+            let outcome = f(tx);
+            if !tx.is_of(self.core()) {
+                return Err((exchanged().into(), None));
+            }
+            match outcome {
                 Ok(value) => match tx.finish() {
                     Ok(committed) => return Ok((value, committed)),
                     Err(error) if error.is_retryable() => {}
@@ -180,7 +193,7 @@ impl Database {
                 },
             }
             backoff.wait();
-            tx.renew(self.core());
+            tx.renew();
         }
     }
 

@@ -244,3 +244,54 @@ fn a_closed_database() -> Result<()> {
     assert!(matches!(db.snapshot(), Err(Error::Closed)));
     Ok(())
 }
+
+#[test]
+fn a_transaction_that_was_exchanged_for_another_databases() -> Result<()> {
+    let (here, there) = (Database::in_memory()?, Database::in_memory()?);
+    let rows = there.table::<u64, u64>("rows")?;
+    let mut runs = 0;
+    let mut exchange = |tx: &mut Transaction<'_>| {
+        runs += 1;
+        let mut other = there.begin_owned();
+        std::mem::swap(tx, &mut other);
+        tx.touch(|touch| touch.key(&rows, &1))?;
+        tx.put(&rows, &1, &1)
+    };
+    for said in [message(here.run(&mut exchange)), message(here.submit(&mut exchange).map(drop))] {
+        assert!(said.contains("exchanged"), "{said}");
+    }
+    let batch = here.run_batch(&[1; 40], |_, _| {}, |tx, _| exchange(tx));
+    assert!(batch.into_iter().all(|result| message(result.map(drop)).contains("exchanged")));
+    assert_eq!(runs, 42, "it is not run again");
+    assert_eq!(there.run(|tx| tx.get(&rows, &1))?, None, "and nothing is committed");
+    // One of the same database is as good as the one that was lent.
+    let mut exchange = |tx: &mut Transaction<'_>, key: &u64| {
+        let mut other = there.begin_owned();
+        std::mem::swap(tx, &mut other);
+        tx.touch(|touch| touch.key(&rows, key))?;
+        tx.put(&rows, key, key)
+    };
+    there.run(|tx| exchange(tx, &1))?;
+    let keys: Vec<u64> = (2..50).collect();
+    for result in there.run_batch(&keys, |key, touch| touch.key(&rows, key), &mut exchange) {
+        result?;
+    }
+    assert_eq!(there.run(|tx| Ok(tx.range(&rows, ..).count()))?, 49);
+    Ok(())
+}
+
+#[test]
+fn an_index_whose_key_of_a_row_that_is_there_is_too_long() -> Result<()> {
+    let folder = common::Folder::new();
+    let db = Database::open(folder.path())?;
+    let rows = db.table::<u64, String>("rows")?;
+    db.run(|tx| tx.put(&rows, &1, &"x".repeat(1 << 20)))?;
+    db.close()?;
+    drop((rows, db));
+    let db = Database::open(folder.path())?;
+    let refused = db.define::<u64, String>("rows").index("by_text", 1, |_, row| row.clone()).open();
+    assert!(matches!(refused, Err(Error::TooLarge { bytes, .. }) if bytes > 1 << 20), "{refused:?}");
+    let rows = db.define::<u64, String>("rows").index("by_length", 1, |_, row| row.len() as u64).open()?;
+    assert_eq!(db.run(|tx| Ok(tx.range(&rows, ..).count()))?, 1);
+    db.close()
+}

@@ -23,7 +23,7 @@ use ensile_index::{Direction, Lookup, Range, Witness};
 
 use crate::batch::Touch;
 use crate::codec::KeyBuffer;
-use crate::database::CoreRef;
+use crate::database::{Core, CoreRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, RawRead, Reader, Scan, Visit, VisitIndexed};
 use crate::receipt::{Durability, Receipt};
@@ -542,12 +542,19 @@ impl<'db> Transaction<'db> {
     /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
     /// pin, so all of them go with it, those of a batch's later requests too.
     #[cold]
-    pub(crate) fn renew(&mut self, core: &crate::database::Core) {
+    pub(crate) fn renew(&mut self) {
         self.restart();
+        let now = self.core.epochs.now();
         let context = self.context();
         context.hints.forget();
         context.pin.end();
-        drop(context.pin.begin(core.epochs.now()));
+        drop(context.pin.begin(now));
+    }
+
+    /// Whether it is this database's. Who is lent a transaction can exchange it for another one.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, core: &Core) -> bool {
+        std::ptr::eq(&raw const *self.core, core)
     }
 }
 

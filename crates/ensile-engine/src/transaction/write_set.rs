@@ -167,7 +167,7 @@ impl WriteSet {
         self.tables = TableFilter::default();
         self.table.clear();
         self.in_order.restart(0);
-        if self.arena.capacity() > KEEP_BYTES_MAX {
+        if self.arena.capacity() + self.entries.capacity() * size_of::<Write>() > KEEP_BYTES_MAX {
             *self = Self::default();
         }
         self.arena.clear();
