@@ -206,19 +206,25 @@ impl Disk for RealDisk {
     }
 }
 
-/// The lock lives as long as this open file does.
 #[derive(Debug)]
 struct RealLock {
-    _file: File,
+    file: File,
 }
 
 impl RealLock {
     fn take(file: File, path: &Path, how: FlockOperation) -> Result<Self, DiskError> {
         match flock(&file, how) {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { path: path.to_owned() }),
             Err(error) => Err(DiskError::io(Operation::Lock, path, error.into())),
         }
+    }
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a child process that was forked meanwhile and has not executed its program yet.
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 

@@ -4,7 +4,7 @@
 //! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
 //!   registers between the two and sleeps on.
 //! - A commit that nobody waits for never comes here.
-//! - Wakers run code of others, with no lock held, and a panic of theirs ends there: the log and the other waiters go on.
+//! - Wakers are woken with no lock held, as that runs code of others, and a panic of theirs ends there: the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 

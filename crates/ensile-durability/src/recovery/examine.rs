@@ -41,8 +41,13 @@ use judge::Judge;
 /// is no database. Damage is no error here.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     check_is_database(&**disk)?;
-    let _lock = disk.lock_to_read(LOCK)?;
-    let mut found = examine_locked(disk, target)?;
+    let lock = disk.lock_to_read(LOCK)?;
+    let found = examine_locked(disk, target);
+    // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
+    if lock.is_none() && disk.lock_to_read(LOCK)?.is_some() {
+        return Err(DurabilityError::InUse { path: LOCK.into() });
+    }
+    let mut found = found?;
     if !found.damage.is_empty() {
         found.remedy =
             Some(repair::plan(disk, &found)?.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));

@@ -1,13 +1,13 @@
 //! L5: what was durable and cannot be read is an error that names file and offset, never dropped in silence.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
-use ensile_disk::Disk;
+use ensile_disk::{Disk, DiskLock, RealDisk};
 use ensile_durability::examine::{Damage, Examination};
-use ensile_durability::{DurabilityError, examine};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examine};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, config};
@@ -70,6 +70,42 @@ fn a_folder_that_must_not_be_written_is_examined() {
         disk.set_read_only(true);
         assert_eq!(examined(&disk), writable);
     }
+}
+
+/// Takes the folder while it is being examined, as an open by another process would.
+struct OpensMeanwhile {
+    disk: Arc<dyn Disk>,
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
+impl Recoverable for OpensMeanwhile {
+    fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut lock = self.lock.lock().expect("no panic");
+        lock.get_or_insert_with(|| self.disk.lock("LOCK").expect("there was nothing to lock"));
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay(entries)
+    }
+}
+
+#[test]
+fn a_folder_without_a_lock_that_is_opened_while_it_is_examined_is_in_use() {
+    let folder = std::env::temp_dir().join(format!("ensile-examined-{}", std::process::id()));
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(&folder).expect("opens"));
+    let rig = Rig::open(Arc::clone(&disk), config(1), Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, &[1; 300]).expect("runs");
+    rig.settle();
+    rig.log.close().expect("closes");
+    drop((worker, rig));
+    std::fs::remove_file(folder.join("LOCK")).expect("was there");
+    assert!(examine::examine(&disk, &Map::default()).expect("can be read").damage.is_empty());
+    let other = OpensMeanwhile { disk: Arc::clone(&disk), lock: Mutex::new(None) };
+    let found = examine::examine(&disk, &other);
+    assert!(matches!(found, Err(DurabilityError::InUse { .. })), "{found:?}");
+    std::fs::remove_dir_all(&folder).expect("removes");
 }
 
 /// Header, key, value, frame, padded.
