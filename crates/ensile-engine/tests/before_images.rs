@@ -5,14 +5,15 @@
 //!
 //! Neighbours: `crashes` and `shuttle_simulation` run with before-images too; the encoding's tests stand beside it.
 
+mod own_folder;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use ensile_base::random::Random;
 use ensile_engine::folder::{self, Before};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tid, Transaction};
+use ensile_engine::{Builder, Database, Error, Readable, Result, Table, Tid, Transaction};
+use own_folder::Folder;
 
 /// Few enough to collide all the time.
 const KEYS: u64 = 6;
@@ -25,33 +26,6 @@ const LARGE_BYTES: usize = 600 << 10;
 type Rows = BTreeMap<u64, Vec<u8>>;
 /// What each key of each table has; `None`: it is absent.
 type State = BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>;
-
-/// A folder that is gone when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ensile-before-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    fn builder(&self) -> Builder {
-        Database::builder(&self.0)
-            .loggers(2)
-            .durability(Durability::Relaxed)
-            .epoch_interval(Duration::from_millis(2))
-            .log_file_bytes(1 << 18)
-            .checkpoints_on_demand()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The tables that the threads write: one without indexes, where puts are blind, and one with.
 struct Tables([Table<u64, Vec<u8>>; 2]);
@@ -136,7 +110,7 @@ struct Told {
 
 fn told(folder: &Folder) -> Result<Vec<Told>> {
     let mut all: Vec<Told> = Vec::new();
-    let found = folder::changes(&folder.0, &mut |change| {
+    let found = folder::changes(folder.path(), &mut |change| {
         let folder::Change { tid, write, table, table_name, key, before, after } = *change;
         let before = match before {
             Before::NotRecorded => None,
@@ -203,7 +177,7 @@ fn reopened(folder: &Folder) -> Result<[Rows; 2]> {
 #[test]
 fn each_write_tells_what_the_write_before_it_left() -> Result<()> {
     for seed in 0..3 {
-        let folder = Folder::new(&format!("chain-{seed}"));
+        let folder = Folder::new(&format!("before-chain-{seed}"));
         let rows = life(folder.builder().before_images(true).log_compression(seed == 1), seed, false)?;
         let changes = told(&folder)?;
         assert!(changes.len() as u64 > THREADS * TRANSACTIONS, "{} changes", changes.len());
@@ -219,7 +193,7 @@ fn each_write_tells_what_the_write_before_it_left() -> Result<()> {
 
 #[test]
 fn a_folder_may_have_them_in_some_lives_only() -> Result<()> {
-    let folder = Folder::new("partly");
+    let folder = Folder::new("before-partly");
     let mut rows = [Rows::new(), Rows::new()];
     for (seed, before_images) in [(10, true), (11, false), (12, true)] {
         rows = life(folder.builder().before_images(before_images), seed, false)?;
@@ -229,15 +203,15 @@ fn a_folder_may_have_them_in_some_lives_only() -> Result<()> {
     assert!(recorded > changes.len() / 3 && recorded < changes.len(), "{recorded} of {}", changes.len());
     assert_eq!(followed(&changes, false), rows);
     assert_eq!(reopened(&folder)?, rows);
-    assert!(folder::verify(&folder.0)?.damage.is_empty());
+    assert!(folder::verify(folder.path())?.damage.is_empty());
     Ok(())
 }
 
 #[test]
 fn behind_a_checkpoint_the_changes_go_on_without_a_gap() -> Result<()> {
-    let folder = Folder::new("checkpoint");
+    let folder = Folder::new("before-checkpoint");
     let rows = life(folder.builder().before_images(true), 20, true)?;
-    let (found, _) = folder::inspect(&folder.0)?;
+    let (found, _) = folder::inspect(folder.path())?;
     let low = found.checkpoint.expect("a checkpoint was made").low;
     let changes = told(&folder)?;
     assert!(changes.iter().all(|change| change.tid.epoch() >= low), "what it covers is left out");
@@ -250,7 +224,7 @@ fn behind_a_checkpoint_the_changes_go_on_without_a_gap() -> Result<()> {
 #[test]
 fn without_them_a_log_is_as_it_always_was() -> Result<()> {
     let lengths = [false, true].map(|before_images| {
-        let folder = Folder::new(&format!("off-{before_images}"));
+        let folder = Folder::new(&format!("before-off-{before_images}"));
         let db = folder.builder().before_images(before_images).loggers(1).open().expect("opens");
         let table = db.table::<u64, Vec<u8>>("plain").expect("a table");
         for round in 0..10u8 {
@@ -269,7 +243,7 @@ fn without_them_a_log_is_as_it_always_was() -> Result<()> {
 
 #[test]
 fn a_chain_with_a_wrong_link_is_seen() -> Result<()> {
-    let folder = Folder::new("planted");
+    let folder = Folder::new("before-planted");
     life(folder.builder().before_images(true), 30, false)?;
     let changes = told(&folder)?;
     // Not a key's first: with one left out, or with the image of another moment, the next does not follow.

@@ -5,15 +5,16 @@
 
 #![cfg(not(any(loom, shuttle)))]
 
+mod own_folder;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
 use ensile_base::random::Random;
 use ensile_engine::folder::{self, Before};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tid, Transaction};
+use ensile_engine::{Database, Error, Readable, Result, Table, Tid, Transaction};
+use own_folder::Folder;
 
 const TABLES: [&str; 3] = ["one", "another", "indexed"];
 
@@ -22,32 +23,6 @@ type Rows = BTreeMap<Bytes, Bytes>;
 type State = [Rows; TABLES.len()];
 /// Table, key, and what the transaction left there.
 type Left = (usize, Bytes, Option<Bytes>);
-
-/// A folder that is gone when the test ends.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ensile-logged-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-
-    fn builder(&self) -> Builder {
-        Database::builder(&self.0)
-            .loggers(2)
-            .durability(Durability::Relaxed)
-            .epoch_interval(Duration::from_millis(2))
-            .checkpoints_on_demand()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 struct Tables([Table<Bytes, Bytes>; TABLES.len()]);
 
@@ -273,7 +248,7 @@ impl World {
 fn logged(folder: &Folder) -> Result<Vec<BTreeSet<Left>>> {
     let mut all: BTreeMap<Tid, BTreeSet<Left>> = BTreeMap::new();
     let mut state = State::default();
-    let found = folder::changes(&folder.0, &mut |change| {
+    let found = folder::changes(folder.path(), &mut |change| {
         let table = TABLES.iter().position(|name| Some(*name) == change.table_name);
         if let Some(table) = table {
             let (key, after) = (change.key.to_vec(), change.after.map(<[u8]>::to_vec));
@@ -298,7 +273,7 @@ fn logged(folder: &Folder) -> Result<Vec<BTreeSet<Left>>> {
 #[test]
 fn the_log_says_what_each_transaction_left_whatever_it_wrote_before() -> Result<()> {
     for seed in 0..4 {
-        let folder = Folder::new(&format!("model-{seed}"));
+        let folder = Folder::new(&format!("logged-model-{seed}"));
         let mut random = Random::seeded(seed);
         let (mut state, mut committed) = (State::default(), Vec::new());
         for life in 0..3 {
@@ -327,7 +302,7 @@ fn the_log_says_what_each_transaction_left_whatever_it_wrote_before() -> Result<
 
 /// One byte more or less decides whether an entry fits the buffer: what was reserved is what is appended, to the byte.
 fn fill_a_buffer(with_images: bool) -> Result<()> {
-    let folder = Folder::new(&format!("fit-{with_images}"));
+    let folder = Folder::new(&format!("logged-fit-{with_images}"));
     let db = folder.builder().before_images(with_images).open()?;
     let table = db.table::<Bytes, Bytes>("rows")?;
     let small: Vec<Bytes> = (0..20u8).map(|key| vec![key; usize::from(key)]).collect();

@@ -2,10 +2,13 @@
 //! process of its own, this test again, in so little address space that so many stacks fit and no more.
 #![cfg(target_os = "linux")]
 
-use std::path::{Path, PathBuf};
+mod own_folder;
+
+use std::path::Path;
 use std::process::Command;
 
 use ensile_engine::{Database, Error, Readable, Result};
+use own_folder::Folder;
 
 /// Set in the processes that try to open the folder that it names.
 const FOLDER: &str = "ENSILE_REFUSED_THREADS_FOLDER";
@@ -14,15 +17,6 @@ const GIB: u64 = 1 << 30;
 const STACK_BYTES: u64 = GIB;
 /// The heartbeat, the loggers, a checkpointer.
 const THREADS: u64 = 4;
-
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Opens the folder, where there may be too few threads: then it can be opened without, by the same process.
 fn attempt(folder: &Path) -> Result<()> {
@@ -74,14 +68,14 @@ fn an_open_without_enough_threads_is_refused_and_leaves_the_folder_free() -> Res
     if has_shadow_memory() {
         return Ok(());
     }
-    let folder = Folder(std::env::temp_dir().join(format!("ensile-refused-threads-{}", std::process::id())));
-    let db = Database::builder(&folder.0).loggers(2).open()?;
+    let folder = Folder::new("refused-threads");
+    let db = folder.builder().open()?;
     let rows = db.table::<u64, u64>("rows")?;
     db.run(|tx| (0..1000).try_for_each(|key| tx.put(&rows, &key, &key)))?;
     db.close()?;
     // Room for the test's own thread and none of the database's, for one, and so on.
     let said: Vec<_> = (1..=THREADS + 2)
-        .map(|stacks| attempt_within(stacks * STACK_BYTES + STACK_BYTES / 8 * 7, &folder.0))
+        .map(|stacks| attempt_within(stacks * STACK_BYTES + STACK_BYTES / 8 * 7, folder.path()))
         .collect();
     let refused = said.iter().filter(|said| said.contains("refused: ")).count() as u64;
     assert!(refused >= THREADS, "{said:#?}");

@@ -2,10 +2,12 @@
 //! snapshots read beside them, and a log that holds data brings it back.
 #![cfg(feature = "experiments")]
 
-use std::path::PathBuf;
+mod own_folder;
+
 use std::time::Duration;
 
 use ensile_engine::{Builder, Database, LogRecords, Readable, Result, Table, Variants};
+use own_folder::Folder;
 
 const ACCOUNTS: u64 = 64;
 const OPENING: u64 = 1_000;
@@ -72,27 +74,16 @@ fn every_variant_in_memory_is_serializable() -> Result<()> {
     Ok(())
 }
 
-/// A folder that is gone when the test ends.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The sum after a reopening, and the bytes that were logged.
 fn logged(log_records: LogRecords) -> Result<(u64, u64)> {
-    let folder =
-        Folder(std::env::temp_dir().join(format!("ensile-variants-{log_records:?}-{}", std::process::id())));
+    let folder = Folder::new(&format!("variants-{log_records:?}"));
     let variants = Variants { log_records, ..Variants::default() };
-    let db = brisk(Database::builder(&folder.0)).variants(variants).open()?;
+    let db = brisk(folder.builder()).variants(variants).open()?;
     assert_eq!(transfers(&db)?, ACCOUNTS * OPENING);
     db.close()?;
     let bytes = db.stats().log.map_or(0, |log| log.bytes);
     drop(db);
-    let db = Database::open(&folder.0)?;
+    let db = Database::open(folder.path())?;
     let accounts = db.table("accounts")?;
     Ok((db.run(|tx| sum(tx, &accounts))?, bytes))
 }
