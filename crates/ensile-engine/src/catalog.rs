@@ -22,7 +22,7 @@ use crate::receipt::Durability;
 use crate::record::{Handle, Scratch, Seen};
 use crate::replay::Trees;
 use crate::session;
-use crate::table::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
+use crate::table::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE, check_length};
 use crate::threads::in_parallel;
 use crate::transaction::Transaction;
 use crate::worker::Worker;
@@ -271,22 +271,13 @@ pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<Tab
 fn check_spec(spec: &TableSpec) -> Result<()> {
     let names = spec.indexes.iter().map(|index| index.name.as_str()).chain([spec.name.as_str()]);
     for name in names {
-        if name.len() > NAME_BYTES_MAX {
-            return Err(Error::TooLarge {
-                what: "a table's or index's name",
-                bytes: name.len(),
-                bytes_max: NAME_BYTES_MAX,
-            });
-        }
+        check_length("a table's or index's name", name.len(), NAME_BYTES_MAX)?;
         if name.is_empty() {
             return Err(Error::Misuse("a table or index needs a name".to_owned()));
         }
     }
     for name in [&spec.key_type, &spec.value_type] {
-        if name.len() > usize::from(u16::MAX) {
-            let (bytes, bytes_max) = (name.len(), usize::from(u16::MAX));
-            return Err(Error::TooLarge { what: "a type's name", bytes, bytes_max });
-        }
+        check_length("a type's name", name.len(), usize::from(u16::MAX))?;
     }
     if spec.indexes.len() > INDEXES_PER_TABLE_MAX {
         let (count, count_max) = (spec.indexes.len(), INDEXES_PER_TABLE_MAX);
@@ -438,10 +429,7 @@ impl Fill<'_> {
             if !index.unique {
                 self.entry_key.extend_from_slice(key);
             }
-            if self.entry_key.len() > INDEX_KEY_BYTES_MAX {
-                let (bytes, bytes_max) = (self.entry_key.len(), INDEX_KEY_BYTES_MAX);
-                return Err(Error::TooLarge { what: "the key of an index's entry", bytes, bytes_max });
-            }
+            check_length("the key of an index's entry", self.entry_key.len(), INDEX_KEY_BYTES_MAX)?;
             // The entry is as old as its row: a snapshot that shows the one shows the other.
             let record = self.worker.blocks.filled(key, word);
             let (mut nodes, changes) = self.worker.nodes(self.core);

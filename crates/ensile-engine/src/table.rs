@@ -115,17 +115,13 @@ impl TableCore {
     #[inline]
     pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
         let bytes_max = if self.is_logged() { KEY_BYTES_MAX } else { INDEX_KEY_BYTES_MAX };
-        if key.len() <= bytes_max { Ok(()) } else { Err(too_large("the key", key.len(), bytes_max)) }
+        check_length("the key", key.len(), bytes_max)
     }
 
     /// Refuses values over the limit.
     #[inline]
     pub(crate) fn check_value(&self, value: &[u8]) -> Result<()> {
-        if value.len() <= VALUE_BYTES_MAX {
-            Ok(())
-        } else {
-            Err(too_large("the value", value.len(), VALUE_BYTES_MAX))
-        }
+        check_length("the value", value.len(), VALUE_BYTES_MAX)
     }
 }
 
@@ -133,6 +129,12 @@ impl TableCore {
 #[inline]
 pub(crate) const fn is_logged(id: u32) -> bool {
     id & VOLATILE == 0
+}
+
+/// Refuses what is over its limit.
+#[inline]
+pub(crate) fn check_length(what: &'static str, bytes: usize, bytes_max: usize) -> Result<()> {
+    if bytes <= bytes_max { Ok(()) } else { Err(too_large(what, bytes, bytes_max)) }
 }
 
 #[cold]
