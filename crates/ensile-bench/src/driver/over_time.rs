@@ -41,7 +41,9 @@ pub(super) fn over_time_by(
     thread::scope(|scope| {
         let (phase, seen_window) = (&phase, &seen_window);
         let running: Vec<_> = (0..workers)
-            .map(|worker| scope.spawn(move || work(subject, plan, (worker, workers), (phase, clock, seen_window))))
+            .map(|worker| {
+                scope.spawn(move || work(subject, plan, (worker, workers), (phase, clock, seen_window)))
+            })
             .collect();
         let nanos = loop {
             thread::sleep(LOOK);
