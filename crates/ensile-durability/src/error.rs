@@ -95,7 +95,7 @@ impl From<DiskError> for DurabilityError {
     fn from(error: DiskError) -> Self {
         match error {
             DiskError::InUse { path } => Self::InUse { path },
-            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
+            error @ (DiskError::Io { .. } | DiskError::Forked { .. }) => Self::Disk(Arc::new(error)),
         }
     }
 }
