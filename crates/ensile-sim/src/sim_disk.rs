@@ -682,7 +682,7 @@ struct SimLock {
 
 impl DiskLock for SimLock {
     fn file_id(&self) -> Result<u64, DiskError> {
-        self.disk.live_state(Operation::Identify, &self.name)?;
+        drop(self.disk.live_state(Operation::Identify, &self.name)?);
         Ok(match self.locked {
             Locked::File(inode) => inode as u64,
             Locked::Folder(inode) => inode,
