@@ -32,9 +32,10 @@ use super::{CheckpointConfig, void};
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
-use crate::manifest::{Installed, NotReplaced};
-use crate::names::PartName;
-use crate::{DurabilityError, Health, folders};
+use crate::store::folders;
+use crate::store::manifest::{Installed, NotReplaced};
+use crate::store::names::PartName;
+use crate::{DurabilityError, Health};
 
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
