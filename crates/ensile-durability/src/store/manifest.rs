@@ -11,7 +11,7 @@
 //! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d database 5b1e..
 //! generation 3 first 61 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
 //! generation 4 first 70 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 2c22ee13
+//! crc32c ee7758f4
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
