@@ -168,6 +168,11 @@ fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
     parent.make_link(name, &target)
 }
 
+/// A field whose width differs between machines.
+fn wide(field: impl Into<u64>) -> u64 {
+    field.into()
+}
+
 /// Are these handles of one folder?
 fn is_same(one: &Folder, other: &Folder) -> bool {
     let of = |folder: &Folder| folder.handle().metadata().ok().map(|found| (found.dev(), found.ino()));
@@ -322,12 +327,11 @@ impl Disk for RealDisk {
     }
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
-        Ok(self.status(name)?.st_ino)
+        Ok(wide(self.status(name)?.st_ino))
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {
-        // The field's width differs between machines.
-        Ok(self.status(name)?.st_nlink as u64)
+        Ok(wide(self.status(name)?.st_nlink))
     }
 
     fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
