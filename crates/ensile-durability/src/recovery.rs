@@ -431,8 +431,9 @@ impl Recovery {
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, EntryKind::Values);
-        generations.push(Generation { number, first, format, entries, logs, salt, durable: None });
         let before = self.keeper.manifest().clone();
+        let database = before.identity;
+        generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
         let reserved = before.reserved.max(first);
         let manifest = Manifest { state: State::Created, reserved, generations, ..before };
         if is_planted(Bug::ManifestBeforeFiles) {

@@ -8,10 +8,10 @@
 //! reserved 5000
 //! folder . inode 131073 born 1763812345123456789
 //! folder log0 inode 131080 born none
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d
-//! generation 3 first 61 format 3 entries values logs 2 salt 1a2b3c4d durable 66
-//! generation 4 first 70 format 3 entries values logs 2 salt 1a2b3c4d
-//! crc32c 2c22ee13
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d database 5b1e..
+//! generation 3 first 61 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
+//! generation 4 first 70 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e..
+//! crc32c ee7758f4
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
@@ -62,6 +62,8 @@ pub(crate) struct Generation {
     pub(crate) logs: u32,
     /// Its logs': a file with another one is of another database.
     pub(crate) salt: Salt,
+    /// What its files say whose they are (I1): this database, or one of which it is an adopted copy.
+    pub(crate) database: Identity,
     /// Its D, once a recovery has decided it.
     pub(crate) durable: Option<Epoch>,
 }
@@ -82,6 +84,8 @@ pub(crate) struct Installed {
     pub(crate) bytes: u64,
     /// Vouches for all its files: `checkpoint::read::seal`.
     pub(crate) seal: u32,
+    /// What its files say whose they are (I1).
+    pub(crate) database: Identity,
 }
 
 impl Installed {
@@ -333,16 +337,16 @@ impl fmt::Display for Manifest {
             writeln!(body, "folder {name} inode {inode} born {born}")?;
         }
         if let Some(checkpoint) = checkpoint {
-            let Installed { number, generation, low, high, checkpointers, files, entries, bytes, seal } =
-                checkpoint;
+            let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
+            let Installed { entries, bytes, seal, database, .. } = checkpoint;
             write!(body, "checkpoint {number} generation {generation} low {low} high {high} ")?;
             write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
-            writeln!(body, "seal {seal:08x}")?;
+            writeln!(body, "seal {seal:08x} database {database}")?;
         }
-        for Generation { number, first, format, entries, logs, salt, durable } in generations {
+        for Generation { number, first, format, entries, logs, salt, database, durable } in generations {
             let entries = entries.name();
             write!(body, "generation {number} first {first} format {format} entries {entries} ")?;
-            write!(body, "logs {logs} salt {salt}")?;
+            write!(body, "logs {logs} salt {salt} database {database}")?;
             if let Some(durable) = durable {
                 write!(body, " durable {durable}")?;
             }
@@ -411,6 +415,7 @@ fn parse_folder(line: &str) -> Option<(String, FolderNumber)> {
 }
 
 fn parse_checkpoint(line: &str) -> Option<Installed> {
+    let (line, database) = line.split_once(" database ")?;
     let [number, generation, low, high, checkpointers, files, entries, bytes, seal] = values(
         line,
         &["checkpoint", "generation", "low", "high", "checkpointers", "files", "entries", "bytes", "seal"],
@@ -425,6 +430,7 @@ fn parse_checkpoint(line: &str) -> Option<Installed> {
         entries: entries.parse().ok()?,
         bytes: bytes.parse().ok()?,
         seal: u32::from_str_radix(seal, 16).ok()?,
+        database: Identity::parse(database)?,
     })
 }
 
@@ -433,8 +439,8 @@ fn parse_generation(line: &str) -> Option<Generation> {
         Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
         None => (line, None),
     };
-    let [number, first, format, entries, logs, salt] =
-        values(line, &["generation", "first", "format", "entries", "logs", "salt"])?;
+    let [number, first, format, entries, logs, salt, database] =
+        values(line, &["generation", "first", "format", "entries", "logs", "salt", "database"])?;
     Some(Generation {
         number: number.parse().ok()?,
         first: parse_epoch(first)?,
@@ -442,6 +448,7 @@ fn parse_generation(line: &str) -> Option<Generation> {
         entries: EntryKind::named(entries)?,
         logs: logs.parse().ok()?,
         salt: Salt::parse(salt)?,
+        database: Identity::parse(database)?,
         durable,
     })
 }

@@ -5,6 +5,7 @@ use crate::log::block::{FORMAT, Salt};
 use crate::recovery::chain::{Chain, End, Link};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
+use crate::store::identity::Identity;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, EntryKind};
@@ -20,6 +21,7 @@ fn generation(durable: Option<u64>) -> Generation {
         entries: EntryKind::Values,
         logs: 2,
         salt,
+        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
         durable: durable.map(Epoch::new),
     }
 }

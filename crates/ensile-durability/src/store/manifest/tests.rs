@@ -11,6 +11,10 @@ use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 use std::sync::Arc;
 
+fn identity() -> Identity {
+    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
+}
+
 fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     let salt = Salt::parse("1a2b3c4d").expect("a salt");
     Generation {
@@ -20,6 +24,7 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
         entries: EntryKind::Values,
         logs: 2,
         salt,
+        database: identity(),
         durable: durable.map(Epoch::new),
     }
 }
@@ -35,11 +40,12 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
         entries: 9000,
         bytes: 1_234_568,
         seal: 0x0a1b_2c3d,
+        // It was written before this copy was adopted.
+        database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),
     }
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
-    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
     let main = FolderNumber { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
     let log = FolderNumber { inode: 131_080, born_nanos: None };
     Manifest {
@@ -47,7 +53,7 @@ fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
         reserved: Epoch::new(5000),
         folders: [(".".to_owned(), main), ("log0".to_owned(), log)].into(),
         generations,
-        ..Manifest::creating(identity)
+        ..Manifest::creating(identity())
     }
 }
 
