@@ -30,6 +30,7 @@ use crate::log::LogConfig;
 use crate::log::block::{FORMAT, Salt};
 use crate::log::buffer::Buffer;
 use crate::log::segments::{ClosedFile, Segments};
+use crate::store::identity::Identity;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
@@ -81,12 +82,13 @@ pub(super) fn sources(
     Some(first + choose(&bytes)?..generations.len())
 }
 
-/// Writes the entries that count of `sources` into one file of the generation `number`, and syncs it. `None` if the disk has
-/// no space for it: everything stays as it is. The file's name is the caller's to sync.
+/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and syncs it.
+/// `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to sync.
 pub(super) fn write(
     disk: &StdArc<dyn Disk>,
     config: &LogConfig,
-    (sources, number): (&[Generation], u64),
+    (database, number): (Identity, u64),
+    sources: &[Generation],
     logs: Vec<Vec<Piece>>,
 ) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
@@ -96,7 +98,7 @@ pub(super) fn write(
         return Ok(None);
     }
     let salt = Salt::draw(&mut Random::unpredictable());
-    let generation = Generation { number, format: FORMAT, logs: 1, salt, ..oldest.clone() };
+    let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
     let generation = Generation { durable: newest.durable, ..generation };
     let name = SegmentName { generation: number, logger: 0, number: 0 };
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
