@@ -490,12 +490,10 @@ impl Recovery {
         for log in logs.values_mut() {
             log.sort_by_key(|piece| (piece.file.name.number, piece.offset));
         }
-        let number = self.report.generation;
+        let own = (self.keeper.manifest().identity, self.report.generation);
         let logs = logs.into_values().collect();
-        let Some((generation, file)) = merge::write(&self.disk, &self.config, (merging, number), logs)?
-        else {
-            return Ok(None);
-        };
+        let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
+        let Some((generation, file)) = merged else { return Ok(None) };
         self.generations.splice(sources, [generation]);
         self.report.merged_generations = numbers.len() as u64;
         self.report.generation += 1;

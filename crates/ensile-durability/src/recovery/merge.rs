@@ -206,7 +206,7 @@ mod tests {
         let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
         for _ in 0..20_000 {
             // Of some hundred bytes mostly, and up to half a megabyte.
-            let life = 100 + (random.next_u64() % (1 << 19) >> (random.next_u64() % 19));
+            let life = 100 + ((random.next_u64() % (1 << 19)) >> (random.next_u64() % 19));
             written += life;
             bytes.push(life);
             if let Some(from) = choose(&bytes) {

@@ -37,7 +37,7 @@ fn log_files(disk: &SimDisk) -> Vec<String> {
     disk.files().into_iter().filter(|name| name.starts_with("log")).collect()
 }
 
-fn is_merged(name: &String) -> bool {
+fn is_merged(name: &str) -> bool {
     name.ends_with("-merged")
 }
 
@@ -197,8 +197,9 @@ fn a_repair_beside_a_merge_that_had_not_ended_leaves_a_folder_that_opens() {
     let work = disk.fork();
     work.keep_moments();
     drop(open(&work, config(1)));
-    let unfinished =
-        |disk: &SimDisk| log_files(disk).iter().any(is_merged) && log_files(disk).len() > LIVES as usize;
+    let unfinished = |disk: &SimDisk| {
+        log_files(disk).iter().any(|name| is_merged(name)) && log_files(disk).len() > LIVES as usize
+    };
     let moment = work.take_moments().into_iter().find(|moment| unfinished(&moment.disk));
     let disk = moment.expect("a merge under way").disk.fork();
     disk.crash_with(Survival::Everything, 1);
@@ -222,7 +223,7 @@ fn a_full_disk_leaves_the_generations_as_they_are() {
         live(&disk, &small, life, &[1; 1 << 17], true);
     }
     let files = log_files(&disk);
-    assert!(files.len() > LIVES as usize && !files.iter().any(is_merged), "{files:?}");
+    assert!(files.len() > LIVES as usize && !files.iter().any(|name| is_merged(name)), "{files:?}");
     disk.set_capacity(None);
     let rig = open(&disk, small);
     assert_eq!(rig.report.merged_generations, 2 * LIVES);
