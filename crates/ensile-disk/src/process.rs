@@ -174,8 +174,8 @@ impl Marks {
     #[inline]
     #[must_use]
     pub fn get(&self, word: usize) -> u64 {
-        // Acquire: pairs with the Release in `set`: who sees a word sees what came before it was set.
-        self.words()[word].load(Ordering::Acquire)
+        // Relaxed: the kernel clears it before the child's first instruction, and it says nothing of other memory.
+        self.words()[word].load(Ordering::Relaxed)
     }
 
     /// Sets the first or second word (0 or 1). A word of a page that is not there stays 0.
@@ -188,8 +188,8 @@ impl Marks {
             simulated.kept[word].store(value, Ordering::Relaxed);
         }
         if self.process.is_this() {
-            // Release: pairs with the Acquire in `get`.
-            self.words()[word].store(value, Ordering::Release);
+            // Relaxed: as for `get`.
+            self.words()[word].store(value, Ordering::Relaxed);
         }
     }
 

@@ -82,6 +82,7 @@ impl<'db> Receipt<'db> {
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
     /// database is opened again.
     pub fn durable(&self) -> Result<()> {
+        self.core.check_process()?;
         self.core.wait_durable(self.committed.epoch)
     }
 
