@@ -55,7 +55,9 @@ fn a_checkpoint_that_does_not_fit_is_not_begun_says_so_and_is_made_once_there_is
     disk.set_capacity(Some(disk.used_bytes() + first.bytes / 2));
     let written = life.checkpoints.stats().bytes;
     for _ in 0..3 {
-        let Err(DurabilityError::CheckpointFailed(why)) = life.checkpoint() else { panic!("it does not fit") };
+        let Err(DurabilityError::CheckpointFailed(why)) = life.checkpoint() else {
+            panic!("it does not fit")
+        };
         assert!(why.contains("free some space"), "{why}");
         assert!(life.checkpoints.misfit().is_some_and(|said| said == *why));
     }
