@@ -65,6 +65,7 @@ pub(crate) struct Core {
     closed: AtomicBool,
     /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
     marks: Marks,
+    heart_stopped: AtomicBool,
 }
 
 /// The mark that is 1 while the database is open, in the process that opened it (I4).
@@ -121,6 +122,7 @@ impl Core {
             counters: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
             marks,
+            heart_stopped: AtomicBool::new(false),
         }
     }
 
@@ -190,6 +192,22 @@ impl Core {
         // Release: partner is the Acquire in `check_not_closed`.
         self.closed.store(true, Ordering::Release);
         self.marks.set(OPEN, 0);
+    }
+
+    /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
+    /// tells everybody.
+    #[cold]
+    pub(crate) fn note_heartbeat_panic(&self) {
+        // Release: partner is the Acquire in `heartbeat_has_panicked`.
+        self.heart_stopped.store(true, Ordering::Release);
+        if let Some(log) = &self.log {
+            log.stop("the heartbeat panicked");
+        }
+    }
+
+    pub(crate) fn heartbeat_has_panicked(&self) -> bool {
+        // Acquire: partner is the Release in `note_heartbeat_panic`.
+        self.heart_stopped.load(Ordering::Acquire)
     }
 
     /// After `mark_closed`: waits until every commit that has not seen the mark is installed and appended (E2), so that

@@ -7,6 +7,9 @@
 
 mod own_folder;
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use own_folder::Folder;
 
@@ -56,7 +59,10 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
     let _ = other.get(table, &1).expect("reads");
     let mut snapshot = db.snapshot().expect("opens");
     let (_, receipt) = db.submit(|tx| tx.put(table, &0, &0)).expect("commits");
-    let future = receipt.durable_async();
+    let mut future = receipt.durable_async();
+    let mut poll = move || Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+    // It waits, or is durable already.
+    let _ = poll();
     holds_in_a_child(|| {
         let mut batch =
             db.run_batch(&[1, 2], |id, touch| touch.key(table, id), |tx, id| tx.get(table, id)).into_iter();
@@ -75,6 +81,7 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(snapshot.range(table, ..).next().unwrap_or(Ok((0, 0)))),
             is_forked(snapshot.durable()),
             is_forked(receipt.durable()),
+            matches!(poll(), Poll::Ready(Err(Error::Forked))),
             is_forked(db.run(|tx| tx.get(table, &1))),
             is_forked(db.run(|_| -> Result<()> { unreachable!("no closure runs") })),
             is_forked(db.submit(|tx| tx.put(table, &1, &1))),
@@ -89,8 +96,9 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(db.key_value(table).get(&1)),
             is_forked(db.close()),
             db.stats().commits == 0,
+            db.health().is_forked && !db.health().is_well(),
         ];
-        drop((future, snapshot, db.clone()));
+        drop((poll, snapshot, db.clone()));
         if let Some(first) = refused.iter().position(|refused| !refused) {
             // Standard error has no lock in a child that the parent's threads could have kept: it is written at once.
             let line = format!("call number {first} was not refused\n");
