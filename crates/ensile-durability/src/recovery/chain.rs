@@ -148,8 +148,8 @@ impl Chain {
             (None, Some(salt)) => {
                 file.look_with(disk, salt)?;
                 // Its opening block was synced before anything was written behind it.
-                let has_more = file.has_blocks() || file.tail.bytes > OPENING_BYTES as u64;
-                lost = has_more.then_some(End { file: file.file, offset: 0, detail: file.detail });
+                let has_more = file.identity.is_none() && file.tail.bytes > OPENING_BYTES as u64;
+                lost = (has_more || file.has_blocks()).then_some(End { file: file.file, offset: 0, detail: file.detail });
             }
             // The first file: whatever stands behind it, it is the end.
             (None, None) => {}

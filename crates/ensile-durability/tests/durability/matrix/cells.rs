@@ -13,7 +13,7 @@ use ensile_sim::{SimDisk, Survival};
 
 use super::folder::{Folder, History, Verdict, open, void_above};
 use crate::checkpoints::store::{Life, Store};
-use crate::rig::{MARK_BYTES, Worker};
+use crate::rig::{MARK_BYTES, OPENING_BYTES, Worker};
 
 mod of_checkpoints_and_manifest;
 mod of_logs;
@@ -108,7 +108,8 @@ impl<'l> Writer<'l> {
 
     fn end_of(&self, file: &str) -> u64 {
         let used = self.disk.bytes(file).iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
-        used.next_multiple_of(8)
+        // An opening block ends with zeros.
+        used.next_multiple_of(8).max(OPENING_BYTES)
     }
 
     /// A durable epoch with a change in each log; where it stands in log 1.
