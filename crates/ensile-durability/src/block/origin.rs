@@ -7,7 +7,6 @@
 //!
 //! Neighbours: written by `log::segments` and `checkpoint::write`, read by [`super::scan`].
 
-use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 
 use super::{BlockKind, FORMAT, HEADER_BYTES, Header, NotABlock, Salt, block_bytes, format_of, u32_at, u64_at};
@@ -107,10 +106,5 @@ impl Opened {
         let payload = &block[..header.payload_bytes as usize];
         let (origin, place) = Origin::decode(payload).ok_or(NotABlock::Unknown)?;
         Ok(Self { header, crc, origin, place })
-    }
-
-    /// No epoch of a checkpoint's entries reaches this.
-    pub(crate) fn low(&self) -> Epoch {
-        self.header.epoch_max
     }
 }

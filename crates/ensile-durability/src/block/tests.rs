@@ -101,7 +101,7 @@ fn an_opening_block_tells_every_kind_of_file() {
         let (block, crc) = origin.encode(header, place);
         let opened = Opened::decode(&block).expect("decodes");
         assert_eq!((opened.origin, opened.place, opened.crc), (origin, place, crc));
-        assert_eq!((opened.header.kind, opened.low()), (BlockKind::CheckpointOpening, Epoch::new(9)));
+        assert_eq!((opened.header.kind, opened.header.epoch_max), (BlockKind::CheckpointOpening, Epoch::new(9)));
     }
 }
 
