@@ -211,7 +211,8 @@ impl Header {
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         let header = &mut block[..HEADER_BYTES];
         // Rows have no epochs of their own, and the other kinds no section.
-        let first = if self.kind == BlockKind::Rows { u64::from(self.section) } else { self.epoch_min.number() };
+        let first =
+            if self.kind == BlockKind::Rows { u64::from(self.section) } else { self.epoch_min.number() };
         header[0..4].copy_from_slice(&MAGIC);
         header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
         header[6] = self.kind.byte();

@@ -69,7 +69,9 @@ pub enum DurabilityError {
     },
     /// A file of another database stands among this one's (I1). Nothing was changed: move it to where it belongs, and put this
     /// database's own file back if there was one.
-    #[error("{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed")]
+    #[error(
+        "{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed"
+    )]
     NotOurs {
         /// The file, relative to the database's folder.
         file: String,

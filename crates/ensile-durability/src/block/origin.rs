@@ -9,7 +9,9 @@
 
 use ensile_base::checksum::crc32c;
 
-use super::{BlockKind, FORMAT, HEADER_BYTES, Header, NotABlock, Salt, block_bytes, format_of, u32_at, u64_at};
+use super::{
+    BlockKind, FORMAT, HEADER_BYTES, Header, NotABlock, Salt, block_bytes, format_of, u32_at, u64_at,
+};
 use crate::recoverable::EntryKind;
 use crate::store::identity::Identity;
 

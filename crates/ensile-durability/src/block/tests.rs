@@ -101,7 +101,10 @@ fn an_opening_block_tells_every_kind_of_file() {
         let (block, crc) = origin.encode(header, place);
         let opened = Opened::decode(&block).expect("decodes");
         assert_eq!((opened.origin, opened.place, opened.crc), (origin, place, crc));
-        assert_eq!((opened.header.kind, opened.header.epoch_max), (BlockKind::CheckpointOpening, Epoch::new(9)));
+        assert_eq!(
+            (opened.header.kind, opened.header.epoch_max),
+            (BlockKind::CheckpointOpening, Epoch::new(9))
+        );
     }
 }
 
@@ -246,7 +249,11 @@ fn the_largest_epoch_is_refused_in_every_place() {
         let (mut header, mut block) = documented();
         set(&mut header);
         header.encode(&mut block, SALT);
-        assert_eq!(Header::decode(&block, SALT).map(|found| found.0.kind), Ok(BlockKind::Unknown), "{header:?}");
+        assert_eq!(
+            Header::decode(&block, SALT).map(|found| found.0.kind),
+            Ok(BlockKind::Unknown),
+            "{header:?}"
+        );
     }
 }
 

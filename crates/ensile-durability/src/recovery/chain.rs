@@ -149,7 +149,11 @@ impl Chain {
                 file.look_with(disk, salt)?;
                 // Its opening block was synced before anything was written behind it.
                 let has_more = file.identity.is_none() && file.tail.bytes > OPENING_BYTES as u64;
-                lost = (has_more || file.has_blocks()).then_some(End { file: file.file, offset: 0, detail: file.detail });
+                lost = (has_more || file.has_blocks()).then_some(End {
+                    file: file.file,
+                    offset: 0,
+                    detail: file.detail,
+                });
             }
             // The first file: whatever stands behind it, it is the end.
             (None, None) => {}
@@ -205,7 +209,9 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     }
     let damaged = |detail| Err(DurabilityError::damaged(&name, 0, detail));
     match (&file.not_opened, &file.opening) {
-        (Some(NotABlock::Unknown), _) => Err(DurabilityError::Unknown { file: name, offset: 0, detail: NEWER }),
+        (Some(NotABlock::Unknown), _) => {
+            Err(DurabilityError::Unknown { file: name, offset: 0, detail: NEWER })
+        }
         (Some(why @ NotABlock::OtherFormat), _) => damaged(why.detail()),
         (_, Some(opening)) if opening.origin.salt != generation.salt => {
             damaged("the log, or the manifest, is of another time")
@@ -240,7 +246,9 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
 /// Does the chain go on from the end of `last` with `file`?
 fn is_next(last: &FileChain, file: &FileChain) -> bool {
     let (Some(before), Some(opening)) = (&last.opening, &file.opening) else { return false };
-    opening.sequence == last.next_sequence && opening.previous_crc == last.crc && opening.origin == before.origin
+    opening.sequence == last.next_sequence
+        && opening.previous_crc == last.crc
+        && opening.origin == before.origin
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

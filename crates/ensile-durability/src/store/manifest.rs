@@ -240,9 +240,11 @@ impl Manifest {
     /// [`DurabilityError::NotOurs`].
     pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
         let listed = self.generations.iter().map(|generation| generation.database);
-        let ours = listed.chain(self.checkpoint.as_ref().map(|checkpoint| checkpoint.database)).chain(self.parent);
+        let ours =
+            listed.chain(self.checkpoint.as_ref().map(|checkpoint| checkpoint.database)).chain(self.parent);
         // The first files of a database that is being made are older than its manifest.
-        if self.state == State::Creating || found == self.identity || ours.into_iter().any(|own| own == found) {
+        if self.state == State::Creating || found == self.identity || ours.into_iter().any(|own| own == found)
+        {
             return Ok(());
         }
         Err(DurabilityError::not_ours(file, found, self.identity))
