@@ -25,6 +25,18 @@ pub(super) fn find(
     generations: &[Generation],
     loggers: u32,
 ) -> Result<Files, DurabilityError> {
+    find_with_unfinished(disk, generations, loggers).map(|(files, _)| files)
+}
+
+/// As [`find`]; apart from those, what a merge left that had not ended: its sources are listed still, and hold all of it.
+pub(super) fn find_with_unfinished(
+    disk: &dyn Disk,
+    generations: &[Generation],
+    loggers: u32,
+) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
+    let mut unfinished = Vec::new();
+    let is_listed =
+        |file: &SegmentFile| generations.iter().any(|listed| listed.number == file.name.generation);
     let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
     let mut found = Files::new();
     for logger in 0.. {
@@ -37,7 +49,11 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            found.entry((file.name.generation, logger)).or_default().push(file);
+            if file.is_merged && !is_listed(&file) {
+                unfinished.push(file);
+            } else {
+                found.entry((file.name.generation, logger)).or_default().push(file);
+            }
         }
     }
     for files in found.values_mut() {
@@ -47,7 +63,7 @@ pub(super) fn find(
             return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
         }
     }
-    Ok(found)
+    Ok((found, unfinished))
 }
 
 /// Takes the files of listed logs out of `found`: each has one at least.
@@ -111,6 +127,24 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
     }
     let detail = format!("it is missing or too old: {file} holds entries and is not listed");
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
+}
+
+/// Files of merges that did not end are removed, and made again under the same name: each must prove to be this database's (I1).
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for one that tells nothing.
+pub(super) fn check_unfinished(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    unfinished: &[SegmentFile],
+) -> Result<(), DurabilityError> {
+    for file in unfinished.iter().map(SegmentFile::to_string) {
+        if !proves_ours(disk, manifest, &file)? {
+            let detail = "its first block cannot be read, so nothing tells whose it is: move it away";
+            return Err(DurabilityError::damaged(&file, 0, detail));
+        }
+    }
+    Ok(())
 }
 
 /// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
