@@ -47,23 +47,16 @@ pub(super) fn find(
     Ok(found)
 }
 
-/// Takes the files of listed logs out of `found`: each has one at least.
-pub(super) fn take_listed(found: &mut Files, generations: &[Generation]) -> Result<Files, DurabilityError> {
-    let mut listed = Files::new();
-    for generation in generations {
-        for logger in 0..generation.logs {
-            let key = (generation.number, logger);
-            let Some(files) = found.remove(&key) else {
-                if is_planted(Bug::MissingLogAccepted) {
-                    continue;
-                }
-                let missing = SegmentName { generation: key.0, logger, number: 0 };
-                return Err(missing_file(missing));
-            };
-            listed.insert(key, files);
-        }
+/// Takes the files of a listed log out of `found`: it has one at least.
+pub(super) fn take_listed(
+    found: &mut Files,
+    (generation, logger): (u64, u32),
+) -> Result<Option<Vec<SegmentFile>>, DurabilityError> {
+    match found.remove(&(generation, logger)) {
+        None if is_planted(Bug::MissingLogAccepted) => Ok(None),
+        None => Err(missing_file(SegmentName { generation, logger, number: 0 })),
+        files => Ok(files),
     }
-    Ok(listed)
 }
 
 /// A file that must be there is not.
