@@ -20,10 +20,11 @@ use super::file::FileChain;
 use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
-use crate::hint::Hint;
-use crate::manifest::{Generation, Installed, Manifest};
-use crate::names::log_folder;
-use crate::{DurabilityError, folders};
+use crate::DurabilityError;
+use crate::store::folders;
+use crate::store::hint::Hint;
+use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::names::log_folder;
 
 /// Where findings go.
 pub(super) trait Findings {
@@ -69,7 +70,7 @@ impl Inventory {
         loggers: u32,
         findings: &mut impl Findings,
     ) -> Result<Option<Self>, DurabilityError> {
-        let Manifest { checkpoint, generations } = manifest;
+        let Manifest { checkpoint, generations, .. } = manifest;
         let Some(mut unlisted) = findings.note(listing::find(disk, generations, loggers))? else {
             return Ok(None);
         };

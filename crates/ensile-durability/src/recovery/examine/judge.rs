@@ -18,9 +18,12 @@ use super::super::replay::{self, Bounds, Piece};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
-use crate::hint::Hint;
-use crate::manifest::{Generation, Installed, Manifest};
-use crate::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, SegmentFile, SegmentName, log_folder};
+use crate::store::hint::Hint;
+use crate::store::identity::Identity;
+use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::names::{
+    HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, SegmentFile, SegmentName, log_folder,
+};
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -68,13 +71,13 @@ impl<'a> Judge<'a> {
         let hint = Hint::read(self.disk).map_err(DurabilityError::from);
         self.hint = self.found.note(hint)?.flatten();
         let Some(manifest) = self.found.note(Manifest::read(self.disk))? else { return Ok(()) };
-        let manifest = manifest.unwrap_or_default();
+        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
         // More loggers than are listed may have left files: as many as there are folders are looked at.
         let Some(inventory) = Inventory::take(self.disk, &manifest, 1, &mut self.found)? else {
             return Ok(());
         };
         let Inventory { mut listed, unlisted, load } = inventory;
-        let Manifest { checkpoint, generations } = &manifest;
+        let Manifest { checkpoint, generations, .. } = &manifest;
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
         self.load(checkpoint.as_ref(), load)?;
         for generation in generations {

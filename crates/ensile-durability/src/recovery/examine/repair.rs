@@ -30,12 +30,13 @@ use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, check_is_database, examine_locked};
 use crate::checkpoint::block::{HEADER_BYTES, Header};
 use crate::checkpoint::void::list_parts;
-use crate::hint::Hint;
 use crate::log::LogConfig;
 use crate::log::block::Salt;
-use crate::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::names::{LOCK, MANIFEST, SegmentFile, SegmentName, log_folder};
-use crate::{DurabilityError, Recoverable, folders};
+use crate::store::folders;
+use crate::store::hint::Hint;
+use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
+use crate::store::names::{LOCK, MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
 const COPY_BYTES: usize = 1 << 20;
