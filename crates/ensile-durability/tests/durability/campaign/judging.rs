@@ -189,11 +189,12 @@ impl<'d> Judging<'d> {
         is_same_names && name.contains("/log-") && bytes.starts_with(left)
     }
 
-    /// Does every file begin with what it held, and is none missing or new?
+    /// Does every file begin with what it held, and is none missing or new? A longer hint says something else.
     fn is_only_longer(&self) -> bool {
         let (before, after) = (contents(&self.database.disk), contents(self.damaged));
-        let is_kept =
-            |(name, bytes): (&String, &Vec<u8>)| after.get(name).is_some_and(|now| now.starts_with(bytes));
+        let is_kept = |(name, bytes): (&String, &Vec<u8>)| {
+            after.get(name).is_some_and(|now| now.starts_with(bytes) && (name != "HINT" || now == bytes))
+        };
         before.len() == after.len() && before.iter().all(is_kept)
     }
 
