@@ -169,8 +169,7 @@ impl<'d> Judging<'d> {
         let (before, after) = (contents(&self.database.disk), contents(self.damaged));
         let changed: Vec<_> =
             before.iter().filter(|(name, bytes)| after.get(*name) != Some(*bytes)).collect();
-        let newest =
-            before.keys().filter(|name| name.starts_with("log0/") && !name.contains("-to-")).next_back();
+        let newest = before.keys().rfind(|name| name.starts_with("log0/") && !name.contains("-to-"));
         self.database.loggers == 1 && changed.iter().all(|(name, _)| Some(*name) == newest)
     }
 
