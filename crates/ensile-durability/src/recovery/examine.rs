@@ -15,7 +15,7 @@
 
 mod facts;
 mod judge;
-mod ordered;
+pub(super) mod ordered;
 mod repair;
 
 use std::ops::ControlFlow;

@@ -24,7 +24,7 @@ use crate::DurabilityError;
 use crate::store::folders;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::log_folder;
+use crate::store::names::{SegmentFile, log_folder};
 
 /// Where findings go.
 pub(super) trait Findings {
@@ -57,6 +57,8 @@ pub(super) struct Inventory {
     pub(super) listed: Files,
     /// Files of other logs: they hold nothing that counts.
     pub(super) unlisted: Files,
+    /// What a merge left that had not ended.
+    pub(super) unfinished: Vec<SegmentFile>,
     /// `None` if a file of the checkpoint cannot be read.
     pub(super) load: Option<Load>,
 }
@@ -71,9 +73,8 @@ impl Inventory {
         findings: &mut impl Findings,
     ) -> Result<Option<Self>, DurabilityError> {
         let Manifest { checkpoint, generations, .. } = manifest;
-        let Some(mut unlisted) = findings.note(listing::find(disk, generations, loggers))? else {
-            return Ok(None);
-        };
+        let found = listing::find(disk, generations, loggers);
+        let Some((mut unlisted, unfinished)) = findings.note(found)? else { return Ok(None) };
         check_apart(disk, generations)?;
         let mut listed = Files::new();
         for generation in generations {
@@ -86,7 +87,7 @@ impl Inventory {
         let open = generations.last().map_or(0, |last| last.number);
         findings.note(listing::check_unlisted(disk, &unlisted, open))?;
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
-        Ok(Some(Self { listed, unlisted, load }))
+        Ok(Some(Self { listed, unlisted, unfinished, load }))
     }
 }
 

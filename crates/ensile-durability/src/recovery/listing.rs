@@ -17,12 +17,16 @@ use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are.
+/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are. Apart from
+/// those, what a merge left that had not ended: its sources are listed still, and hold all of it.
 pub(super) fn find(
     disk: &dyn Disk,
     generations: &[Generation],
     loggers: u32,
-) -> Result<Files, DurabilityError> {
+) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
+    let mut unfinished = Vec::new();
+    let is_listed =
+        |file: &SegmentFile| generations.iter().any(|listed| listed.number == file.name.generation);
     let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
     let mut found = Files::new();
     for logger in 0.. {
@@ -35,7 +39,11 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            found.entry((file.name.generation, logger)).or_default().push(file);
+            if file.is_merged && !is_listed(&file) {
+                unfinished.push(file);
+            } else {
+                found.entry((file.name.generation, logger)).or_default().push(file);
+            }
         }
     }
     for files in found.values_mut() {
@@ -45,7 +53,7 @@ pub(super) fn find(
             return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
         }
     }
-    Ok(found)
+    Ok((found, unfinished))
 }
 
 /// Takes the files of a listed log out of `found`: it has one at least.

@@ -6,6 +6,7 @@ mod checkpoints;
 mod damage;
 mod files;
 mod full;
+mod lives;
 mod logging;
 mod matrix;
 mod poison;

@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
         let Some(inventory) = Inventory::take(self.disk, &manifest, 1, &mut self.found)? else {
             return Ok(());
         };
-        let Inventory { mut listed, unlisted, load } = inventory;
+        let Inventory { mut listed, unlisted, unfinished, load } = inventory;
         let Manifest { checkpoint, generations, .. } = &manifest;
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
         self.load(checkpoint.as_ref(), load)?;
@@ -89,6 +89,9 @@ impl<'a> Judge<'a> {
                 self.saw_file(&chain);
             }
             self.add_file(file.to_string(), Role::Void("of a generation that left nothing"))?;
+        }
+        for file in unfinished {
+            self.add_file(file.to_string(), Role::Void("of a merge that had not ended"))?;
         }
         self.list_foreign()?;
         if self.found.is_whole() {

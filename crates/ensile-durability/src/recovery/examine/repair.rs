@@ -53,6 +53,8 @@ pub(super) struct Plan {
     cuts: Vec<(SegmentFile, u64)>,
     /// Files that do not stay, none of a chain.
     dropped: Vec<SegmentFile>,
+    /// Files of a merge that had not ended.
+    unfinished: Vec<SegmentFile>,
     /// The largest epoch that any file showed, and the last generation's number and logs.
     seen: Epoch,
     last: (u64, u32),
@@ -121,7 +123,7 @@ pub(super) fn plan(
     if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
         return Ok(Err(format!("generation {number} is damaged, and not listed")));
     }
-    let files = match listing::find(disk, &manifest.generations, 1) {
+    let (files, unfinished) = match listing::find(disk, &manifest.generations, 1) {
         Ok(files) => files,
         Err(error) => {
             let Damage { file, detail, .. } = Damage::of(error)?;
@@ -137,7 +139,8 @@ pub(super) fn plan(
     if let Some(reason) = cutting.reason_against(&cut)? {
         return Ok(Err(reason));
     }
-    cutting.plan(cut, found, seen).map(Ok)
+    let plan = cutting.plan(cut, found, seen)?;
+    Ok(Ok(Plan { unfinished, ..plan }))
 }
 
 /// A folder that is to be cut.
@@ -335,7 +338,8 @@ impl Cutting<'_> {
         let with_entries =
             before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
         let generations = before.iter().cloned().chain([closed]).collect();
-        Ok(Plan { loss, generations, with_entries, chains, cuts, dropped, seen, last })
+        let unfinished = Vec::new();
+        Ok(Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
     }
 }
 
@@ -490,7 +494,8 @@ fn carry_out(
     let keeper = ManifestKeeper::read(disk)?;
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
-    let Plan { loss, generations, with_entries, chains, cuts, dropped, seen, last: (number, logs) } = plan;
+    let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
+    let (number, logs) = last;
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     // The next generation's files need a folder each, also where one was removed.
     folders::make(&**disk, config.loggers, &[], log_folder)?;
@@ -500,6 +505,7 @@ fn carry_out(
     recovery.open_chains = chains;
     recovery.given_up = dropped;
     recovery.cuts = cuts;
+    recovery.unlisted = unfinished;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
     recovery.finish()
