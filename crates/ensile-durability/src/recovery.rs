@@ -29,7 +29,6 @@ mod merge;
 mod progress;
 mod reading;
 mod replay;
-mod scan;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,9 +41,10 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
+use crate::block::origin::Origin;
+use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
-use crate::log::block::{FORMAT, Salt};
 use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
 use crate::store::folders;
@@ -207,7 +207,7 @@ impl Scan {
         folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
         let keeper = ManifestKeeper::read(&disk)?;
         let inventory = Inventory::take(&*disk, keeper.manifest(), config.loggers as u32, &mut FirstEnds)?;
-        let Inventory { listed, unlisted, unfinished, load } = inventory.expect(NOTHING_FOUND);
+        let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
         let load = load.expect(NOTHING_FOUND);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
@@ -215,7 +215,6 @@ impl Scan {
         };
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
-        let unlisted = unlisted.into_values().flatten().chain(unfinished).collect();
         let taken = AtomicUsize::new(0);
         Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
     }
@@ -435,6 +434,7 @@ impl Recovery {
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, EntryKind::Values);
         let before = self.keeper.manifest().clone();
+        let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
         let reserved = before.reserved.max(first);
@@ -447,7 +447,7 @@ impl Recovery {
         let mut segments = Vec::new();
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
+            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), origin)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
         self.keeper.replace(manifest)?;

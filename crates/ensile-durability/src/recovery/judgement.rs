@@ -59,6 +59,8 @@ pub(super) struct Inventory {
     pub(super) unlisted: Files,
     /// What a merge left that had not ended.
     pub(super) unfinished: Vec<SegmentFile>,
+    /// Those of both that prove to be this database's.
+    pub(super) removable: Vec<SegmentFile>,
     /// `None` if a file of the checkpoint cannot be read.
     pub(super) load: Option<Load>,
 }
@@ -85,9 +87,13 @@ impl Inventory {
             }
         }
         let open = generations.last().map_or(0, |last| last.number);
-        findings.note(listing::check_unlisted(disk, &unlisted, open))?;
+        let mut removable =
+            findings.note(listing::check_unlisted(disk, manifest, &unlisted, open))?.unwrap_or_default();
+        if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
+            removable.extend(&unfinished);
+        }
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
-        Ok(Some(Self { listed, unlisted, unfinished, load }))
+        Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
     }
 }
 
@@ -111,8 +117,10 @@ pub(super) fn log(
     covered: Epoch,
     findings: &mut impl Findings,
 ) -> Result<Option<Chain>, DurabilityError> {
-    if findings.note(chain::check_salt(generation.salt, &files))?.is_none() {
-        return Ok(None);
+    for file in &files {
+        if findings.note(chain::check_origin(generation, file))?.is_none() {
+            return Ok(None);
+        }
     }
     findings.note(Chain::stitch(disk, files, covered))
 }

@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
         let Some(inventory) = Inventory::take(self.disk, &manifest, 1, &mut self.found)? else {
             return Ok(());
         };
-        let Inventory { mut listed, unlisted, unfinished, load } = inventory;
+        let Inventory { mut listed, unlisted, unfinished, load, .. } = inventory;
         let Manifest { checkpoint, generations, .. } = &manifest;
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
         self.load(checkpoint.as_ref(), load)?;

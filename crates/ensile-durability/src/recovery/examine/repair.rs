@@ -24,14 +24,13 @@ use super::super::file::{FileChain, Tail};
 use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
-use super::super::scan::Scanner;
 use super::super::{Recovered, Recovery};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, check_is_database, examine_locked};
+use crate::block::scan::Scanner;
 use crate::checkpoint::block::{HEADER_BYTES, Header};
 use crate::checkpoint::void::list_parts;
 use crate::log::LogConfig;
-use crate::log::block::Salt;
 use crate::store::folders;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
@@ -240,7 +239,7 @@ impl Cutting<'_> {
     fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
         let key = (generation.number, logger);
         let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
-        cut_chain(self.disk, own, self.covered(), generation.salt, self.limits.get(&key))
+        cut_chain(self.disk, own, self.covered(), generation, self.limits.get(&key))
     }
 
     /// Entries of smaller epochs are in the checkpoint.
@@ -259,8 +258,8 @@ impl Cutting<'_> {
                     continue;
                 }
             };
-            own |= opening.as_ref().is_some_and(|opening| opening.salt == generation.salt);
-            strange |= opening.is_some_and(|opening| opening.salt != generation.salt);
+            own |= opening.as_ref().is_some_and(|opening| opening.origin.salt == generation.salt);
+            strange |= opening.is_some_and(|opening| opening.origin.salt != generation.salt);
         }
         Ok(strange && !own)
     }
@@ -348,10 +347,10 @@ type Limits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
 fn limits_of(damage: &[Damage]) -> Result<Limits, String> {
     let mut limits = Limits::new();
-    for Damage { file, offset, is_refused, .. } in damage {
+    for Damage { file, offset, detail, is_refused } in damage {
         if *is_refused {
             return Err(format!(
-                "{file} is whole, but this program does not know what is in it: use a newer version"
+                "{file} is whole, and nothing of it is cut: {detail}; use a newer version, or put the file where it belongs"
             ));
         }
         let Some(file) = parsed(file) else {
@@ -410,11 +409,11 @@ fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
     covered: Epoch,
-    salt: Salt,
+    generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Option<Chain>, DurabilityError> {
     let mut read = read_until(disk, files, limits)?;
-    let strange = read.iter().position(|file| chain::is_strange(salt, file));
+    let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
     read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {
         match Chain::stitch(disk, read.clone(), covered) {

@@ -251,7 +251,7 @@ impl Damaging<'_> {
             match kind {
                 Kind::Cut if before > 0 => {
                     // Half of them where a block begins.
-                    let begins = |at: &usize| bytes[*at..].starts_with(b"EnsL");
+                    let begins = |at: &usize| bytes[*at..].starts_with(b"EnsB");
                     let blocks: Vec<usize> = (0..before).step_by(8).filter(begins).collect();
                     let at = random.below(before as u64) as usize;
                     let boundary = blocks.get(random.below(blocks.len().max(1) as u64) as usize);

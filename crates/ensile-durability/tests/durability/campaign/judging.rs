@@ -297,6 +297,7 @@ fn damage_of(error: &DurabilityError) -> Option<(&str, u64)> {
         DurabilityError::Damaged { file, offset, .. }
         | DurabilityError::Replay { file, offset, .. }
         | DurabilityError::Unknown { file, offset, .. } => Some((file, *offset)),
+        DurabilityError::NotOurs { file, .. } => Some((file, 0)),
         _ => None,
     }
 }
