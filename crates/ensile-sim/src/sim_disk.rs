@@ -391,6 +391,16 @@ impl SimDisk {
         }
     }
 
+    /// From now on reading bytes of this file fails with EIO, as where the medium cannot give them back.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn make_unreadable(&self, name: &str) {
+        let mut state = self.lock_state();
+        let file = self.file_at(&state, name);
+        state.unreadable.insert(file);
+    }
+
     /// Puts a file there with these bytes, name and all on stable storage, its folder too: damage, or a copy.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.lock_state();

@@ -99,6 +99,9 @@ impl DiskFile for SimFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         let (state, fate) = self.begin(Operation::Read, Some((offset, bytes.len() as u64)))?;
         state.end(fate, Operation::Read, &self.name)?;
+        if state.unreadable.contains(&self.inode) {
+            return Err(input_output_error(Operation::Read, &self.name));
+        }
         Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
     }
 

@@ -42,6 +42,8 @@ pub(super) struct State {
     /// Devices of their own, by the folder that they are mounted at, and their capacities.
     pub(super) devices: BTreeMap<u64, Option<u64>>,
     pub(super) medium: Medium,
+    /// Files whose bytes the medium does not give back.
+    pub(super) unreadable: BTreeSet<usize>,
     /// Calls of these kinds wait, and how many do now.
     pub(super) stalled: Vec<Operation>,
     pub(super) waiting: u64,
@@ -91,6 +93,7 @@ impl Default for State {
             capacity: None,
             devices: BTreeMap::new(),
             medium: Medium::default(),
+            unreadable: BTreeSet::new(),
             stalled: Vec::new(),
             waiting: 0,
             moments: None,
