@@ -15,6 +15,7 @@ use crate::checkpoint::read::{PartReader, Rows, seal};
 use crate::store::folders;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
+use crate::recoverable::NOT_TAKEN;
 use crate::{DurabilityError, Entry, Recoverable};
 
 /// What a step of the load came to.
@@ -68,11 +69,10 @@ impl Load {
     /// Checks that every file of the checkpoint is there.
     pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
         let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
-        for part in &parts {
+        for (part, of) in parts.iter().zip(checkpoint.iter().cycle()) {
             // A link to a device that is not mounted says so, before its files are missed.
             folders::check(disk, &PartName::folder(part.checkpointer))?;
-            let low = checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
-            PartReader::open(disk, *part, low)?;
+            PartReader::open(disk, *part, of)?;
         }
         let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
         Ok(Self {
@@ -150,9 +150,12 @@ impl Load {
         part: PartName,
         target: &dyn Recoverable,
     ) -> Result<u32, DurabilityError> {
-        let mut reader = PartReader::open(disk, part, self.low())?;
+        let mut reader = self.reader(disk, part)?;
         let name = part.to_string();
         while let Some(rows) = reader.next_rows()? {
+            if !target.takes(rows.kind) {
+                return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
+            }
             let entries =
                 entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             target.load(rows.section, &entries).map_err(|refused| {
@@ -178,10 +181,14 @@ impl Load {
         Ok(end)
     }
 
+    fn reader(&self, disk: &dyn Disk, part: PartName) -> Result<PartReader, DurabilityError> {
+        PartReader::open(disk, part, self.checkpoint.as_ref().expect("its parts are listed"))
+    }
+
     /// Header checksums of the end blocks of all files, which are read whole for it.
     fn ends(&self, disk: &dyn Disk) -> Result<Vec<u32>, DurabilityError> {
         let end = |part: &PartName| {
-            let mut reader = PartReader::open(disk, *part, self.low())?;
+            let mut reader = self.reader(disk, *part)?;
             while reader.next_rows()?.is_some() {}
             Ok(reader.end().unwrap_or_default().1)
         };

@@ -16,7 +16,7 @@ use super::super::replay::{self, Bounds, Piece};
 use super::super::{RecoveryReport, check_high, verdict};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
-use crate::checkpoint::void::list_parts;
+use crate::checkpoint::void::{self, list_parts};
 use crate::store::hint::Hint;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Generation, Installed, Manifest};
@@ -76,6 +76,8 @@ impl<'a> Judge<'a> {
             self.generation(generation, checkpoint.as_ref(), &mut files)?;
         }
         let last = generations.last().map_or(0, |last| last.number);
+        let parts = void::check_parts(self.disk, &manifest);
+        self.note(parts)?;
         let unlisted = listing::check_unlisted(self.disk, &manifest, &files, last);
         self.note(unlisted)?;
         for file in files.values().flatten() {

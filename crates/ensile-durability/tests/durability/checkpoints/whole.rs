@@ -94,14 +94,14 @@ fn a_file_says_what_to_do_with_it() {
         Life::open(&hurt, 1, settings()).map(drop).expect_err("it is not what was written").to_string()
     };
     let mut newer = disk.bytes(&part);
-    newer[4] = 2;
-    let crc = ensile_base::checksum::crc32c(&newer[..60]);
-    newer[60..64].copy_from_slice(&crc.to_le_bytes());
+    newer[4] = 9;
+    let crc = ensile_base::checksum::crc32c(&newer[..76]);
+    newer[76..80].copy_from_slice(&crc.to_le_bytes());
     let text = told(newer);
     assert!(text.contains(&part) && text.contains("use the version that wrote it"), "{text}");
     let log = disk.files().into_iter().find(|name| name.starts_with("log0/")).expect("a log");
     let text = told(disk.bytes(&log));
-    assert!(text.contains(&part) && text.contains("not a file of one; restore it from a copy"), "{text}");
+    assert!(text.contains(&part) && text.contains("not a file of a checkpoint; restore it from a copy"), "{text}");
 }
 
 #[test]
