@@ -34,10 +34,10 @@ pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
 
 use crate::DurabilityError;
+use crate::block::HEADER_BYTES;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
 use crate::store::folders;
-use crate::block::HEADER_BYTES;
 use block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 

@@ -47,7 +47,14 @@ pub(crate) struct Scanner {
 
 impl Scanner {
     pub(crate) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES, is_sequential: false })
+        Ok(Self {
+            length: file.len()?,
+            file,
+            window: Vec::new(),
+            window_at: 0,
+            ahead: WINDOW_BYTES,
+            is_sequential: false,
+        })
     }
 
     /// Of a file's first bytes, as if it ended there.

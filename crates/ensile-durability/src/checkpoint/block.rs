@@ -11,10 +11,10 @@
 //!
 //! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `write` sends them out, `read` parses.
 
+use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_base::sync::{Arc, AtomicBool, Ordering};
-use ensile_base::Tid;
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
 use crate::block::{HEADER_BYTES, padded};

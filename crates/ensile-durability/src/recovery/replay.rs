@@ -22,8 +22,8 @@ use super::reading::{self, Buffers, recycled};
 use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::compress;
-use crate::store::names::SegmentFile;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
+use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
 /// Most bytes of a block's entries: a buffer that was made for one of the largest.

@@ -436,7 +436,18 @@ fn parse_checkpoint(line: &str) -> Option<Installed> {
     let (line, database) = line.split_once(" database ")?;
     let [number, generation, low, high, checkpointers, files, entries, bytes, salt, seal] = values(
         line,
-        &["checkpoint", "generation", "low", "high", "checkpointers", "files", "entries", "bytes", "salt", "seal"],
+        &[
+            "checkpoint",
+            "generation",
+            "low",
+            "high",
+            "checkpointers",
+            "files",
+            "entries",
+            "bytes",
+            "salt",
+            "seal",
+        ],
     )?;
     Some(Installed {
         number: number.parse().ok()?,

@@ -4,6 +4,7 @@
 mod checkpoints;
 mod damage;
 mod files;
+mod formats;
 mod full;
 mod lives;
 mod logging;

@@ -287,9 +287,16 @@ fn a_file_of_another_checkpoint_or_place_is_damage() {
     for of in others {
         assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");
     }
-    for part in [PartName { checkpoint: 5, ..PART }, PartName { checkpointer: 0, ..PART }, PartName { file: 1, ..PART }] {
+    for part in [
+        PartName { checkpoint: 5, ..PART },
+        PartName { checkpointer: 0, ..PART },
+        PartName { file: 1, ..PART },
+    ] {
         let with = [opening(part, origin()).0, file[OPENING_BYTES..].to_vec()].concat();
-        assert!(matches!(read_of(&with, &installed()), Err(DurabilityError::Damaged { offset: 0, .. })), "{part}");
+        assert!(
+            matches!(read_of(&with, &installed()), Err(DurabilityError::Damaged { offset: 0, .. })),
+            "{part}"
+        );
     }
 }
 
@@ -317,7 +324,8 @@ fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
             let crc = salt_of.checksum(&newer[at..at + 76]);
             newer[at + 76..at + 80].copy_from_slice(&crc.to_le_bytes());
             let found = read_of(&newer, &installed());
-            let is_newer = matches!(found, Err(DurabilityError::Unknown { offset, .. }) if offset == at as u64);
+            let is_newer =
+                matches!(found, Err(DurabilityError::Unknown { offset, .. }) if offset == at as u64);
             assert!(is_newer, "byte {byte} of the block at {at}: {found:?}");
         }
     }
