@@ -47,8 +47,9 @@ pub use stats::LogStats;
 
 use crate::store::folders;
 use crate::store::hint::HintWriter;
-use crate::store::manifest::ManifestKeeper;
+use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
+use crate::store::reservation::Reservation;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
@@ -77,6 +78,8 @@ pub struct LogConfig {
     pub buffer_bytes_max: usize,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
+    /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
+    pub epoch_interval: Duration,
 }
 
 impl Default for LogConfig {
@@ -88,6 +91,7 @@ impl Default for LogConfig {
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
             compress: false,
+            epoch_interval: Duration::from_millis(40),
         }
     }
 }
@@ -143,6 +147,9 @@ pub enum Health {
     Running,
     /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
     Full(String),
+    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself once
+    /// they can.
+    EpochsEnded(String),
     /// It was closed.
     Closed,
     /// A write or sync failed: nothing will become durable any more. Open the database again.
@@ -164,6 +171,8 @@ struct Refusal {
     stopped: bool,
     /// The loggers that hold what the disk has no space for, and what it said.
     full: BTreeMap<usize, StdArc<str>>,
+    /// E is near the end of what is reserved (L6), and why no more is.
+    epochs_ended: Option<StdArc<str>>,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -187,6 +196,7 @@ pub struct Log {
     /// One at a time removes files.
     removing: Mutex<()>,
     hint: Mutex<HintWriter>,
+    reservation: Mutex<Reservation>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
@@ -213,6 +223,10 @@ impl Log {
             .enumerate()
             .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
+        let reserved = recovered.keeper.manifest().reserved;
+        let interval = recovered.config.epoch_interval;
+        let reservation = Reservation::new(reserved, interval, clock.nanos(), epochs.now());
+        epochs.set_limit(reservation.limit());
         Ok(StdArc::new(Self {
             epochs,
             clock,
@@ -228,6 +242,7 @@ impl Log {
             older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
             hint: Mutex::new(recovered.hint),
+            reservation: Mutex::new(reservation),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
@@ -264,12 +279,67 @@ impl Log {
         self.loggers.iter().for_each(Logger::ring);
     }
 
-    /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
+    /// Writes the hint of D if the last one is a second old, and looks how far E is from its end: for the heartbeat. Waits for
+    /// no sync.
     pub fn hint_step(&self) {
+        self.look_at_end();
         // A closed log has written its last one.
         if !self.refuses() {
             self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
         }
+    }
+
+    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
+    /// manifest is synced.
+    pub fn reservation_step(&self) {
+        if self.waiters.has_ended() {
+            return;
+        }
+        let now = self.clock.nanos();
+        let Some(due) = self.lock_reservation().due(now, self.epochs.now()) else { return };
+        let replaced = {
+            // The keeper holds a manifest that stood on disk.
+            let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // Under this lock, for which a close waits: afterwards the manifest may be another's.
+            if self.waiters.has_ended() {
+                return;
+            }
+            let next = Manifest { reserved: due, ..keeper.manifest().clone() };
+            keeper.replace(next)
+        };
+        let mut reservation = self.lock_reservation();
+        match replaced {
+            Ok(()) => {
+                reservation.renewed(due);
+                self.epochs.set_limit(reservation.limit());
+                drop(reservation);
+                self.look_at_end();
+            }
+            // Whichever of the two stands, E stays below what was reserved before.
+            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => {
+                reservation.failed(now, &error.to_string());
+            }
+        }
+    }
+
+    /// Refuses commits while E is near the end of what is reserved.
+    fn look_at_end(&self) {
+        let ended = self.lock_reservation().ended(self.epochs.now());
+        if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
+            self.refuse(|refusal| refusal.epochs_ended = ended);
+            self.loggers.iter().for_each(Logger::wake_workers);
+        }
+    }
+
+    /// Lets E use what is kept at the end of the reservation: for a close, which needs a few epochs more. Commits are refused by
+    /// then.
+    pub fn use_kept_epochs(&self) {
+        self.epochs.set_limit(self.lock_reservation().end());
+    }
+
+    fn lock_reservation(&self) -> MutexGuard<'_, Reservation> {
+        // Nothing under this lock leaves it half changed.
+        self.reservation.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
@@ -318,7 +388,13 @@ impl Log {
         match self.waiters.how_ended() {
             Some(End::Closed) => Health::Closed,
             Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
-            None => self.full_reason().map_or(Health::Running, |reason| Health::Full(reason.to_string())),
+            None => {
+                let refusal = self.lock_refusal();
+                let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
+                let ended = || refusal.epochs_ended.as_ref();
+                let or_ended = || ended().map(|reason| Health::EpochsEnded(reason.to_string()));
+                full.or_else(or_ended).unwrap_or(Health::Running)
+            }
         }
     }
 
@@ -435,6 +511,8 @@ impl Log {
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
+        // So is a step that reserves epochs.
+        drop(self.manifest.lock());
         // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
         self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         closed
@@ -442,6 +520,7 @@ impl Log {
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         self.refuse(|refusal| refusal.stopped = true);
+        self.use_kept_epochs();
         let target = self.epochs.now();
         while self.durable_epoch() < target {
             match self.waiters.how_ended() {
@@ -468,7 +547,8 @@ impl Log {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
-                    self.lock_hint().close(self.marks.synced_by_all(), blocks);
+                    let ended = self.epochs.stop();
+                    self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
                 }
                 self.end(End::Closed);
                 Ok(())
@@ -504,7 +584,8 @@ impl Log {
         let mut refusal = self.lock_refusal();
         change(&mut refusal);
         // Release: partner is the Acquire in `refuses`.
-        self.refuses.store(refusal.stopped || !refusal.full.is_empty(), Ordering::Release);
+        let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
+        self.refuses.store(refuses, Ordering::Release);
     }
 
     /// This logger holds what the disk has no space for.
@@ -536,7 +617,8 @@ impl Log {
             let end = self.waiters.how_ended().unwrap_or(End::Closed);
             return Some(DurabilityError::Stopped(end.reason()));
         }
-        refusal.full.values().next().cloned().map(DurabilityError::DiskFull)
+        let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);
+        refusal.full.values().next().cloned().map(DurabilityError::DiskFull).or_else(ended)
     }
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.

@@ -50,6 +50,7 @@ use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
 use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::store::reservation;
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -83,6 +84,9 @@ pub struct RecoveryReport {
     pub durable_epoch: Epoch,
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
+    /// Its first epoch (L6). What an earlier life showed has a smaller one: it is kept if its epoch is not above
+    /// `durable_epoch` and was not lost before, and lost otherwise.
+    pub first_epoch: Epoch,
     /// e_l and e_h of the checkpoint that was loaded.
     pub checkpoint: Option<(Epoch, Epoch)>,
     /// Entries loaded from it.
@@ -163,6 +167,8 @@ pub struct Recovery {
     /// then they tell which epochs were used (L4).
     given_up: Vec<SegmentFile>,
     seen: Epoch,
+    /// The last E of the life before, if it was closed cleanly.
+    ended: Option<Epoch>,
     load: Load,
     /// Oldest first; `taken` counts from the end.
     pieces: Vec<Piece>,
@@ -279,6 +285,7 @@ impl Recovery {
             open_chains: Vec::new(),
             unlisted: Vec::new(),
             given_up: Vec::new(),
+            ended: None,
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
@@ -335,6 +342,8 @@ impl Recovery {
         self.report.generation = number + 1;
         self.report.torn_tails.extend(verdict.torn);
         if generation.durable.is_none() {
+            // The verdict has found all blocks that the hint counts: nothing was written after it.
+            self.ended = hint.and_then(|hint| hint.ended);
             self.open_chains = chains;
         } else {
             self.closed_chains.extend(chains);
@@ -420,10 +429,7 @@ impl Recovery {
         }
         self.open_chains.iter().try_for_each(|chain| harden::harden(&*self.disk, chain))?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
-        let first = if self.generations.is_empty() { Epoch::FIRST } else { seen.next() };
-        if first.next() >= Epoch::MAX {
-            return Err(DurabilityError::config("the epochs are used up: copy the data into a new database"));
-        }
+        let (first, reserved) = self.next_epochs(seen)?;
         let mut dropped = self.drop_empty_generations();
         let merged = self.merge_generations(&mut dropped)?;
         let number = self.report.generation;
@@ -434,7 +440,6 @@ impl Recovery {
         let before = self.keeper.manifest().clone();
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
-        let reserved = before.reserved.max(first);
         let manifest = Manifest { state: State::Created, reserved, generations, ..before };
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
@@ -454,9 +459,20 @@ impl Recovery {
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;
-        let report = self.final_report();
+        let report = self.final_report(first);
         let Self { disk, keeper, config, lock, .. } = self;
         Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
+    }
+
+    /// Where the next generation begins, and what is reserved for it: above every epoch that an earlier life may have shown (L6)
+    /// and every one that was `seen` (L4).
+    fn next_epochs(&self, seen: Epoch) -> Result<(Epoch, Epoch), DurabilityError> {
+        let before = self.keeper.manifest().reserved;
+        let unused = self.ended.map_or(before, |ended| ended.next().min(before));
+        let first = if self.generations.is_empty() { before } else { seen.next().max(unused) };
+        reservation::at_open(first, self.config.epoch_interval).map(|reserved| (first, reserved)).ok_or_else(
+            || DurabilityError::config("the epochs are used up: copy the data into a new database"),
+        )
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest
@@ -540,8 +556,9 @@ impl Recovery {
         Ok(())
     }
 
-    fn final_report(&mut self) -> RecoveryReport {
+    fn final_report(&mut self, first: Epoch) -> RecoveryReport {
         let mut report = std::mem::take(&mut self.report);
+        report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         // Relaxed: the Acquire in `finish` came before.

@@ -438,6 +438,7 @@ impl Builder {
     fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
+        config.epoch_interval = self.epoch_interval;
         let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;

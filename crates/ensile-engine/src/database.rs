@@ -144,19 +144,27 @@ impl Core {
         // SeqCst: the mark comes before the look at E and at bindings; partner: the fence between a commit's locks and
         // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
         fence(Ordering::SeqCst);
+        if let Some(log) = &self.log {
+            log.use_kept_epochs();
+        }
         let over = self.epochs.now().plus(2);
-        self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+        let is_over = self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+        debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Takes this step towards new epochs, each as soon as it can close, until that is reached.
-    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) {
+    /// Takes this step towards new epochs, each as soon as it can close, until that is reached; false if E came to its end
+    /// before (L6).
+    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) -> bool {
         while !is_reached() {
             // A clock that stands still would never let the epoch close; the machine's ignores this.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-            if !matches!(step(&self.epochs, self.clock.nanos()), Advance::Advanced(_)) {
-                sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+            match step(&self.epochs, self.clock.nanos()) {
+                Advance::Advanced(_) => {}
+                Advance::AtLimit => return false,
+                _ => sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2)),
             }
         }
+        true
     }
 
     /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
@@ -427,8 +435,13 @@ impl Database {
         let core = self.core();
         let seen = core.epochs.now();
         let is_served = || !core.snapshots || core.epochs.served_snapshot() > seen;
-        core.advance_until(is_served, Epochs::try_advance_to_boundary);
-        self.snapshot()
+        if core.advance_until(is_served, Epochs::try_advance_to_boundary) {
+            return self.snapshot();
+        }
+        // E stands still: another thread has closed the database, or no more epochs are reserved.
+        core.check_open()?;
+        let reason = "no snapshot of what was committed last can be served".into();
+        Err(Error::Durability(DurabilityError::EpochsEnded(reason)))
     }
 
     pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {

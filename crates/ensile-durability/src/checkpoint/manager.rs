@@ -254,12 +254,16 @@ impl Checkpoints {
         if work.is_some() {
             return self.go_on(checkpointer, &mut work, walk);
         }
+        if checkpointer == 0 {
+            // Here, since nobody waits for a checkpointer.
+            self.log.reservation_step();
+        }
         let mut state = lock(&self.state);
         if state.phase != Phase::Ended {
             match self.log.health() {
                 Health::Poisoned(why) => self.end(&mut state, &why, DurabilityError::Stopped),
                 Health::Closed => self.end(&mut state, CLOSED, DurabilityError::Stopped),
-                Health::Running | Health::Full(_) => {}
+                Health::Running | Health::Full(_) | Health::EpochsEnded(_) => {}
             }
         }
         match state.phase {
@@ -317,7 +321,7 @@ impl Checkpoints {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         let begins = if is_planted(Bug::WalkBegunEarly) { attempt.low } else { attempt.low.next() };
         if self.log.epochs.now() < begins {
-            return CheckpointStep::Waiting;
+            return self.wait_for_epoch(state);
         }
         let early_high = self.log.epochs.now();
         state.phase = Phase::Moving;
@@ -335,6 +339,18 @@ impl Checkpoints {
         state.phase = Phase::Walking;
         drop(state);
         self.ring();
+        CheckpointStep::Worked
+    }
+
+    /// An epoch must end first; once E stands at its end (L6), none does, and the attempt is given up.
+    fn wait_for_epoch(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
+        let (Health::EpochsEnded(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) else {
+            return CheckpointStep::Waiting;
+        };
+        attempt.failure = Some(format!("no epoch ends any more: {reason}").into());
+        // Nobody writes a part now.
+        attempt.unfinished = 0;
+        state.phase = Phase::Failing;
         CheckpointStep::Worked
     }
 
@@ -482,7 +498,7 @@ impl Checkpoints {
                 state.phase = Phase::Failing;
                 return CheckpointStep::Worked;
             }
-            return CheckpointStep::Waiting;
+            return self.wait_for_epoch(state);
         }
         let installed = Installed {
             number: attempt.number,
