@@ -1,6 +1,7 @@
 //! L6: an epoch that was ever shown, in memory too, is below the first epoch of every later life.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -184,8 +185,23 @@ fn l6_a_close_at_the_end_of_what_is_reserved_makes_everything_durable() {
     // Under way when commits are refused: reserved before, bound in the last epoch.
     worker.appender.reserve(100).expect("room");
     pass_to_end(&rig);
+    worker.commit.bind(rig.epochs.now());
+    let tid = worker.stamp(&rig.epochs);
+    worker.appender.append(tid, |body| body.extend_from_slice(&[7; 20]));
     worker.appender.release();
+    worker.commit.unbind();
     let shown = rig.epochs.now();
+    assert_eq!(tid.epoch(), shown);
+    // Who waits for it is told after a while.
+    let mut waits = rig.log.durable(shown);
+    let mut poll = || std::pin::pin!(&mut waits).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    rig.step_all();
+    rig.log.hint_step();
+    assert!(poll().is_pending());
+    rig.clock.advance(slow(2).full_wait);
+    rig.log.hint_step();
+    assert!(matches!(poll(), Poll::Ready(Err(DurabilityError::NotDurableYet(_)))));
     rig.log.close().expect("closes, although E stood still");
     assert!(rig.log.durable_epoch() >= shown);
     let last = rig.epochs.now();
