@@ -594,8 +594,8 @@ impl Log {
     fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
         let mut refusal = self.lock_refusal();
         change(&mut refusal);
-        // Release: partner is the Acquire in `refuses`.
         let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
+        // Release: partner is the Acquire in `refuses`.
         self.refuses.store(refuses, Ordering::Release);
     }
 
