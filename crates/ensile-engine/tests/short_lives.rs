@@ -91,6 +91,13 @@ fn many_lives(name: &str, mut one: impl FnMut(&Path, u64) -> u64) {
     let (mut times, mut most) = (Vec::new(), 0);
     for life in 0..lives {
         times.push(one(&folder.0, life));
+        if times.len().is_multiple_of(1000) {
+            println!(
+                "{name}: {} lives, the last hundred opens {:.2} ms",
+                times.len(),
+                median(&times[times.len() - WINDOW..])
+            );
+        }
         let there = files(&folder.0);
         assert!(there <= FILES_MAX, "{there} files after life {life}");
         most = most.max(there);
