@@ -30,6 +30,10 @@ pub const INDEXES_PER_TABLE_MAX: usize = 64;
 /// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
 
+/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life, which take
+/// some kilobytes for each log, marks, and a manifest.
+pub const RESERVE_BYTES: u64 = 256 << 10;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 
