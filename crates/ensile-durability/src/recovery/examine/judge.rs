@@ -21,7 +21,9 @@ use crate::log::block::Salt;
 use crate::store::hint::Hint;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{
+    HINT, LOCK, MANIFEST, MANIFEST_NEW, RESERVE, SegmentFile, SegmentName, log_folder,
+};
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -100,6 +102,7 @@ impl<'a> Judge<'a> {
             let role = match &*name {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
+                RESERVE => Role::Reserve,
                 MANIFEST_NEW => Role::Void("a manifest that was being written"),
                 LOCK => Role::Lock,
                 _ => Role::Foreign,
@@ -119,7 +122,8 @@ impl<'a> Judge<'a> {
             }
             for name in self.disk.list(&folder)? {
                 if SegmentFile::parse(logger, &name).is_none() {
-                    self.add_file(format!("{folder}/{name}"), Role::Foreign)?;
+                    let role = if name == RESERVE { Role::Reserve } else { Role::Foreign };
+                    self.add_file(format!("{folder}/{name}"), role)?;
                 }
             }
         }
