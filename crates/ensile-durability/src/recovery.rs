@@ -29,7 +29,6 @@ mod progress;
 mod reading;
 mod relief;
 mod replay;
-mod scan;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,9 +41,10 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskError, DiskLock};
 
+use crate::block::origin::Origin;
+use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
-use crate::log::block::{FORMAT, Salt};
 use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
 use crate::store::folders;
@@ -203,14 +203,16 @@ impl Scan {
         let (mut found, unfinished) =
             listing::find_with_unfinished(&*disk, &generations, config.loggers as u32)?;
         let listed = listing::take_listed(&mut found, &generations)?;
-        listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
+        let last = generations.last().map_or(0, |last| last.number);
+        let mut unlisted = listing::check_unlisted(&*disk, keeper.manifest(), &found, last)?;
+        listing::check_unfinished(&*disk, keeper.manifest(), &unfinished)?;
+        unlisted.extend(unfinished);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
             files.iter().copied().zip(next).collect::<Vec<_>>()
         };
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
-        let unlisted = found.into_values().flatten().chain(unfinished).collect();
         let taken = AtomicUsize::new(0);
         let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
         Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
@@ -249,7 +251,8 @@ impl Scan {
         for ((number, _), files) in &listed {
             let files: Vec<_> = read.by_ref().take(files.len()).collect();
             let listing = generations.iter().find(|generation| generation.number == *number);
-            chain::check_salt(listing.expect("it lists them").salt, &files)?;
+            let listing = listing.expect("it lists them");
+            files.iter().try_for_each(|file| chain::check_origin(listing, file))?;
             chains.push(Chain::stitch(&*recovery.disk, files, recovery.load.low())?);
         }
         let mut chains = chains.into_iter();
@@ -447,6 +450,7 @@ impl Recovery {
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, EntryKind::Values);
         let before = self.keeper.manifest().clone();
+        let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
         let reserved = before.reserved.max(first);
@@ -455,7 +459,7 @@ impl Recovery {
             self.keeper.replace(manifest.clone())?;
         }
         let reserve = Reserve::of(&self.disk, logs)?;
-        let (segments, hint) = match self.begin_generation(&manifest, &reserve) {
+        let (segments, hint) = match self.begin_generation(&manifest, origin, &reserve) {
             Ok(begun) => begun,
             // An earlier generation stands, so there is something to read.
             Err(NotReplaced::OldStands(error)) if error.is_full() && number > 1 => {

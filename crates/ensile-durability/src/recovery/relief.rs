@@ -17,6 +17,7 @@ use ensile_disk::{DiskError, DiskLock};
 
 use super::chain::Chain;
 use super::{Recovered, Recovery, RecoveryReport};
+use crate::block::origin::Origin;
 use crate::checkpoint::void;
 use crate::log::segments::Segments;
 use crate::store::hint::HintWriter;
@@ -54,12 +55,13 @@ impl Recovery {
     pub(super) fn begin_generation(
         &mut self,
         manifest: &Manifest,
+        origin: Origin,
         reserve: &Reserve,
     ) -> Result<(Vec<Segments>, HintWriter), NotReplaced> {
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
-        let segments =
-            self.with_relief(reserve, |this| this.make_logs(manifest).map_err(NotReplaced::OldStands));
+        let segments = self
+            .with_relief(reserve, |this| this.make_logs(manifest, origin).map_err(NotReplaced::OldStands));
         let begun = segments.and_then(|segments| {
             self.with_relief(reserve, |this| this.keeper.replace(manifest.clone()))?;
             Ok(segments)
@@ -76,12 +78,11 @@ impl Recovery {
         Ok((segments, hint))
     }
 
-    fn make_logs(&self, manifest: &Manifest) -> Result<Vec<Segments>, DiskError> {
+    fn make_logs(&self, manifest: &Manifest, origin: Origin) -> Result<Vec<Segments>, DiskError> {
         let Some(open) = manifest.generations.last() else { return Ok(Vec::new()) };
         let make = |logger| {
             let name = SegmentName { generation: open.number, logger, number: 0 };
-            let segments =
-                Segments::create(&self.disk, name, &self.config, open.first.previous(), open.salt)?;
+            let segments = Segments::create(&self.disk, name, &self.config, open.first.previous(), origin)?;
             self.disk.sync_folder(&log_folder(logger))?;
             Ok(segments)
         };
