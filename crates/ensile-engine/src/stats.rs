@@ -53,6 +53,9 @@ pub struct DatabaseHealth {
     pub checkpoint_misfit: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report it.
     pub heartbeat_has_panicked: bool,
+    /// This process was forked from the one that opened the database: nothing of it works here. Open it anew once the other
+    /// process has closed it.
+    pub is_forked: bool,
 }
 
 impl DatabaseHealth {
@@ -63,6 +66,7 @@ impl DatabaseHealth {
             && self.read_only.is_none()
             && self.checkpoint_misfit.is_none()
             && !self.heartbeat_has_panicked
+            && !self.is_forked
     }
 }
 
@@ -85,10 +89,11 @@ impl Database {
             read_only: core.read_only.as_deref().map(str::to_owned),
             checkpoint_misfit: core.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
             heartbeat_has_panicked: core.heartbeat_has_panicked(),
+            is_forked: !core.is_own_process(),
         }
     }
 
-    /// Figures of this database. Cheap enough to ask every second; not meant for every request.
+    /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every second; not meant for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let core = self.core();

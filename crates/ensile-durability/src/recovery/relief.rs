@@ -13,7 +13,7 @@
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{DiskError, DiskLock};
+use ensile_disk::{DiskError, DiskLock, Operation};
 
 use super::chain::Chain;
 use super::{Recovered, Recovery, RecoveryReport};
@@ -106,7 +106,7 @@ impl Recovery {
         step: impl Fn(&mut Self) -> Result<T, NotReplaced>,
     ) -> Result<T, NotReplaced> {
         let finds_no_space = |result: &Result<T, NotReplaced>| match result {
-            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => error.is_full(),
+            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => wants_space(error),
             Ok(_) => false,
         };
         let mut result = step(self);
@@ -165,4 +165,10 @@ impl Recovery {
         let report = self.final_report();
         ReadOnly { next_first_epoch, report, reason: error.to_string().into(), lock: self.lock }
     }
+}
+
+/// Does the disk lack space for what was to be made? A sync that says so has failed: nothing is known of what it was to sync.
+pub(super) fn wants_space(error: &DiskError) -> bool {
+    let is_sync = matches!(error, DiskError::Io { operation: Operation::Sync | Operation::SyncFolder, .. });
+    error.is_full() && !is_sync
 }
