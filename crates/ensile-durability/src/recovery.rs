@@ -28,6 +28,7 @@ mod load;
 mod merge;
 mod progress;
 mod reading;
+mod relief;
 mod replay;
 mod verdict;
 
@@ -39,7 +40,7 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_disk::{Disk, DiskLock};
+use ensile_disk::{Disk, DiskError, DiskLock};
 
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
@@ -49,9 +50,10 @@ use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
 use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
-use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
+use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
 use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
 use crate::store::reservation;
+use crate::store::reserve::Reserve;
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -60,6 +62,7 @@ use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
 use reading::{AHEAD, Pool};
+pub use relief::{Finished, ReadOnly};
 use replay::{Bounds, Piece};
 use verdict::Verdict;
 
@@ -135,6 +138,7 @@ pub struct Recovered {
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
+    pub(crate) reserve: Reserve,
 }
 
 /// The reading of the logs, file by file: the first part of a recovery.
@@ -425,7 +429,18 @@ impl Recovery {
     ///
     /// # Errors
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
-    pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
+    pub fn finish(self) -> Result<Recovered, DurabilityError> {
+        match self.finish_or_read()? {
+            Finished::Open(recovered) => Ok(*recovered),
+            Finished::ReadOnly(read_only) => Err(DurabilityError::NoRoomToOpen(read_only.reason)),
+        }
+    }
+
+    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be read.
+    ///
+    /// # Errors
+    /// As for [`Recovery::finish`].
+    pub fn finish_or_read(mut self) -> Result<Finished, DurabilityError> {
         // Acquire: partner is the Release in `replay_step`.
         if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
             return Err(DurabilityError::config(
@@ -450,24 +465,37 @@ impl Recovery {
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
         }
-        // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
-        // is damage, and an unlisted one holds no entry.
-        let mut segments = Vec::new();
-        for logger in 0..logs {
-            let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), origin)?);
-            self.disk.sync_folder(&log_folder(logger))?;
-        }
-        self.keeper.replace(manifest)?;
-        let hint = HintWriter::create(&*self.disk, number)?;
+        let reserve = Reserve::of(&self.disk, logs)?;
+        let (segments, hint) = match self.begin_generation(&manifest, origin, &reserve) {
+            Ok(begun) => begun,
+            // An earlier generation stands, so there is something to read.
+            Err(NotReplaced::OldStands(error)) if relief::wants_space(&error) && number > 1 => {
+                return Ok(Finished::ReadOnly(self.into_read_only(first, &error)));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;
+        reserve.make()?;
         let report = self.final_report(first);
         let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
+        let next_first_epoch = first;
+        let recovered = Recovered {
+            next_first_epoch,
+            report,
+            config,
+            disk,
+            segments,
+            keeper,
+            hint,
+            older,
+            lock,
+            reserve,
+        };
+        Ok(Finished::Open(Box::new(recovered)))
     }
 
     /// Where the next generation begins, and what is reserved for it: above every epoch that an earlier life may have shown (L6)
@@ -494,6 +522,10 @@ impl Recovery {
     /// Merges closed generations if there are many. Those that leave the manifest's list for it are added to `dropped`: their
     /// files are removed once it is written.
     fn merge_generations(&mut self, dropped: &mut Vec<u64>) -> Result<Option<ClosedFile>, DurabilityError> {
+        if !self.unlisted.is_empty() {
+            // The manifest that does not list them may be a rename that only the system's cache has.
+            self.disk.sync_folder("")?;
+        }
         // Perhaps what a merge left that had not ended; another one may need its name.
         for file in &self.unlisted {
             self.disk.remove(&file.to_string())?;
@@ -533,16 +565,14 @@ impl Recovery {
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.closed_chains.iter().chain(&self.open_chains) {
             let folder = log_folder(chain.logger);
-            // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
-            for file in chain.beyond.iter().rev() {
-                self.disk.remove(&file.to_string())?;
-                self.disk.sync_folder(&folder)?;
-            }
+            self.remove_unread(chain)?;
             let is_dropped = dropped.contains(&chain.generation);
             let removed = if is_dropped { &chain.links[..] } else { &[] };
-            for file in chain.void.iter().chain(removed.iter().map(|link| &link.file)) {
-                self.disk.remove(&file.to_string())?;
-                changed.insert(folder.clone());
+            for link in removed {
+                self.disk.remove(&link.file.to_string())?;
+            }
+            if !(chain.void.is_empty() && removed.is_empty()) {
+                changed.insert(folder);
             }
             if !is_dropped {
                 self.cut_tail(chain)?;
@@ -553,12 +583,26 @@ impl Recovery {
         Ok(kept)
     }
 
+    /// Removes the files of a closed generation's log that recovery does not read. One that is gone was removed before.
+    fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
+        let remove = |file: &SegmentFile| match self.disk.remove(&file.to_string()) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        };
+        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+        for file in chain.beyond.iter().rev() {
+            remove(file)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        chain.void.iter().try_for_each(remove)
+    }
+
     /// Gives back what stands behind the end of a chain.
-    fn cut_tail(&self, chain: &Chain) -> Result<(), DurabilityError> {
+    fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         self.cut_file(&chain.end_file(), chain.end.offset)
     }
 
-    fn cut_file(&self, name: &str, end: u64) -> Result<(), DurabilityError> {
+    fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
         let file = self.disk.open(name)?;
         if file.len()? > end {
             file.set_len(end)?;
