@@ -20,3 +20,4 @@ pub(crate) mod manifest;
 pub(crate) mod names;
 pub(crate) mod reservation;
 pub(crate) mod reserve;
+pub(crate) mod whose;
