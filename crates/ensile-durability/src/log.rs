@@ -76,6 +76,9 @@ pub struct LogConfig {
     pub buffer_bytes_max: usize,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
+    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
+    #[cfg(feature = "experiments")]
+    pub replays_newest_first: bool,
 }
 
 impl Default for LogConfig {
@@ -87,6 +90,8 @@ impl Default for LogConfig {
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
             compress: false,
+            #[cfg(feature = "experiments")]
+            replays_newest_first: false,
         }
     }
 }

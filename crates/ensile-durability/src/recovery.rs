@@ -14,8 +14,8 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
-//! `manifest`; above, `Database::open`, then
+//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`,
+//! `watermark`, `harden`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
@@ -29,6 +29,7 @@ mod reading;
 mod replay;
 mod scan;
 mod verdict;
+mod watermark;
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;
@@ -55,6 +56,7 @@ use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
 use reading::{AHEAD, Pool};
 use replay::{Bounds, Piece};
+use watermark::Watermark;
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,8 +159,9 @@ pub struct Recovery {
     given_up: Vec<SegmentFile>,
     seen: Epoch,
     load: Load,
-    /// Oldest first; `taken` counts from the end.
+    /// In the order in which they are replayed.
     pieces: Vec<Piece>,
+    watermark: Watermark,
     bytes_total: u64,
     taken: AtomicUsize,
     buffers: Pool,
@@ -168,7 +171,6 @@ pub struct Recovery {
 
 #[derive(Debug, Default)]
 struct Done {
-    pieces: AtomicUsize,
     bytes: AtomicU64,
     blocks: AtomicU64,
     entries: AtomicU64,
@@ -246,6 +248,7 @@ impl Scan {
             let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
             recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
         }
+        recovery.order_pieces();
         Ok(recovery)
     }
 }
@@ -274,6 +277,7 @@ impl Recovery {
             bytes_total: 0,
             load,
             pieces: Vec::new(),
+            watermark: Watermark::default(),
             taken: AtomicUsize::new(0),
             buffers: Pool::default(),
             done: Done::default(),
@@ -315,8 +319,6 @@ impl Recovery {
         if !pieces.is_empty() {
             self.with_entries.push(number);
         }
-        // Of all logs, the newest last.
-        pieces.sort_by_key(|piece| piece.newest);
         self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
         self.pieces.extend(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
@@ -332,6 +334,16 @@ impl Recovery {
         Ok(())
     }
 
+    /// Sorts the pieces of all logs and generations by their turn: the oldest first, so that the watermark follows close behind.
+    fn order_pieces(&mut self) {
+        self.pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        #[cfg(feature = "experiments")]
+        if self.config.replays_newest_first {
+            self.pieces.sort_by_key(|piece| std::cmp::Reverse(piece.newest));
+        }
+        self.pieces.iter().for_each(|piece| self.watermark.add(piece.oldest));
+    }
+
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
     ///
     /// # Errors
@@ -340,8 +352,8 @@ impl Recovery {
         Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
-    /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the oldest that
+    /// nobody has taken. When none is left, waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -353,10 +365,18 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        let Some(piece) = self.pieces.get(taken) else {
+            if self.watermark.wait_for_end() {
+                // Each thread says so: what the state has left to do is work for all of them.
+                target.passed(Epoch::MAX);
+            }
+            return Ok(false);
+        };
+        let under_way = self.watermark.begin(piece.oldest);
         // Each piece is asked for once: the first few by whoever takes the first.
         let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
-        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let ahead = ahead.filter_map(|later| self.pieces.get(later));
+        ahead.for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
@@ -369,14 +389,11 @@ impl Recovery {
         add(&self.done.entries, counts.entries);
         add(&self.done.ignored, counts.ignored);
         add(&self.done.covered, counts.covered);
-        // Release: all of this piece is replayed (partner: the Acquire in `finish`).
-        self.done.pieces.fetch_add(1, Ordering::Release);
+        let watermark = under_way.end();
+        if watermark < Epoch::MAX {
+            target.passed(watermark);
+        }
         Ok(true)
-    }
-
-    /// The `turn`-th newest piece.
-    fn piece(&self, turn: usize) -> Option<&Piece> {
-        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
     }
 
     /// How far it is. The caller tells how long this phase has run.
@@ -401,8 +418,7 @@ impl Recovery {
     /// # Errors
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
     pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
-        // Acquire: partner is the Release in `replay_step`.
-        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
+        if !self.watermark.has_ended() || !self.load.has_ended() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -495,7 +511,7 @@ impl Recovery {
         let mut report = std::mem::take(&mut self.report);
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
-        // Relaxed: the Acquire in `finish` came before.
+        // Relaxed: the watermark's lock in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
         // Relaxed: as above.
         report.entries = self.done.entries.load(Ordering::Relaxed);
