@@ -22,7 +22,7 @@ use super::LogConfig;
 use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
 use crate::compress::Compressor;
-use crate::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space set aside at first, and at most at once; small databases stay small.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
