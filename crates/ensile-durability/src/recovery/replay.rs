@@ -42,8 +42,8 @@ pub(super) struct Bounds {
 /// Neighbouring blocks of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    file: SegmentFile,
-    offset: u64,
+    pub(super) file: SegmentFile,
+    pub(super) offset: u64,
     pub(super) bytes: u64,
     /// The smallest epoch of its entries that are replayed, or one below it.
     pub(super) oldest: Epoch,
