@@ -2,9 +2,9 @@
 
 use ensile_sim::SimDisk;
 
-use super::{Cells, Ending, MARK_BYTES, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
+use super::{Cells, Ending, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
 use crate::matrix::folder::Verdict;
-use crate::rig::Rig;
+use crate::rig::{OPENING_BYTES, Rig};
 
 /// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean close.
 const WITNESSES: [Ending; 3] = [Ending::Ahead, Ending::Hinted, Ending::Closed];
@@ -129,7 +129,7 @@ fn a_length_at_d_between_blocks_of_the_only_log_is_what_a_crash_before_the_write
         let tid = worker.commit(&rig.epochs, key, b"durable").expect("runs");
         rig.settle();
         assert!(rig.log.durable_epoch() >= tid.epoch());
-        ends.push(rig.log.stats().bytes + MARK_BYTES);
+        ends.push(rig.log.stats().bytes + OPENING_BYTES);
     }
     drop((worker, rig));
     disk.crash(1);
@@ -208,7 +208,8 @@ fn a_missing_file_that_is_void_is_ignored() {
     let is_last = |name: &&String| name.starts_with("log0/log-1-") && !name.contains("-to-");
     let files = cells.folder.disk.files();
     let last = files.iter().find(is_last).expect("the file that was begun last");
-    assert_eq!(cells.bytes(last).iter().rposition(|byte| *byte != 0), Some(MARK_BYTES as usize - 1));
+    let used_to = cells.bytes(last).iter().rposition(|byte| *byte != 0);
+    assert!(used_to.is_some_and(|at| (at as u64) < OPENING_BYTES), "{used_to:?}");
     assert_eq!(cells.after(|disk| disk.lose(last)), WHOLE);
 }
 
@@ -228,10 +229,10 @@ fn a_file_of_another_log_below_d_is_an_error() {
 }
 
 #[test]
-fn a_file_of_another_log_at_d_is_a_torn_tail_told_and_the_epoch_before() {
+fn a_file_of_another_log_at_d_is_an_error_as_the_one_before_was_closed() {
     let cells = Cells::build(Ending::Bare);
     let other = cells.bytes(&cells.file(0, 2, 1));
-    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, other)), Verdict::Earlier);
+    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, other)), error(&cells.at.file, 0));
 }
 
 #[test]
@@ -245,10 +246,35 @@ fn a_file_of_another_log_at_d_with_a_witness_is_an_error() {
 }
 
 #[test]
-fn a_file_of_another_log_above_d_is_a_torn_tail_told() {
+fn a_file_of_another_log_above_d_is_an_error_as_the_one_before_was_closed() {
     let cells = Cells::build(Ending::FurtherAhead);
     let other = cells.bytes(&cells.file(1, 2, 1));
-    assert_eq!(cells.after(|disk| disk.put(&cells.above[1].file, other)), TOLD);
+    let verdict = cells.after(|disk| disk.put(&cells.above[1].file, other));
+    assert_eq!(verdict, error(&cells.above[1].file, 0));
+}
+
+// ---- an emptied file
+
+#[test]
+fn an_emptied_file_below_d_is_an_error() {
+    let cells = Cells::build(Ending::Bare);
+    let first = cells.file(1, 2, 0);
+    assert_eq!(cells.after(cut(&first, 0)), error(&first, 0));
+}
+
+#[test]
+fn an_emptied_file_at_d_is_an_error_as_the_one_before_was_closed() {
+    for ending in [Ending::Bare, Ending::Closed] {
+        let cells = Cells::build(ending);
+        let verdict = cells.after(cut(&cells.at.file, 0));
+        assert!(matches!(verdict, Verdict::Damaged { .. }), "{ending:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn an_emptied_file_above_d_is_an_error_as_the_one_before_was_closed() {
+    let cells = Cells::build(Ending::FurtherAhead);
+    assert_eq!(cells.after(cut(&cells.above[1].file, 0)), error(&cells.above[1].file, 0));
 }
 
 // ---- a file of the same log at another place
