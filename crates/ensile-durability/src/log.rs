@@ -84,6 +84,9 @@ pub struct LogConfig {
     pub compress: bool,
     /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
     pub epoch_interval: Duration,
+    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
+    #[cfg(feature = "experiments")]
+    pub replays_newest_first: bool,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
@@ -99,6 +102,8 @@ impl Default for LogConfig {
             entries: EntryKind::Values,
             compress: false,
             epoch_interval: Duration::from_millis(40),
+            #[cfg(feature = "experiments")]
+            replays_newest_first: false,
             full_wait: Duration::from_secs(30),
         }
     }

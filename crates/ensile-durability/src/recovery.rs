@@ -14,8 +14,8 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
-//! `manifest`; above, `Database::open`, then
+//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `watermark`,
+//! `harden`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
@@ -31,6 +31,7 @@ mod reading;
 mod relief;
 mod replay;
 mod verdict;
+mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc as StdArc;
@@ -64,6 +65,7 @@ use reading::{AHEAD, Pool};
 pub use relief::{Finished, ReadOnly};
 use replay::{Bounds, Piece};
 use verdict::Verdict;
+use watermark::Watermark;
 
 /// Why a judgement that ends with its first finding gives a value when it ends without.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
@@ -184,8 +186,9 @@ pub struct Recovery {
     /// The last E of the life before, if it was closed cleanly.
     ended: Option<Epoch>,
     load: Load,
-    /// Oldest first; `taken` counts from the end.
+    /// In the order in which they are replayed.
     pieces: Vec<Piece>,
+    watermark: Watermark,
     bytes_total: u64,
     taken: AtomicUsize,
     buffers: Pool,
@@ -195,7 +198,6 @@ pub struct Recovery {
 
 #[derive(Debug, Default)]
 struct Done {
-    pieces: AtomicUsize,
     bytes: AtomicU64,
     blocks: AtomicU64,
     entries: AtomicU64,
@@ -279,6 +281,7 @@ impl Scan {
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
+        recovery.order_pieces();
         Ok(recovery)
     }
 }
@@ -310,6 +313,7 @@ impl Recovery {
             bytes_total: 0,
             load,
             pieces: Vec::new(),
+            watermark: Watermark::default(),
             taken: AtomicUsize::new(0),
             buffers: Pool::default(),
             done: Done::default(),
@@ -343,8 +347,6 @@ impl Recovery {
         if !pieces.is_empty() {
             self.with_entries.push(number);
         }
-        // Of all logs, the newest last.
-        pieces.sort_by_key(|piece| piece.newest);
         self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
         self.pieces.extend(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
@@ -360,6 +362,16 @@ impl Recovery {
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
     }
 
+    /// Sorts the pieces of all logs and generations by their turn: the oldest first, so that the watermark follows close behind.
+    fn order_pieces(&mut self) {
+        self.pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        #[cfg(feature = "experiments")]
+        if self.config.replays_newest_first {
+            self.pieces.sort_by_key(|piece| std::cmp::Reverse(piece.newest));
+        }
+        self.pieces.iter().for_each(|piece| self.watermark.add(piece.oldest));
+    }
+
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
     ///
     /// # Errors
@@ -368,8 +380,8 @@ impl Recovery {
         Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
-    /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the oldest that
+    /// nobody has taken. When none is left, waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -381,10 +393,18 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        let Some(piece) = self.pieces.get(taken) else {
+            if self.watermark.wait_for_end() {
+                // Each thread says so: what the state has left to do is work for all of them.
+                target.passed(Epoch::MAX);
+            }
+            return Ok(false);
+        };
+        let under_way = self.watermark.begin(piece.oldest);
         // Each piece is asked for once: the first few by whoever takes the first.
         let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
-        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let ahead = ahead.filter_map(|later| self.pieces.get(later));
+        ahead.for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
@@ -397,14 +417,11 @@ impl Recovery {
         add(&self.done.entries, counts.entries);
         add(&self.done.ignored, counts.ignored);
         add(&self.done.covered, counts.covered);
-        // Release: all of this piece is replayed (partner: the Acquire in `finish`).
-        self.done.pieces.fetch_add(1, Ordering::Release);
+        let watermark = under_way.end();
+        if watermark < Epoch::MAX {
+            target.passed(watermark);
+        }
         Ok(true)
-    }
-
-    /// The `turn`-th newest piece.
-    fn piece(&self, turn: usize) -> Option<&Piece> {
-        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
     }
 
     /// How far it is. The caller tells how long this phase has run.
@@ -440,8 +457,7 @@ impl Recovery {
     /// # Errors
     /// As for [`Recovery::finish`].
     pub fn finish_or_read(mut self) -> Result<Finished, DurabilityError> {
-        // Acquire: partner is the Release in `replay_step`.
-        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
+        if !self.watermark.has_ended() || !self.load.has_ended() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -615,7 +631,7 @@ impl Recovery {
         report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
-        // Relaxed: the Acquire in `finish` came before.
+        // Relaxed: the watermark's lock in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
         // Relaxed: as above.
         report.entries = self.done.entries.load(Ordering::Relaxed);
