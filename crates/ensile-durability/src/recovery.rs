@@ -51,7 +51,7 @@ use crate::log::segments::{ClosedFile, Segments};
 use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
-use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{LOCK, SegmentFile, log_folder};
 use crate::store::reservation;
 use crate::store::reserve::Reserve;
 use crate::{DurabilityError, Recoverable};

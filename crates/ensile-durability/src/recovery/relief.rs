@@ -124,7 +124,10 @@ impl Recovery {
     fn free_what_is_void(&mut self) -> Result<(), DiskError> {
         self.disk.sync_folder("")?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
+        // What cannot be removed, or is not ours, is told by the same call behind the manifest.
+        let _ = void::remove_parts(&*self.disk, self.keeper.manifest(), |part| {
+            Some(part.checkpoint) != installed
+        });
         if !self.given_up.is_empty() {
             // A repair's files tell which epochs were used, until its manifest does (L4).
             return Ok(());
@@ -162,7 +165,7 @@ impl Recovery {
 
     /// What can be read of a recovery that could not begin the next generation.
     pub(super) fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
-        let report = self.final_report();
+        let report = self.final_report(next_first_epoch);
         ReadOnly { next_first_epoch, report, reason: error.to_string().into(), lock: self.lock }
     }
 }
