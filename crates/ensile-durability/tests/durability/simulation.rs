@@ -147,6 +147,7 @@ fn run_database(seed: u64) {
     disk.set_failed_syncs_revert(seed % 4 >= 2);
     let mut expected = Rows::new();
     let mut last: (Vec<Entry>, Epoch) = (Vec::new(), Epoch::ZERO);
+    let mut shown = Epoch::ZERO;
     for life in 0..=LIVES {
         let rig = Rig::simulated(&disk, random.between(1, 3) as usize);
         let durable = rig.report.durable_epoch;
@@ -163,7 +164,9 @@ fn run_database(seed: u64) {
         }
         assert!(rig.rows == expected, "seed {seed} life {life}: rows differ at D = {durable}");
         assert!(rig.first > durable);
+        assert!(rig.first > shown, "seed {seed} life {life}: L6, epoch {shown} was shown before");
         last = live(&rig, &disk, &mut random);
+        shown = rig.epochs.now();
         drop(rig);
         disk.heal();
         if random.percent(20) {
