@@ -481,8 +481,15 @@ impl Recovery {
         Ok(kept)
     }
 
-    /// Gives back what stands behind the end of a chain.
+    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
+    /// next one is begun, and the cut is not synced.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DurabilityError> {
+        for link in &chain.links {
+            let file = self.disk.open(&link.file.to_string())?;
+            if file.len()? > link.end {
+                file.set_len(link.end)?;
+            }
+        }
         let file = self.disk.open(&chain.end_file())?;
         if file.len()? > chain.end.offset {
             file.set_len(chain.end.offset)?;

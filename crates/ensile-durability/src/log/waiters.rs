@@ -42,6 +42,8 @@ impl End {
 #[derive(Debug)]
 struct List {
     waiting: BTreeMap<Epoch, Vec<Waker>>,
+    /// How many the last announcement woke that woke any.
+    woken_together: usize,
     end: Option<End>,
 }
 
@@ -60,7 +62,7 @@ impl Waiters {
             durable: AtomicU64::new(durable.number()),
             wanted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            list: Mutex::new(List { waiting: BTreeMap::new(), end: None }),
+            list: Mutex::new(List { waiting: BTreeMap::new(), woken_together: 0, end: None }),
         }
     }
 
@@ -119,8 +121,16 @@ impl Waiters {
         (None, first || before < epoch.number())
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `tell` wakes the loggers.
-    pub(crate) fn wait(&self, epoch: Epoch, tell: impl Fn()) -> Result<(), DurabilityError> {
+    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next sync
+    /// releases together are about to come.
+    fn is_one_alone(&self) -> bool {
+        let list = self.lock();
+        list.woken_together <= 1 && list.waiting.len() == 1 && list.waiting.values().all(|one| one.len() == 1)
+    }
+
+    /// Blocks until `epoch` is durable or has no answer. `begin` sees to it that loggers step; it is told whether the caller
+    /// waits alone.
+    pub(crate) fn wait(&self, epoch: Epoch, begin: impl Fn(bool)) -> Result<(), DurabilityError> {
         if self.durable() >= epoch {
             return Ok(());
         }
@@ -131,7 +141,7 @@ impl Waiters {
                     return answer;
                 }
                 if new {
-                    tell();
+                    begin(self.is_one_alone());
                 }
                 while self.durable() < epoch && !self.has_ended() {
                     park();
@@ -154,6 +164,10 @@ impl Waiters {
         self.durable.store(epoch.number(), Ordering::Release);
         let later = list.waiting.split_off(&epoch.next());
         let woken = std::mem::replace(&mut list.waiting, later);
+        let count = woken.values().map(Vec::len).sum();
+        if count > 0 {
+            list.woken_together = count;
+        }
         drop(list);
         wake_all(woken.into_values().flatten());
         Some(epoch)
