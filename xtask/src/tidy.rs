@@ -10,6 +10,7 @@ mod documents;
 mod doors;
 mod exceptions;
 mod floors;
+mod patches;
 mod shape;
 mod unsafety;
 
@@ -91,6 +92,12 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
     let facts = Facts { invariants: documents::invariants(&documents) };
     let mut findings = inspect(&texts, &documents, &facts);
     findings.extend(floors::check(root)?);
+    let mut planted = Vec::new();
+    read_tree(root, "planted", ".patch", &mut planted)?;
+    for (path, text) in &planted {
+        let mut report = Report { rule: "patches", path, findings: &mut findings };
+        patches::check(text, root, &facts, &mut report)?;
+    }
     findings.sort();
     for Finding { path, line, rule, advice } in &findings {
         println!("{path}:{line}: {rule}: {advice}");
@@ -98,7 +105,7 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
     if facts.invariants.is_none() {
         println!("tidy: rule `invariant` waits: docs/protocols/ names no invariant yet");
     }
-    let (files, rules) = (texts.len() + documents.len(), RULES.len() + 2);
+    let (files, rules) = (texts.len() + documents.len() + planted.len(), RULES.len() + 3);
     println!("tidy: {files} files, {rules} rules, {} findings", findings.len());
     Ok(findings.is_empty())
 }

@@ -48,6 +48,23 @@ impl Random {
         Self::seeded(std::collections::hash_map::RandomState::new().build_hasher().finish())
     }
 
+    /// 128 bits that no other call, in this process or in any other, has ever given: for identities. From the system, as std's
+    /// hash keys are copied by a fork. Under shuttle the schedule decides.
+    ///
+    /// # Panics
+    /// If the system has no random numbers: no identity could be told from another.
+    #[must_use]
+    pub fn unique_128() -> u128 {
+        #[cfg(shuttle)]
+        return u128::from(crate::sync::next_u64()) << 64 | u128::from(crate::sync::next_u64());
+        #[cfg(not(shuttle))]
+        {
+            let mut bytes = [0; 16];
+            getrandom::fill(&mut bytes).expect("the system gives random numbers");
+            u128::from_le_bytes(bytes)
+        }
+    }
+
     /// The next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {

@@ -468,6 +468,10 @@ pub struct SilorArguments {
     /// Time from the end of a checkpoint to the beginning of the next, in seconds
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) checkpoint_seconds: f64,
+    /// Checkpoints that each run with checkpoints is to show from beginning to end: one that has not goes on, up to a
+    /// hundred times --seconds
+    #[arg(long, default_value_t = 0)]
+    pub(crate) least_checkpoints: usize,
     /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's
     #[arg(long, default_value_t = 450, value_parser = value_parser!(u64).range(1..))]
     pub(crate) checkpoint_mib: u64,

@@ -8,6 +8,8 @@
 //!   countdown to the next latency sample, the counters.
 //! - For a system with a log both ends of the window stand at a step of the durable epoch, so that what became
 //!   durable in between is not blurred by the length of an epoch (see [`crate::tally`]).
+//! - A timed window stays open until every worker has done a step in it, and what a worker did before the window never
+//!   counts: on a busy machine a worker may not run for longer than a short window lasts.
 //! - A worker that fails or panics ends the run; the others are not left waiting at a barrier.
 //!
 //! Neighbours: [`Subject`] is implemented by the systems of each workload; [`crate::report`] makes figures of rounds.
@@ -144,6 +146,8 @@ pub(crate) struct Slice<'a> {
     recorder: Option<Recorder>,
     phase: &'a Phase,
     clock: &'a Clock,
+    /// Workers that have done a step in the window.
+    seen_window: &'a AtomicU32,
     tally: Tally,
 }
 
@@ -171,6 +175,7 @@ impl Slice<'_> {
         let sample_steps = (SAMPLE_EVERY / u32::try_from(self.batch).unwrap_or(SAMPLE_EVERY)).max(1);
         let mut until_sample = 0;
         let mut phase = Phase::LEAD_IN;
+        let mut is_first = false;
         loop {
             let now = self.phase.get();
             if now != phase {
@@ -179,6 +184,9 @@ impl Slice<'_> {
                 }
                 phase = now;
                 self.tally.open_window();
+                // The first step in the window is sampled.
+                until_sample = 0;
+                is_first = true;
             }
             if until_sample > 0 {
                 until_sample -= 1;
@@ -191,6 +199,10 @@ impl Slice<'_> {
             let durable = self.durable_source.then(&durable);
             self.tally.note(done);
             self.tally.sample(done, started, self.clock.nanos(), durable);
+            if std::mem::take(&mut is_first) {
+                // Relaxed: the conductor only counts; tallies are handed over through a mutex.
+                self.seen_window.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -202,6 +214,8 @@ impl Slice<'_> {
         while self.phase.get() == Phase::LEAD_IN {
             thread::sleep(GLANCE);
         }
+        // Relaxed: as in `repeat`.
+        self.seen_window.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits for the slice to end.
@@ -233,6 +247,7 @@ struct Stage<'a> {
     plan: &'a Plan,
     clock: Clock,
     phase: Phase,
+    seen_window: AtomicU32,
     barrier: Barrier,
     tallies: Mutex<Vec<Tally>>,
     failure: Mutex<Option<Failure>>,
@@ -281,6 +296,7 @@ impl Stage<'_> {
             recorder: None,
             phase: &self.phase,
             clock: &self.clock,
+            seen_window: &self.seen_window,
             tally: Tally::new(),
         };
         let outcome = catch_unwind(AssertUnwindSafe(|| subject.work(&mut slice)));
@@ -295,6 +311,8 @@ impl Stage<'_> {
     /// One slice from the conductor's side: its window, and the sum of what the workers counted.
     fn conduct(&self, subject: &dyn Subject) -> Round {
         self.phase.set(Phase::LEAD_IN);
+        // Relaxed: no worker runs; the barrier orders this before their slices.
+        self.seen_window.store(0, Ordering::Relaxed);
         let window = match self.plan.pace {
             Pace::Timed(seconds) => self.timed(subject, seconds),
             Pace::Counted(_) => self.counted(),
@@ -325,6 +343,7 @@ impl Stage<'_> {
         let (opened, after) = self.edge(subject, seconds);
         self.phase.set(Phase::WINDOW);
         self.sleep(seconds);
+        self.await_workers(subject);
         let (closed, up_to) = self.edge(subject, seconds);
         self.phase.set(Phase::OVER);
         self.barrier.wait();
@@ -349,6 +368,15 @@ impl Stage<'_> {
         let nanos = self.clock.nanos() - opened;
         self.barrier.wait();
         Window { nanos, durable: None }
+    }
+
+    /// Waits until each worker has done a step in the window.
+    fn await_workers(&self, subject: &dyn Subject) {
+        let workers = subject.threads(self.plan.threads).min(self.plan.threads) as u32;
+        // Relaxed: a count.
+        while self.seen_window.load(Ordering::Relaxed) < workers && !self.failed() {
+            thread::sleep(GLANCE);
+        }
     }
 
     /// An end of the window: the time and, where transactions count when durable, the durable epoch, at its next
@@ -394,13 +422,24 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 pub(crate) fn run(
     subjects: &[&dyn Subject],
     plan: &Plan,
+    progress: impl FnMut(usize, &dyn Subject, &Round),
+) -> Result<Vec<Vec<Round>>> {
+    run_by(Clock::machine(), subjects, plan, progress)
+}
+
+/// As [`run`], by another clock.
+fn run_by(
+    clock: Clock,
+    subjects: &[&dyn Subject],
+    plan: &Plan,
     mut progress: impl FnMut(usize, &dyn Subject, &Round),
 ) -> Result<Vec<Vec<Round>>> {
     let stage = Stage {
         subjects,
         plan,
-        clock: Clock::machine(),
+        clock,
         phase: Phase(AtomicU32::new(Phase::LEAD_IN)),
+        seen_window: AtomicU32::new(0),
         barrier: Barrier::new(plan.threads + 1),
         tallies: Mutex::new(Vec::new()),
         failure: Mutex::new(None),

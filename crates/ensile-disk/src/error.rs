@@ -37,6 +37,10 @@ pub enum Operation {
     Preallocate,
     /// Syncing a file.
     Sync,
+    /// Asking which file or folder it is, or how many names it has.
+    Identify,
+    /// Asking how much space is left.
+    FreeSpace,
 }
 
 impl fmt::Display for Operation {
@@ -56,6 +60,8 @@ impl fmt::Display for Operation {
             Self::Length => "set or get the length of",
             Self::Preallocate => "set space aside for",
             Self::Sync => "sync",
+            Self::Identify => "tell the identity of",
+            Self::FreeSpace => "tell the free space of",
         })
     }
 }
@@ -63,10 +69,25 @@ impl fmt::Display for Operation {
 /// A failed disk operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// Another holder, in this process or another, has the lock: close it there, or open another folder.
-    #[error("{} is in use by another process or handle: close it there first", path.display())]
+    /// Another holder has the lock: this process, another one, or a child that was forked from one and lives on without
+    /// executing a program of its own. Close it there, or open another folder.
+    #[error(
+        "{} is in use by another process, a process forked from it, or another handle: close it there first",
+        path.display()
+    )]
     InUse {
-        /// The lock's file.
+        /// The lock's file or folder.
+        path: PathBuf,
+    },
+    /// This process was forked from the one that opened the disk. What is open belongs to that one: open it anew.
+    #[error(
+        "cannot {operation} {}: this process was forked from the one that opened the database: open it anew",
+        path.display()
+    )]
+    Forked {
+        /// What was being done.
+        operation: Operation,
+        /// To which file or folder.
         path: PathBuf,
     },
     /// The system refused. Nothing is known about bytes written since the last good sync if this was a sync.
@@ -109,6 +130,18 @@ impl DiskError {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_of(io::ErrorKind::StorageFull) || self.is_of(io::ErrorKind::QuotaExceeded)
+    }
+
+    /// Does this say that the file system cannot do such a thing at all, as opposed to not now?
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        self.is_of(io::ErrorKind::Unsupported)
+    }
+
+    /// Does this say that this process was forked from the one that opened the disk?
+    #[must_use]
+    pub fn is_forked(&self) -> bool {
+        matches!(self, Self::Forked { .. })
     }
 
     /// Does this say that the system forbids it?

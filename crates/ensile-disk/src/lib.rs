@@ -12,15 +12,22 @@
 //!
 //! Neighbours: the durability crate reads and writes through [`Disk`]; `ensile-sim` has a disk that loses, tears and
 //! fails on purpose; `Database` opens a [`RealDisk`].
-#![forbid(unsafe_code)]
+//!
+//! `unsafe` is permitted in `process` only.
+#![deny(unsafe_code)]
 
 mod error;
+mod identity;
+#[expect(unsafe_code, reason = "a page that the kernel clears at fork is mapped and read by raw calls")]
+mod process;
 mod real;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, Operation};
+pub use identity::FolderId;
+pub use process::Process;
 pub use real::RealDisk;
 
 /// What stands at a name where a folder may stand.
@@ -86,6 +93,32 @@ pub trait Disk: Send + Sync + Debug {
     /// Takes the lock of this name for who changes nothing: any number of readers hold it at a time, beside no holder of
     /// [`Disk::lock`]. Makes no file: `None` if there is none, as then nobody has ever taken the lock in this folder.
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
+
+    /// Takes the exclusive lock of the folder itself (`""` is the root), as [`Disk::lock`] does of a name: whatever becomes
+    /// of the folder's name and of the files in it, one holder has it. An error that [`DiskError::is_unsupported`] where
+    /// the file system cannot lock folders.
+    fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError>;
+
+    /// Takes the folder's lock as [`Disk::lock_to_read`] does: any number of readers beside no holder of
+    /// [`Disk::lock_folder`].
+    fn lock_folder_to_read(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError>;
+
+    /// Which folder this is (`""` is the root; a link stands for the folder that it leads to).
+    fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError>;
+
+    /// The inode of the file of this name (a link stands for its file). Compared with [`DiskLock::file_id`], it shows
+    /// whether a locked file still has its name.
+    fn file_id(&self, name: &str) -> Result<u64, DiskError>;
+
+    /// How many names the file has: more than one if it was hard-linked.
+    fn links(&self, name: &str) -> Result<u64, DiskError>;
+
+    /// Bytes that may be written to the device of `folder` before it is full; `None` if the system does not say.
+    fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError>;
+
+    /// The process that opened this disk. A child that is forked from it must not change anything through the disk, nor
+    /// give a lock back: the files behind the handles are its parent's.
+    fn process(&self) -> Process;
 }
 
 /// An open file. Every method may be called from any thread; there is no file position.
@@ -130,5 +163,12 @@ pub trait DiskFile: Send + Sync + Debug {
     fn sync_all(&self) -> Result<(), DiskError>;
 }
 
-/// A lock, held until dropped.
-pub trait DiskLock: Send + Sync + Debug {}
+/// A lock, held until dropped. Dropped in a forked child it stays its parent's.
+pub trait DiskLock: Send + Sync + Debug {
+    /// The inode of the locked file or folder, whatever its name is by now.
+    fn file_id(&self) -> Result<u64, DiskError>;
+
+    /// How many names the locked file has: 0 once it was removed, more than one if it was hard-linked. Of a folder the
+    /// number says nothing.
+    fn links(&self) -> Result<u64, DiskError>;
+}

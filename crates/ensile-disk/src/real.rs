@@ -9,18 +9,21 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::error::{DiskError, Operation};
-use crate::{Disk, DiskFile, DiskLock, FolderKind};
+use crate::{Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
 
 /// A folder of the machine's file system.
 #[derive(Debug)]
 pub struct RealDisk {
     root: PathBuf,
+    process: Process,
 }
 
 impl RealDisk {
@@ -39,7 +42,7 @@ impl RealDisk {
                 synced => synced?,
             }
         }
-        Ok(Self { root })
+        Ok(Self { root, process: Process::this() })
     }
 
     /// The disk whose root is `root`, which must be there: for whoever only looks.
@@ -48,7 +51,7 @@ impl RealDisk {
         let failed = |error| DiskError::io(Operation::Open, root, error);
         let found = root.canonicalize().map_err(failed)?;
         fs::read_dir(&found).map_err(failed)?;
-        Ok(Self { root: found })
+        Ok(Self { root: found, process: Process::this() })
     }
 
     /// The root folder.
@@ -59,6 +62,41 @@ impl RealDisk {
 
     fn path(&self, name: &str) -> PathBuf {
         if name.is_empty() { self.root.clone() } else { self.root.join(name) }
+    }
+}
+
+/// What a file system answers that cannot lock a folder: NFS asks for a handle that may write, which no folder has.
+fn cannot_lock_folders(error: Errno) -> bool {
+    [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::ISDIR].contains(&error)
+}
+
+impl RealDisk {
+    fn metadata(&self, name: &str) -> Result<fs::Metadata, DiskError> {
+        let path = self.path(name);
+        fs::metadata(&path).map_err(|error| DiskError::io(Operation::Identify, &path, error))
+    }
+
+    fn take(&self, file: File, path: PathBuf, how: FlockOperation) -> Result<RealLock, DiskError> {
+        match flock(&file, how) {
+            Ok(()) => Ok(RealLock { file, path, process: self.process.clone() }),
+            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+        }
+    }
+
+    fn take_folder(&self, folder: &str, how: FlockOperation) -> Result<Box<dyn DiskLock>, DiskError> {
+        let path = self.path(folder);
+        let file = File::open(&path).map_err(|error| DiskError::io(Operation::Lock, &path, error))?;
+        match flock(&file, how) {
+            Ok(()) => Ok(Box::new(RealLock { file, path, process: self.process.clone() })),
+            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) if cannot_lock_folders(error) => {
+                let detail = format!("this file system cannot lock folders ({error})");
+                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
+                Err(DiskError::io(Operation::Lock, &path, error))
+            }
+            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+        }
     }
 }
 
@@ -192,7 +230,7 @@ impl Disk for RealDisk {
             .truncate(false)
             .open(&path)
             .map_err(fail)?;
-        Ok(Box::new(RealLock::take(file, &path, FlockOperation::NonBlockingLockExclusive)?))
+        Ok(Box::new(self.take(file, path, FlockOperation::NonBlockingLockExclusive)?))
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
@@ -202,33 +240,84 @@ impl Disk for RealDisk {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(DiskError::io(Operation::Lock, &path, error)),
         };
-        Ok(Some(Box::new(RealLock::take(file, &path, FlockOperation::NonBlockingLockShared)?)))
+        Ok(Some(Box::new(self.take(file, path, FlockOperation::NonBlockingLockShared)?)))
+    }
+
+    fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.take_folder(folder, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn lock_folder_to_read(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.take_folder(folder, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
+        let found = self.metadata(folder)?;
+        if !found.is_dir() {
+            let error = io::ErrorKind::NotADirectory.into();
+            return Err(DiskError::io(Operation::Identify, &self.path(folder), error));
+        }
+        let born = found.created().ok().map(|at| match at.duration_since(UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        });
+        Ok(FolderId { inode: found.ino(), born_nanos: born })
+    }
+
+    fn file_id(&self, name: &str) -> Result<u64, DiskError> {
+        Ok(self.metadata(name)?.ino())
+    }
+
+    fn links(&self, name: &str) -> Result<u64, DiskError> {
+        Ok(self.metadata(name)?.nlink())
+    }
+
+    fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        let path = self.path(folder);
+        match rustix::fs::statvfs(&path) {
+            Ok(found) => Ok(Some(found.f_bavail.saturating_mul(found.f_frsize))),
+            Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(None),
+            Err(error) => Err(DiskError::io(Operation::FreeSpace, &path, error.into())),
+        }
+    }
+
+    fn process(&self) -> Process {
+        self.process.clone()
     }
 }
 
 #[derive(Debug)]
 struct RealLock {
     file: File,
+    path: PathBuf,
+    process: Process,
 }
 
 impl RealLock {
-    fn take(file: File, path: &Path, how: FlockOperation) -> Result<Self, DiskError> {
-        match flock(&file, how) {
-            Ok(()) => Ok(Self { file }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(DiskError::InUse { path: path.to_owned() }),
-            Err(error) => Err(DiskError::io(Operation::Lock, path, error.into())),
-        }
+    fn metadata(&self) -> Result<fs::Metadata, DiskError> {
+        self.file.metadata().map_err(|error| DiskError::io(Operation::Identify, &self.path, error))
     }
 }
 
 impl Drop for RealLock {
     fn drop(&mut self) {
         // Closing alone would leave it to a child process that was forked meanwhile and has not executed its program yet.
-        let _ = flock(&self.file, FlockOperation::Unlock);
+        // I4: a child that unlocked would give back the lock of its parent, which shares the open file.
+        if self.process.is_this() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
     }
 }
 
-impl DiskLock for RealLock {}
+impl DiskLock for RealLock {
+    fn file_id(&self) -> Result<u64, DiskError> {
+        Ok(self.metadata()?.ino())
+    }
+
+    fn links(&self) -> Result<u64, DiskError> {
+        Ok(self.metadata()?.nlink())
+    }
+}
 
 #[derive(Debug)]
 struct RealFile {

@@ -32,9 +32,10 @@ pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
 
+use crate::DurabilityError;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
-use crate::{DurabilityError, folders};
+use crate::store::folders;
 use block::{BLOCK_BYTES_MAX, HEADER_BYTES, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 

@@ -80,8 +80,12 @@ pub enum DurabilityError {
         /// Where it leads.
         to: PathBuf,
     },
-    /// Another process, or another handle of this one, has the database open: close it there, or open another folder.
-    #[error("{} is in use by another process or handle: close it there first", path.display())]
+    /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it there,
+    /// or open another folder.
+    #[error(
+        "{} is in use by another process, a process forked from it, or another handle: close it there first",
+        path.display()
+    )]
     InUse {
         /// The lock's file.
         path: PathBuf,
@@ -95,7 +99,7 @@ impl From<DiskError> for DurabilityError {
     fn from(error: DiskError) -> Self {
         match error {
             DiskError::InUse { path } => Self::InUse { path },
-            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
+            error @ (DiskError::Io { .. } | DiskError::Forked { .. }) => Self::Disk(Arc::new(error)),
         }
     }
 }

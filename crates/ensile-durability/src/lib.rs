@@ -13,6 +13,7 @@
 //! - L1: what a logger's durable mark may claim. L2: an idle or ended worker neither holds D back nor is passed by it.
 //! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.
 //! - K1: what an installed checkpoint `[e_l, e_h]` promises (`docs/protocols/checkpoints.md`).
+//! - I1 to I4: whose files these are (`docs/protocols/store.md`).
 //! - L4: epochs that a recovery ignored are void for ever. L5: torn tails are cut and reported, damage is an error.
 //!
 //! Neighbours: below, `ensile-disk` for files and `ensile-epoch` for E and bindings; above, the engine's commit
@@ -23,13 +24,10 @@ mod checkpoint;
 mod compress;
 mod control;
 mod error;
-mod folders;
-mod hint;
 mod log;
-mod manifest;
-mod names;
 mod recoverable;
 mod recovery;
+mod store;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
@@ -37,7 +35,7 @@ pub use checkpoint::{
 };
 pub use error::DurabilityError;
 pub use log::{Appender, Health, Log, LogConfig, LogStats, Removed, Step};
-pub use recoverable::{Entry, Recoverable, Refused};
+pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
     Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,

@@ -47,10 +47,11 @@ pub(crate) use bell::Bell;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
-use crate::hint::HintWriter;
-use crate::manifest::ManifestKeeper;
-use crate::names::log_folder;
-use crate::{DurabilityError, Recovered, folders};
+use crate::store::folders;
+use crate::store::hint::HintWriter;
+use crate::store::manifest::ManifestKeeper;
+use crate::store::names::log_folder;
+use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;

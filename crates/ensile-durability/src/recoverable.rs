@@ -7,6 +7,31 @@
 
 use ensile_base::Tid;
 
+/// What the entries of a log are, and so how they may be replayed. Manifest and file headers tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum EntryKind {
+    /// Whole values: the one with the largest TID says all, in whatever order they come.
+    Values,
+    /// Operations: in the order of their TIDs for each object, in any order among objects.
+    Operations,
+}
+
+impl EntryKind {
+    /// As the manifest has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Values => "values",
+            Self::Operations => "operations",
+        }
+    }
+
+    /// The kind of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Values, Self::Operations].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// One entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'b> {

@@ -41,13 +41,15 @@ use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskLock};
 
 use crate::checkpoint::void;
-use crate::hint::{Hint, HintWriter};
 use crate::log::LogConfig;
-use crate::log::block::Salt;
+use crate::log::block::{FORMAT, Salt};
 use crate::log::segments::{ClosedFile, Segments};
-use crate::manifest::{Generation, Installed, Manifest, ManifestKeeper};
-use crate::names::{LOCK, SegmentFile, SegmentName, log_folder};
-use crate::{DurabilityError, Recoverable, folders};
+use crate::recoverable::EntryKind;
+use crate::store::folders;
+use crate::store::hint::{Hint, HintWriter};
+use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
+use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
 use listing::Files;
@@ -418,8 +420,12 @@ impl Recovery {
         let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
-        generations.push(Generation { number, first, logs, salt, durable: None });
-        let manifest = Manifest { checkpoint: self.keeper.manifest().checkpoint.clone(), generations };
+        let (format, entries) = (FORMAT, EntryKind::Values);
+        let before = self.keeper.manifest().clone();
+        let database = before.identity;
+        generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
+        let reserved = before.reserved.max(first);
+        let manifest = Manifest { state: State::Created, reserved, generations, ..before };
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
         }

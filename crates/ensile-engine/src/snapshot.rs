@@ -1,7 +1,9 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
 //! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
-//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit.
+//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 — what
+//! a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
+//! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
@@ -33,22 +35,29 @@ pub struct Snapshot<'db> {
     core: CoreRef<'db>,
     seat: Option<Seat>,
     boundary: Epoch,
+    /// The largest epoch of a version that it has shown, absent ones included (R1).
+    shown: Epoch,
 }
 
 impl std::fmt::Debug for Snapshot<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Snapshot").field("boundary", &self.boundary).finish_non_exhaustive()
+        let Self { boundary, shown, .. } = self;
+        f.debug_struct("Snapshot").field("boundary", boundary).field("shown", shown).finish_non_exhaustive()
     }
 }
 
-/// Reads versions of one boundary, and remembers nothing.
-struct VersionReader {
+/// Reads versions of one boundary, and remembers nothing but the largest epoch.
+struct VersionReader<'s> {
     boundary: Epoch,
+    shown: &'s mut Epoch,
 }
 
-impl Reader for VersionReader {
+impl Reader for VersionReader<'_> {
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
-        if record.read_version(self.boundary, scratch) { Held::Present } else { Held::Absent }
+        // No version as old: the key had no record then, so its absence was durable (U2).
+        let Some(word) = record.read_version(self.boundary, scratch) else { return Held::Absent };
+        *self.shown = word.epoch().max(*self.shown);
+        if word.is_absent() { Held::Absent } else { Held::Present }
     }
 
     fn witness(&mut self, _witness: Witness) {}
@@ -64,29 +73,36 @@ impl<'db> Snapshot<'db> {
         let call = seat.context.pin.begin(core.epochs.now());
         let boundary = core.epochs.open_snapshot(&seat.context.pin);
         drop(call);
-        Self { core, seat: Some(seat), boundary }
+        Self { core, seat: Some(seat), boundary, shown: Epoch::ZERO }
     }
 
-    /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one. Its results
-    /// are durable once the epoch before it is.
+    /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.boundary
     }
 
-    /// Waits until everything that this snapshot shows is durable (R1).
+    /// The largest epoch of what it has shown so far, keys that were deleted included: once that epoch is durable, all of
+    /// it is (R1). Zero while it has shown nothing that anybody wrote.
+    #[must_use]
+    pub fn shown_epoch(&self) -> Epoch {
+        self.shown
+    }
+
+    /// Waits until everything that this snapshot has shown so far is durable (R1). Where that was durable already it
+    /// returns at once, on a full disk and after the log has failed too.
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
-        let shown = self.boundary.previous();
+        let shown = self.shown;
         self.core.wait_durable(if is_planted(Bug::SnapshotReleasedEarly) { shown.previous() } else { shown })
     }
 
-    fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader) {
+    fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader<'_>) {
         let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
         let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
-        (&self.core, &mut seat.context, VersionReader { boundary })
+        (&self.core, &mut seat.context, VersionReader { boundary, shown: &mut self.shown })
     }
 }
 
@@ -118,9 +134,9 @@ impl RawRead for Snapshot<'_> {
         hints.descend(table, keys, Fetch::HEADER, call.pinned());
         // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
         // a record that is superseded now leads to the boundary's version all the same.
-        let boundary = reader.boundary;
+        let VersionReader { boundary, shown } = reader;
         for (at, version) in hints.versions(boundary, table.fetch, call.pinned()).enumerate() {
-            found(at, version.and_then(|version| version.show_version(boundary, scratch)));
+            found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
         }
         hints.end_many();
         Ok(())
@@ -168,7 +184,13 @@ impl Snapshot<'_> {
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        mut step: impl FnMut(&mut VersionReader, &Scan<'_>, (&mut Scratch, &mut Scratch), Pinned<'_>, &mut Batch),
+        mut step: impl FnMut(
+            &mut VersionReader<'_>,
+            &Scan<'_>,
+            (&mut Scratch, &mut Scratch),
+            Pinned<'_>,
+            &mut Batch,
+        ),
     ) -> Result<()> {
         let (core, context, mut reader) = self.parts();
         core.check_table(table)?;

@@ -117,8 +117,16 @@ impl Ledger {
     /// The epoch of the last transaction that wrote one of these keys, and counts.
     #[must_use]
     pub fn written(&self, keys: &[u64]) -> Option<Epoch> {
+        self.written_below(keys, Epoch::MAX)
+    }
+
+    /// As [`Ledger::written`], of an epoch below this boundary: what a snapshot of it rests on that shows these keys (R1).
+    #[must_use]
+    pub fn written_below(&self, keys: &[u64], boundary: Epoch) -> Option<Epoch> {
         let wrote = |commit: &&Commit| {
-            commit.void_at.is_none() && commit.writes.iter().any(|(key, _)| keys.contains(key))
+            commit.epoch < boundary
+                && commit.void_at.is_none()
+                && commit.writes.iter().any(|(key, _)| keys.contains(key))
         };
         self.commits.iter().rev().find(wrote).map(|commit| commit.epoch)
     }
@@ -238,6 +246,10 @@ mod tests {
         let back = ledger.judge(e(5), &rows(&[(1, 2), (3, 3)])).expect_err("it came back");
         assert!(back.contains("void"), "{back}");
         assert_eq!((ledger.written(&[2]), ledger.written(&[7])), (Some(e(1)), None));
+        assert_eq!(
+            (ledger.written_below(&[1, 3], e(5)), ledger.written_below(&[3], e(5))),
+            (Some(e(1)), None)
+        );
     }
 
     #[test]

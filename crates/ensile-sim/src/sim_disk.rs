@@ -29,7 +29,7 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderKind, Operation};
+use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
 
 pub use calls::{Call, Calls, Fault};
 pub use content::Survival;
@@ -46,8 +46,10 @@ struct State {
     unsynced_names: Vec<NameChange>,
     /// Folders that were made as links, and whether what they lead to is there.
     links: BTreeMap<String, (PathBuf, bool)>,
+    /// The inodes of folders that were asked for.
+    folder_inodes: BTreeMap<String, u64>,
     /// Who holds which lock.
-    locks: Vec<(String, Hold)>,
+    locks: Vec<(Locked, Hold)>,
     /// Nothing can be changed.
     read_only: bool,
     /// Counts crashes: handles of an earlier boot are dead.
@@ -57,6 +59,16 @@ struct State {
     /// The disk as each call found it, if that is kept.
     moments: Option<Vec<Moment>>,
 }
+
+/// The inode that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locked {
+    File(usize),
+    Folder(u64),
+}
+
+/// The root's inode; other folders have larger ones.
+const ROOT_INODE: u64 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
@@ -74,11 +86,18 @@ pub struct Moment {
 }
 
 /// A disk in memory; clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
     /// The boot that this handle belongs to, if it is a process's.
     mounted: Option<u64>,
+    process: Process,
+}
+
+impl Default for SimDisk {
+    fn default() -> Self {
+        Self::of(State::default())
+    }
 }
 
 fn fail(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
@@ -103,7 +122,7 @@ impl State {
     fn keep_moment(&mut self) {
         let Some(kept) = self.moments.take() else { return };
         let number = self.sequence.calls.all;
-        let disk = SimDisk { state: Arc::new(Mutex::new(self.clone())), mounted: None };
+        let disk = SimDisk::of(self.clone());
         self.moments = Some(kept);
         self.moments.iter_mut().for_each(|moments| moments.push(Moment { number, disk: disk.clone() }));
     }
@@ -140,6 +159,22 @@ impl State {
     fn change(&mut self, inode: usize, change: Change) {
         self.inode(inode).change(change);
         self.keep_moment();
+    }
+
+    /// The inode of the folder of this name.
+    fn folder_inode(&mut self, operation: Operation, folder: &str) -> Result<u64, DiskError> {
+        if !self.names.has_folder(folder) {
+            return Err(self.not_found(operation, folder));
+        }
+        if folder.is_empty() {
+            return Ok(ROOT_INODE);
+        }
+        let next = ROOT_INODE + 1 + self.folder_inodes.len() as u64;
+        Ok(*self.folder_inodes.entry(folder.to_owned()).or_insert(next))
+    }
+
+    fn links(&self, file: usize) -> u64 {
+        self.names.files.values().filter(|inode| **inode == file).count() as u64
     }
 
     /// What the caller is told in the end.
@@ -179,14 +214,17 @@ impl SimDisk {
     #[must_use]
     pub fn mounted(&self) -> Self {
         let boot = self.lock_state().boot;
-        Self { state: Arc::clone(&self.state), mounted: Some(boot) }
+        Self { state: Arc::clone(&self.state), mounted: Some(boot), process: Process::simulated() }
     }
 
     /// Another disk with the same bytes, names and plans, which goes its own way from here on. It belongs to no process.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let state = State { moments: None, ..self.lock_state().clone() };
-        Self { state: Arc::new(Mutex::new(state)), mounted: None }
+        Self::of(State { moments: None, ..self.lock_state().clone() })
+    }
+
+    fn of(state: State) -> Self {
+        Self { state: Arc::new(Mutex::new(state)), mounted: None, process: Process::simulated() }
     }
 
     /// The state for a call that needs the right to write.
@@ -208,15 +246,33 @@ impl SimDisk {
         &self,
         mut state: MutexGuard<'_, State>,
         name: &str,
+        locked: Locked,
         hold: Hold,
     ) -> Result<Box<dyn DiskLock>, DiskError> {
-        let fate = state.begin(Operation::Lock, name, None);
-        state.end(fate, Operation::Lock, name)?;
-        if state.locks.iter().any(|held| held.0 == name && (held.1, hold) != (Hold::Shared, Hold::Shared)) {
+        if state.locks.iter().any(|held| held.0 == locked && (held.1, hold) != (Hold::Shared, Hold::Shared)) {
             return Err(DiskError::InUse { path: name.into() });
         }
-        state.locks.push((name.to_owned(), hold));
-        Ok(Box::new(SimLock { disk: self.clone(), name: name.to_owned(), boot: state.boot }))
+        state.locks.push((locked, hold));
+        Ok(Box::new(SimLock { disk: self.clone(), name: name.to_owned(), locked, boot: state.boot }))
+    }
+
+    fn take_folder_lock(&self, folder: &str, hold: Hold) -> Result<Box<dyn DiskLock>, DiskError> {
+        let mut state = self.live_state(Operation::Lock, folder)?;
+        let fate = state.begin(Operation::Lock, folder, None);
+        state.end(fate, Operation::Lock, folder)?;
+        let inode = state.folder_inode(Operation::Lock, folder)?;
+        self.take_lock(state, folder, Locked::Folder(inode), hold)
+    }
+
+    /// The state for a question about the file of this name, and the file.
+    fn identify(&self, name: &str) -> Result<(MutexGuard<'_, State>, usize), DiskError> {
+        let mut state = self.live_state(Operation::Identify, name)?;
+        let fate = state.begin(Operation::Identify, name, None);
+        state.end(fate, Operation::Identify, name)?;
+        match state.names.files.get(name).copied() {
+            Some(inode) => Ok((state, inode)),
+            None => Err(state.not_found(Operation::Identify, name)),
+        }
     }
 
     /// The state, unless this handle's process is dead or without power.
@@ -554,11 +610,65 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.take_lock(self.writable_state(Operation::Lock, name)?, name, Hold::Exclusive)
+        let mut state = self.writable_state(Operation::Lock, name)?;
+        let fate = state.begin(Operation::Lock, name, None);
+        state.end(fate, Operation::Lock, name)?;
+        if !state.names.has_folder(folder_of(name)) {
+            return Err(state.not_found(Operation::Lock, name));
+        }
+        let inode = state.names.files.get(name).copied().unwrap_or_else(|| {
+            let inode = state.inodes.len();
+            state.inodes.push(StdArc::default());
+            state.change_name(NameChange::Link(name.to_owned(), inode));
+            inode
+        });
+        self.take_lock(state, name, Locked::File(inode), Hold::Exclusive)
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-        self.take_lock(self.live_state(Operation::Lock, name)?, name, Hold::Shared).map(Some)
+        let mut state = self.live_state(Operation::Lock, name)?;
+        let fate = state.begin(Operation::Lock, name, None);
+        state.end(fate, Operation::Lock, name)?;
+        let Some(inode) = state.names.files.get(name).copied() else { return Ok(None) };
+        self.take_lock(state, name, Locked::File(inode), Hold::Shared).map(Some)
+    }
+
+    fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.take_folder_lock(folder, Hold::Exclusive)
+    }
+
+    fn lock_folder_to_read(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.take_folder_lock(folder, Hold::Shared)
+    }
+
+    fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
+        let mut state = self.live_state(Operation::Identify, folder)?;
+        let fate = state.begin(Operation::Identify, folder, None);
+        state.end(fate, Operation::Identify, folder)?;
+        let inode = state.folder_inode(Operation::Identify, folder)?;
+        Ok(FolderId { inode, born_nanos: Some(i128::from(inode)) })
+    }
+
+    fn file_id(&self, name: &str) -> Result<u64, DiskError> {
+        self.identify(name).map(|(_, inode)| inode as u64)
+    }
+
+    fn links(&self, name: &str) -> Result<u64, DiskError> {
+        self.identify(name).map(|(state, inode)| state.links(inode))
+    }
+
+    fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        let mut state = self.live_state(Operation::FreeSpace, folder)?;
+        let fate = state.begin(Operation::FreeSpace, folder, None);
+        state.end(fate, Operation::FreeSpace, folder)?;
+        if !state.names.has_folder(folder) {
+            return Err(state.not_found(Operation::FreeSpace, folder));
+        }
+        Ok(state.capacity.map(|capacity| capacity.saturating_sub(state.used_bytes())))
+    }
+
+    fn process(&self) -> Process {
+        self.process.clone()
     }
 }
 
@@ -566,17 +676,35 @@ impl Disk for SimDisk {
 struct SimLock {
     disk: SimDisk,
     name: String,
+    locked: Locked,
     boot: u64,
 }
 
-impl DiskLock for SimLock {}
+impl DiskLock for SimLock {
+    fn file_id(&self) -> Result<u64, DiskError> {
+        drop(self.disk.live_state(Operation::Identify, &self.name)?);
+        Ok(match self.locked {
+            Locked::File(inode) => inode as u64,
+            Locked::Folder(inode) => inode,
+        })
+    }
+
+    fn links(&self) -> Result<u64, DiskError> {
+        let state = self.disk.live_state(Operation::Identify, &self.name)?;
+        Ok(match self.locked {
+            Locked::File(inode) => state.links(inode),
+            Locked::Folder(_) => 1,
+        })
+    }
+}
 
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.disk.lock_state();
-        if state.boot == self.boot {
-            // Either there is one, or all of this name are shared and one as good as another.
-            if let Some(at) = state.locks.iter().position(|held| held.0 == self.name) {
+        // I4: a forked child does not give back its parent's lock.
+        if state.boot == self.boot && self.disk.process.is_this() {
+            // Either there is one, or all of this file are shared and one as good as another.
+            if let Some(at) = state.locks.iter().position(|held| held.0 == self.locked) {
                 state.locks.swap_remove(at);
             }
         }

@@ -24,14 +24,26 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) fn over_time(
     subject: &dyn Subject,
     plan: &Plan,
+    look: impl FnMut(u64) -> bool,
+) -> Result<Timeline> {
+    over_time_by(&Clock::machine(), subject, plan, look)
+}
+
+/// As [`over_time`], by another clock.
+pub(super) fn over_time_by(
+    clock: &Clock,
+    subject: &dyn Subject,
+    plan: &Plan,
     mut look: impl FnMut(u64) -> bool,
 ) -> Result<Timeline> {
-    let (phase, clock) = (Phase(AtomicU32::new(Phase::WINDOW)), Clock::machine());
+    let (phase, seen_window) = (Phase(AtomicU32::new(Phase::WINDOW)), AtomicU32::new(0));
     let workers = subject.threads(plan.threads);
     thread::scope(|scope| {
-        let (phase, clock) = (&phase, &clock);
+        let (phase, seen_window) = (&phase, &seen_window);
         let running: Vec<_> = (0..workers)
-            .map(|worker| scope.spawn(move || work(subject, plan, (worker, workers), (phase, clock))))
+            .map(|worker| {
+                scope.spawn(move || work(subject, plan, (worker, workers), (phase, clock, seen_window)))
+            })
             .collect();
         let nanos = loop {
             thread::sleep(LOOK);
@@ -51,7 +63,7 @@ fn work(
     subject: &dyn Subject,
     plan: &Plan,
     (worker, workers): (usize, usize),
-    (phase, clock): (&Phase, &Clock),
+    (phase, clock, seen_window): (&Phase, &Clock, &AtomicU32),
 ) -> Result<Recorder> {
     if let Some(first) = plan.pin {
         machine::pin_to_core(first + worker)?;
@@ -67,6 +79,7 @@ fn work(
         recorder: Some(Recorder::new(durable_source)),
         phase,
         clock,
+        seen_window,
         tally: Tally::new(),
     };
     match catch_unwind(AssertUnwindSafe(|| subject.work(&mut slice))) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ensile::{CheckpointConfig, Database, Durability, Phase};
 
-use super::course::{Course, Look};
+use super::course::{self, Course, Look};
 use crate::arguments::{ExperimentArguments, SilorArguments};
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
@@ -22,6 +22,8 @@ use crate::workload::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a YCSB value.
 const VALUE_BYTES: usize = 100;
+/// So many times as long as asked is a run at most that goes on until it has seen checkpoints.
+const LONGER_MAX: f64 = 100.0;
 /// The folder of YCSB's database, in the folder of all data.
 const YCSB_FOLDER: &str = "ycsb-silo";
 
@@ -247,7 +249,8 @@ impl<'a> Bench<'a> {
 
     /// Runs the load and watches it.
     fn watched(&self, setup: Setup, subject: &dyn Subject, db: &Database) -> Result<Course> {
-        let SilorArguments { seconds, .. } = *self.arguments;
+        let SilorArguments { seconds, least_checkpoints, .. } = *self.arguments;
+        let least = if setup.system == System::Silor { least_checkpoints } else { 0 };
         let plan = Plan {
             threads: setup.workers,
             batch: 1,
@@ -261,9 +264,11 @@ impl<'a> Bench<'a> {
         let mut looks = Vec::new();
         let timeline = driver::over_time(subject, &plan, |nanos| {
             let look = Look::at(nanos, db, &folder, looks.last());
-            let go_on = look.second < seconds && look.resident < most;
+            let (second, resident) = (look.second, look.resident);
             looks.push(look);
-            go_on
+            let is_long_enough = second >= seconds
+                && (least == 0 || second >= seconds * LONGER_MAX || course::seen_whole(&looks) >= least);
+            !is_long_enough && resident < most
         })?;
         let too_large = looks.last().is_some_and(|look| look.resident >= most);
         Ok(Course { setup, timeline, looks, too_large, rows_loaded_per_second: None })

@@ -59,6 +59,25 @@ impl Look {
     }
 }
 
+/// Each time that a checkpoint was under way: the first look at it, the last, and the first after it.
+fn begun(looks: &[Look]) -> impl Iterator<Item = (&Look, &Look, Option<&Look>)> {
+    let runs = looks.chunk_by(|a, b| a.is_running == b.is_running).filter(|run| run[0].is_running);
+    runs.map(|run| {
+        let last = &run[run.len() - 1];
+        (&run[0], last, looks.iter().find(|look| look.second > last.second))
+    })
+}
+
+/// How many checkpoints began and were installed by now, and had what they made void removed and looked at.
+pub(super) fn seen_whole(looks: &[Look]) -> usize {
+    let is_whole = |last: &Look| looks.iter().any(|look| look.log_on_disk.0 > last.second + FILES_EVERY);
+    begun(looks)
+        .filter(|(first, last, after)| {
+            after.is_some_and(|after| after.installed > first.installed) && is_whole(last)
+        })
+        .count()
+}
+
 /// Bytes of all log files in a database's folder, space set aside included. A file that goes meanwhile counts nothing.
 fn log_bytes_in(folder: &Path) -> u64 {
     let list = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
@@ -146,14 +165,9 @@ impl Course {
     pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
         let mut found = Vec::new();
         let mut begun_before: Option<u64> = None;
-        for run in self.looks.chunk_by(|a, b| a.is_running == b.is_running) {
-            let (first, last) = (&run[0], &run[run.len() - 1]);
-            if !first.is_running {
-                continue;
-            }
+        for (first, last, after) in begun(&self.looks) {
             let log_between = begun_before.map(|written| first.log_written - written);
             begun_before = Some(first.log_written);
-            let after = self.looks.iter().find(|look| look.second > last.second);
             let Some(after) = after.filter(|after| after.installed > first.installed) else { continue };
             found.push(Checkpoint {
                 from: first.second,

@@ -121,3 +121,50 @@ fn errors_name_the_operation_and_the_path() {
     );
     assert!(error.to_string().contains("cannot open"), "{error}");
 }
+
+#[test]
+fn a_folder_keeps_its_identity_when_renamed_and_a_copy_has_another() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    disk.create_folder("a").expect("folder");
+    let id = disk.folder_id("a").expect("there");
+    std::fs::rename(folder.0.join("a"), folder.0.join("b")).expect("rename");
+    disk.create_folder("a").expect("folder");
+    assert_eq!(disk.folder_id("b").expect("there"), id);
+    assert_ne!(disk.folder_id("a").expect("there"), id);
+    assert!(disk.folder_id("c").expect_err("none").is_not_found());
+    disk.create("file").expect("create");
+    assert!(disk.folder_id("file").is_err(), "a file is no folder");
+    assert!(disk.free_bytes("a").expect("asked").is_some_and(|bytes| bytes > 0));
+}
+
+#[test]
+fn a_folder_is_locked_by_itself_whatever_becomes_of_its_files() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let other = RealDisk::open(&folder.0).expect("the same folder");
+    let held = disk.lock_folder("").expect("free");
+    assert!(matches!(other.lock_folder(""), Err(DiskError::InUse { .. })));
+    assert!(matches!(other.lock_folder_to_read(""), Err(DiskError::InUse { .. })));
+    drop(held);
+    let readers = [disk.lock_folder_to_read(""), other.lock_folder_to_read("")];
+    assert!(readers.iter().all(Result::is_ok) && disk.lock_folder("").is_err());
+    drop(readers);
+    disk.lock_folder("").expect("free again");
+}
+
+#[test]
+fn a_locked_file_that_was_removed_or_linked_says_so() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let lock = disk.lock("LOCK").expect("free");
+    assert_eq!(lock.file_id().expect("id"), disk.file_id("LOCK").expect("id"));
+    assert_eq!((lock.links().expect("links"), disk.links("LOCK").expect("links")), (1, 1));
+    std::fs::hard_link(folder.0.join("LOCK"), folder.0.join("copy")).expect("link");
+    assert_eq!(lock.links().expect("links"), 2);
+    std::fs::remove_file(folder.0.join("copy")).expect("remove");
+    disk.remove("LOCK").expect("remove");
+    assert_eq!(lock.links().expect("links"), 0);
+    disk.create("LOCK").expect("create");
+    assert_ne!(lock.file_id().expect("id"), disk.file_id("LOCK").expect("id"));
+}

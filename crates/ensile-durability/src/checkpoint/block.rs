@@ -22,7 +22,7 @@ use ensile_base::{Epoch, Tid};
 
 use crate::compress::Compressor;
 use crate::log::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, padded};
-use crate::names::PartName;
+use crate::store::names::PartName;
 
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 64;

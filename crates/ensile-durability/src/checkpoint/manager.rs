@@ -32,9 +32,11 @@ use super::{CheckpointConfig, void};
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
-use crate::manifest::{Installed, NotReplaced};
-use crate::names::PartName;
-use crate::{DurabilityError, Health, folders};
+use crate::store::folders;
+use crate::store::identity::Identity;
+use crate::store::manifest::{Installed, NotReplaced};
+use crate::store::names::PartName;
+use crate::{DurabilityError, Health};
 
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
@@ -132,7 +134,8 @@ pub struct Checkpoints {
     disk: StdArc<dyn Disk>,
     config: CheckpointConfig,
     trigger: Trigger,
-    /// The generation that is open.
+    /// Whose they are, and the generation that is open.
+    database: Identity,
     generation: u64,
     stations: Box<[Station]>,
     state: Mutex<State>,
@@ -165,7 +168,7 @@ impl Checkpoints {
         let keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
         folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
-        let installed = keeper.manifest().checkpoint.clone();
+        let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
         drop(keeper);
         let seen = void::list_parts(&*disk)?.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
@@ -188,6 +191,7 @@ impl Checkpoints {
             log: StdArc::clone(log),
             disk,
             trigger: config.trigger(),
+            database,
             generation,
             stations: (0..config.checkpointers).map(station).collect(),
             state: Mutex::new(state),
@@ -490,6 +494,7 @@ impl Checkpoints {
             entries: attempt.written.iter().map(|written| written.entries).sum(),
             bytes: attempt.written.iter().map(|written| written.bytes).sum(),
             seal: read::seal(attempt.written.iter().flat_map(|written| written.ends.iter().copied())),
+            database: self.database,
         };
         state.phase = Phase::Moving;
         drop(state);

@@ -15,7 +15,7 @@ use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes, 
 use crate::DurabilityError;
 use crate::compress;
 use crate::log::block::{ENTRY_FRAME_BYTES, Entries};
-use crate::names::PartName;
+use crate::store::names::PartName;
 
 /// Read at once: a block that the window cuts is read twice, so several blocks.
 const WINDOW_BYTES: usize = 4 << 20;

@@ -6,7 +6,7 @@
 
 use ensile_disk::{Disk, DiskError};
 
-use crate::names::PartName;
+use crate::store::names::PartName;
 
 /// Most checkpointers of a database, so that a folder can be searched for what more of them left.
 pub(crate) const CHECKPOINTERS_MAX: u32 = 32;

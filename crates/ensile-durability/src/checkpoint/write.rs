@@ -15,7 +15,7 @@ use super::CheckpointConfig;
 use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
 use crate::compress::Compressor;
 use crate::log::block::padded;
-use crate::names::PartName;
+use crate::store::names::PartName;
 
 /// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;

@@ -28,7 +28,8 @@ pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsL";
-const VERSION: u16 = 3;
+/// The format of blocks: the manifest tells it for each generation (L7).
+pub(crate) const FORMAT: u16 = 3;
 
 const HEADER_CRC_AT: usize = 76;
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
@@ -130,7 +131,7 @@ impl Header {
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         let header = &mut block[..HEADER_BYTES];
         header[0..4].copy_from_slice(&MAGIC);
-        header[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
         header[6] = match self.kind {
             Kind::Data => 0,
             Kind::Mark => 1,
@@ -183,10 +184,10 @@ impl Header {
             return Err(NotAHeader::BadCrc);
         }
         let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
-            (VERSION, 0, 0) => (Kind::Data, false),
-            (VERSION, 0, 1) => (Kind::Data, true),
-            (VERSION, 1, 0) => (Kind::Mark, false),
-            (VERSION, 2, 0) => (Kind::Opening, false),
+            (FORMAT, 0, 0) => (Kind::Data, false),
+            (FORMAT, 0, 1) => (Kind::Data, true),
+            (FORMAT, 1, 0) => (Kind::Mark, false),
+            (FORMAT, 2, 0) => (Kind::Opening, false),
             _ => return Err(NotAHeader::Unknown),
         };
         let epoch = |at| {

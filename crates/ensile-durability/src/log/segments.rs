@@ -24,7 +24,7 @@ use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
 use super::next::{NextFile, unless_full, write_zeros};
 use crate::compress::Compressor;
-use crate::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space set aside at first, and at most at once; small databases stay small.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;

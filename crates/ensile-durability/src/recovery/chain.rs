@@ -19,7 +19,7 @@ use super::listing::missing_file;
 use crate::DurabilityError;
 use crate::log::block::Salt;
 use crate::log::segments::ClosedFile;
-use crate::names::{SegmentFile, SegmentName};
+use crate::store::names::{SegmentFile, SegmentName};
 
 /// Where the chain ends, and why.
 #[derive(Clone, Debug)]

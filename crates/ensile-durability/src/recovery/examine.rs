@@ -29,7 +29,7 @@ pub use facts::{
 pub use repair::repair;
 
 use super::harden::harden;
-use crate::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
+use crate::store::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
 use crate::{DurabilityError, Entry, Recoverable, Refused};
 use judge::Judge;
 

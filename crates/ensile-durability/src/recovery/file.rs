@@ -20,7 +20,7 @@ use ensile_disk::{Disk, DiskError};
 use super::scan::{At, Scanner};
 use crate::DurabilityError;
 use crate::log::block::{Header, Kind, Salt};
-use crate::names::{SegmentFile, SegmentName};
+use crate::store::names::{SegmentFile, SegmentName};
 
 /// Neighbouring blocks are put together up to this size.
 const PIECE_BYTES: u64 = 4 << 20;

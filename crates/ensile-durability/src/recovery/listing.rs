@@ -8,10 +8,11 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, FolderKind};
 
 use super::file::FileChain;
+use crate::DurabilityError;
 use crate::log::block::HEADER_BYTES;
-use crate::manifest::Generation;
-use crate::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
-use crate::{DurabilityError, folders};
+use crate::store::folders;
+use crate::store::manifest::Generation;
+use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;

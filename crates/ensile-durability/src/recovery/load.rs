@@ -12,9 +12,10 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use crate::checkpoint::read::{PartReader, Rows, seal};
-use crate::manifest::Installed;
-use crate::names::{MANIFEST, PartName};
-use crate::{DurabilityError, Entry, Recoverable, folders};
+use crate::store::folders;
+use crate::store::manifest::Installed;
+use crate::store::names::{MANIFEST, PartName};
+use crate::{DurabilityError, Entry, Recoverable};
 
 /// What a step of the load came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::file::Run;
 use super::reading::{self, Buffers, recycled};
 use crate::compress;
 use crate::log::block::{ENTRY_FRAME_BYTES, Entries, HEADER_BYTES, Header, Kind, Salt};
-use crate::names::SegmentFile;
+use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
 /// Most bytes of a block's entries: a buffer that was made for one of the largest.

@@ -19,8 +19,8 @@ use ensile_base::planted::{Bug, is_planted};
 use super::TornTail;
 use super::chain::Chain;
 use crate::DurabilityError;
-use crate::hint::Hint;
-use crate::manifest::Generation;
+use crate::store::hint::Hint;
+use crate::store::manifest::Generation;
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]

@@ -277,8 +277,9 @@ impl<'p> Record<'p> {
         self.at_word(0).load(Ordering::Relaxed) == word.bits() || is_planted(Bug::TornReadBelieved)
     }
 
-    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it had;
-    /// `None` if the key was absent then. The caller is a registered reader of that snapshot.
+    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it had,
+    /// which may say that the key was absent then; `None` if no version is so old. The caller is a registered reader of
+    /// that snapshot.
     #[inline]
     fn find_version(self, boundary: Epoch) -> Option<(Self, Word)> {
         let mut version = self;
@@ -291,31 +292,45 @@ impl<'p> Record<'p> {
             } else if word.is_locked() {
                 backoff.wait();
             } else {
-                return (!word.is_absent()).then_some((version, word));
+                return Some((version, word));
             }
         }
     }
 
-    /// Copies the data of the version that belongs to snapshot `boundary` out. True if the key was present.
+    /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
+    /// says that the key was present.
     #[inline]
-    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> bool {
-        while let Some((version, word)) = self.find_version(boundary) {
+    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> Option<Word> {
+        loop {
+            let (version, word) = self.find_version(boundary)?;
+            if word.is_absent() {
+                return Some(word);
+            }
             version.copy_out(scratch);
             if version.still(word) {
-                return true;
+                return Some(word);
             }
         }
-        false
     }
 
-    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more.
+    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more. `shown` is raised to the epoch
+    /// of the version, of an absent one too (R1).
     #[inline]
-    pub(crate) fn show_version<'s>(self, boundary: Epoch, scratch: &'s mut Scratch) -> Option<&'s [u8]>
+    pub(crate) fn show_version<'s>(
+        self,
+        boundary: Epoch,
+        shown: &mut Epoch,
+        scratch: &'s mut Scratch,
+    ) -> Option<&'s [u8]>
     where
         'p: 's,
     {
         loop {
             let (version, word) = self.find_version(boundary)?;
+            *shown = word.epoch().max(*shown);
+            if word.is_absent() {
+                return None;
+            }
             if let Some(data) = version.settled_data(word) {
                 return Some(data);
             }

@@ -105,9 +105,15 @@ fn every_snapshot_finds_its_version() {
         (9, Some("last")),
         (10, None),
     ] {
-        let present = record.read_version(Epoch::new(boundary), &mut scratch);
+        let word = record.read_version(Epoch::new(boundary), &mut scratch);
+        let present = word.is_some_and(|word| !word.is_absent());
         let found = present.then(|| std::str::from_utf8(scratch.bytes()).expect("as written"));
         assert_eq!(found, expected, "snapshot {boundary}");
+        // An absence that rests on a delete tells of which epoch (R1).
+        let mut seen = Epoch::ZERO;
+        let shown = record.show_version(Epoch::new(boundary), &mut seen, &mut scratch).is_some();
+        assert_eq!((shown, seen), (present, word.map_or(Epoch::ZERO, Word::epoch)), "snapshot {boundary}");
+        assert_eq!(word.is_some(), boundary > 2, "snapshot {boundary}");
     }
 }
 
@@ -122,8 +128,9 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
     for length in [0, 1, 4, 5, 12, 13, 100, 5000] {
         let (old, new) = (vec![1; length], vec![2; length]);
         let record = at(blocks.filled(&old, Word::written(tid(2))));
+        let mut seen = Epoch::ZERO;
         // Overwritten in place at any time, so only a copy of it can be shown.
-        let shown = record.show_version(Epoch::new(3), &mut scratch).expect("present");
+        let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
         assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
 
         let word = record.lock();
@@ -131,16 +138,18 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
         record.preserve(word, aside);
         record.overwrite(&new);
         record.unlock_with(Word::written(tid(4)));
-        let shown = record.show_version(Epoch::new(3), &mut scratch).expect("present");
+        let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
         assert!(shown == old && is_in(shown, aside), "what was copied aside, {length} bytes");
-        let shown = record.show_version(Epoch::new(5), &mut scratch).expect("present");
+        let shown = record.show_version(Epoch::new(5), &mut seen, &mut scratch).expect("present");
         assert!(shown == new && !is_in(shown, record), "the latest again, {length} bytes");
 
         let word = record.lock();
         record.unlock_with(word.superseded());
-        let shown = record.show_version(Epoch::new(5), &mut scratch).expect("present");
+        let shown = record.show_version(Epoch::new(5), &mut seen, &mut scratch).expect("present");
         assert!(shown == new && is_in(shown, record), "what was replaced, {length} bytes");
-        assert_eq!(record.show_version(Epoch::new(2), &mut scratch), None);
+        let mut nothing = Epoch::ZERO;
+        assert_eq!(record.show_version(Epoch::new(2), &mut nothing, &mut scratch), None);
+        assert_eq!((seen, nothing), (Epoch::new(4), Epoch::ZERO), "what was shown, and nothing");
     }
 }
 
@@ -194,7 +203,9 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             // The latest as of now, which is overwritten at any moment, and the one before, which lies aside.
             let boundary = at(handle).word().epoch().number() + look % 2;
             if boundary > 2 {
-                let shown = at(handle).show_version(Epoch::new(boundary), &mut scratch).expect("present");
+                let shown = at(handle)
+                    .show_version(Epoch::new(boundary), &mut Epoch::new(0), &mut scratch)
+                    .expect("present");
                 assert_eq!(shown, value(boundary - 1), "snapshot {boundary}");
             }
         }

@@ -181,13 +181,30 @@ impl<'scope, 'env> Driver<'scope, 'env> {
 
     fn read_snapshot(&mut self) -> Result<()> {
         let mut snapshot = self.life.db.snapshot()?;
-        let shown: Rows = snapshot.range(&self.life.rows, ..).collect::<Result<_>>()?;
         let boundary = snapshot.epoch();
-        assert_eq!(shown, self.ledger.state(boundary.previous()), "a snapshot of {boundary}");
+        let state = self.ledger.state(boundary.previous());
+        let keys: Vec<u64> = if self.random.percent(50) {
+            let shown: Rows = snapshot.range(&self.life.rows, ..).collect::<Result<_>>()?;
+            assert_eq!(shown, state, "a snapshot of {boundary}");
+            (0..KEYS).collect()
+        } else {
+            (0..self.random.between(1, 3)).map(|_| self.random.below(KEYS)).collect()
+        };
+        for key in &keys {
+            let shown = snapshot.get(&self.life.rows, key)?;
+            assert_eq!(shown.as_ref(), state.get(key), "key {key} in a snapshot of {boundary}");
+        }
+        // R1. A delete whose record is gone is durable (U2).
+        let rests_on = self.ledger.written_below(&keys, boundary).unwrap_or(Epoch::ZERO);
+        let (shown, durable) = (snapshot.shown_epoch(), self.life.db.durable_epoch());
+        assert!(
+            shown < boundary && (shown >= rests_on || rests_on <= durable),
+            "a snapshot of {boundary} rests on {rests_on}, and says {shown}; {durable} is durable"
+        );
         // It waits without end where nobody steps, so only where it need not.
-        if self.life.db.durable_epoch() >= boundary.previous() {
+        if durable >= shown {
             snapshot.durable()?;
-            self.ledger.promise(self.disk.calls().all, boundary.previous(), "a snapshot that was shown");
+            self.ledger.promise(self.disk.calls().all, rests_on, "a snapshot that was shown");
         }
         Ok(())
     }

@@ -317,7 +317,8 @@ impl History {
         let settled = std::mem::replace(&mut self.settled, self.headers.len());
         let life = &mut self.headers[settled..];
         // Epochs that left no entry may be durable without a mark, so they are announced and yet used again by the next
-        // life: a snapshot of them has lost nothing, and shows what there was at `durable`.
+        // life: a snapshot of them has lost nothing, and shows what there was at `durable`. So does one that was shown as
+        // durable (R1), whatever its boundary: none of what it showed may be among what was taken back.
         let taken_back = life.iter().filter(|header| {
             matches!(header.outcome, Outcome::Committed | Outcome::Unknown) && header.tid.epoch() > durable
         });
@@ -325,7 +326,7 @@ impl History {
         for header in life {
             // A snapshot shows what is below its boundary, and its "TID" is the first that it does not show.
             let kept = match header.outcome {
-                Outcome::Snapshot if header.tid.epoch() <= first_lost => {
+                Outcome::Snapshot if header.acknowledged || header.tid.epoch() <= first_lost => {
                     header.tid = header.tid.min(Tid::first_of(durable.next()));
                     true
                 }

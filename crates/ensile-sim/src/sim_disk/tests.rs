@@ -232,3 +232,31 @@ fn each_moment_is_the_disk_as_a_crash_there_would_find_it() {
     ]));
     assert_eq!(disk.bytes("a"), b"more", "forks go their own way");
 }
+
+#[test]
+fn folders_and_files_are_told_apart_and_locked_by_what_they_are() {
+    let disk = SimDisk::new();
+    disk.create_folder("log0").expect("folder");
+    let [root, log] = ["", "log0"].map(|folder| disk.folder_id(folder).expect("there"));
+    assert_ne!(root, log);
+    assert_eq!(disk.folder_id("log0").expect("there"), log);
+    assert!(disk.folder_id("log1").expect_err("none").is_not_found());
+    assert!(disk.lock_to_read("LOCK").expect("asked").is_none(), "a reader makes no file");
+    let lock = disk.lock("LOCK").expect("free");
+    assert_eq!(
+        (lock.file_id().expect("id"), lock.links().expect("links")),
+        (disk.file_id("LOCK").expect("id"), 1)
+    );
+    disk.remove("LOCK").expect("remove");
+    assert_eq!(lock.links().expect("links"), 0);
+    let held = disk.lock_folder("log0").expect("free");
+    assert!(matches!(disk.mounted().lock_folder("log0"), Err(DiskError::InUse { .. })));
+    assert!(matches!(disk.lock_folder_to_read("log0"), Err(DiskError::InUse { .. })));
+    drop(held);
+    let readers = [disk.lock_folder_to_read("log0"), disk.lock_folder_to_read("log0")];
+    assert!(readers.iter().all(Result::is_ok) && disk.lock_folder("log0").is_err());
+    assert_eq!(disk.free_bytes("").expect("asked"), None);
+    disk.set_capacity(Some(100));
+    disk.create("a").expect("create").write_at(&[1; 30], 0).expect("write");
+    assert_eq!(disk.free_bytes("log0").expect("asked"), Some(70));
+}

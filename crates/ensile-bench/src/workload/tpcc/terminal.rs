@@ -328,7 +328,7 @@ impl<'a> Terminal<'a> {
         Ok(Step { committed: 1, conflicts, epoch })
     }
 
-    /// Answers a request from a snapshot, and with which epoch the answer is durable: the one before its boundary.
+    /// Answers a request from a snapshot, and with which epoch the answer is durable.
     fn read_snapshot(&mut self, request: &Request) -> Result<Epoch, Error> {
         let mut snapshot = self.tables.db.snapshot()?;
         match request {
@@ -340,7 +340,7 @@ impl<'a> Terminal<'a> {
             }
             _ => unreachable!("only order-status and stock-level read snapshots"),
         }
-        Ok(snapshot.epoch().previous())
+        Ok(snapshot.shown_epoch())
     }
 }
 

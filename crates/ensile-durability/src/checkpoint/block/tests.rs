@@ -3,7 +3,7 @@
 use super::{BLOCK_BYTES_MAX, CheckpointBlock, HEADER_BYTES, Header, Kind, LargePermit, Totals};
 use crate::checkpoint::read::PartReader;
 use crate::compress::Compressor;
-use crate::names::PartName;
+use crate::store::names::PartName;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;

@@ -17,10 +17,11 @@ use super::super::{RecoveryReport, check_high, verdict};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
-use crate::hint::Hint;
 use crate::log::block::Salt;
-use crate::manifest::{Generation, Installed, Manifest};
-use crate::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
+use crate::store::hint::Hint;
+use crate::store::identity::Identity;
+use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -67,8 +68,8 @@ impl<'a> Judge<'a> {
         self.list_root()?;
         self.hint = Hint::read(self.disk)?;
         let Some(manifest) = self.note(Manifest::read(self.disk))? else { return Ok(()) };
-        let manifest = manifest.unwrap_or_default();
-        let Manifest { checkpoint, generations } = &manifest;
+        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
+        let Manifest { checkpoint, generations, .. } = &manifest;
         // More loggers than are listed may have left files: as many as there are folders are looked at.
         let Some(mut files) = self.note(listing::find(self.disk, generations, 1))? else { return Ok(()) };
         self.load(checkpoint.as_ref())?;

@@ -26,11 +26,11 @@ use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
 use super::facts::{Damage, Examination, Loss, Repaired};
 use super::{Nowhere, check_is_database, examine_locked};
-use crate::hint::Hint;
 use crate::log::LogConfig;
 use crate::log::block::Salt;
-use crate::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::names::{LOCK, MANIFEST, SegmentFile};
+use crate::store::hint::Hint;
+use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
+use crate::store::names::{LOCK, MANIFEST, SegmentFile};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.

@@ -1,19 +1,29 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
 use super::{Verdict, decide};
-use crate::DurabilityError;
-use crate::hint::Hint;
-use crate::log::block::Salt;
-use crate::manifest::Generation;
-use crate::names::{SegmentFile, SegmentName};
+use crate::log::block::{FORMAT, Salt};
 use crate::recovery::chain::{Chain, End, Link};
 use crate::recovery::file::Tail;
+use crate::store::hint::Hint;
+use crate::store::identity::Identity;
+use crate::store::manifest::Generation;
+use crate::store::names::{SegmentFile, SegmentName};
+use crate::{DurabilityError, EntryKind};
 use ensile_base::Epoch;
 use ensile_base::random::Random;
 
 fn generation(durable: Option<u64>) -> Generation {
     let salt = Salt::draw(&mut Random::seeded(1));
-    Generation { number: 4, first: Epoch::new(3), logs: 2, salt, durable: durable.map(Epoch::new) }
+    Generation {
+        number: 4,
+        first: Epoch::new(3),
+        format: FORMAT,
+        entries: EntryKind::Values,
+        logs: 2,
+        salt,
+        database: Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one"),
+        durable: durable.map(Epoch::new),
+    }
 }
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {

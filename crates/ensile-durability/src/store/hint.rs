@@ -18,7 +18,7 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use crate::names::HINT;
+use crate::store::names::HINT;
 
 const TITLE: &str = "ensile hint 1";
 /// Far above any real one.
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_documented_text_is_the_one_that_is_written() {
-        let document = include_str!("../../../docs/formats/hint.md");
+        let document = include_str!("../../../../docs/formats/hint.md");
         let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
         let hint = Hint { generation: 3, durable: Epoch::new(57), closed: vec![12, 7] };
         assert_eq!(example.expect("an example"), hint.to_string());

@@ -1,15 +1,32 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
-use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced};
-use crate::log::block::Salt;
+use super::{
+    FolderNumber, Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable,
+};
+use crate::log::block::{FORMAT, Salt};
+use crate::recoverable::EntryKind;
+use crate::store::identity::Identity;
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 use std::sync::Arc;
 
+fn identity() -> Identity {
+    Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
+}
+
 fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     let salt = Salt::parse("1a2b3c4d").expect("a salt");
-    Generation { number, first: Epoch::new(first), logs: 2, salt, durable: durable.map(Epoch::new) }
+    Generation {
+        number,
+        first: Epoch::new(first),
+        format: FORMAT,
+        entries: EntryKind::Values,
+        logs: 2,
+        salt,
+        database: identity(),
+        durable: durable.map(Epoch::new),
+    }
 }
 
 fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
@@ -23,23 +40,78 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
         entries: 9000,
         bytes: 1_234_568,
         seal: 0x0a1b_2c3d,
+        // It was written before this copy was adopted.
+        database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),
     }
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
-    Manifest { checkpoint: None, generations }
+    let main = FolderNumber { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
+    let log = FolderNumber { inode: 131_080, born_nanos: None };
+    Manifest {
+        state: State::Created,
+        reserved: Epoch::new(5000),
+        folders: [(".".to_owned(), main), ("log0".to_owned(), log)].into(),
+        generations,
+        ..Manifest::creating(identity())
+    }
 }
 
 fn manifest() -> Manifest {
-    Manifest {
-        checkpoint: Some(checkpoint(7, 3, 62, 64)),
-        generations: vec![generation(3, 61, Some(66)), generation(4, 70, None)],
+    let generations = vec![generation(3, 61, Some(66)), generation(4, 70, None)];
+    Manifest { checkpoint: Some(checkpoint(7, 3, 62, 64)), ..without_checkpoint(generations) }
+}
+
+/// The text with its checksum made anew.
+fn with_checksum(text: &str) -> String {
+    let body = &text[..text.rfind("crc32c ").expect("a checksum")];
+    format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes()))
+}
+
+#[test]
+fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
+    let text = manifest().to_string();
+    let format = format!("format {FORMAT}");
+    for (what, with) in [("manifest 3", "manifest 4"), ("manifest 3", "manifest 2"), (&format, "format 99")] {
+        let changed = with_checksum(&text.replace(what, with));
+        assert!(matches!(Manifest::parse(&changed), Err(Unusable::Foreign(_))), "{with}");
+    }
+    let unknown = with_checksum(&text.replace("state created", "state unheard-of"));
+    assert_eq!(Manifest::parse(&unknown), Err(Unusable::Damaged("a line cannot be read")));
+}
+
+#[test]
+fn i2_a_database_that_is_being_made_lists_no_generation() {
+    let creating = Manifest::creating(Identity::draw());
+    assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
+    let with_log = Manifest { state: State::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
+    let without_log = Manifest { state: State::Created, ..creating };
+    for contradiction in [with_log, without_log] {
+        assert!(Manifest::parse(&contradiction.to_string()).is_err(), "{contradiction:?}");
     }
 }
 
 #[test]
+fn l6_a_generation_above_what_is_reserved_is_refused() {
+    let manifest = Manifest { reserved: Epoch::new(69), ..manifest() };
+    assert!(Manifest::parse(&manifest.to_string()).is_err());
+}
+
+#[test]
+fn what_read_would_refuse_for_its_length_is_not_written() {
+    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    keeper.replace(manifest()).expect("writes");
+    let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
+    let many = many.chain([generation(250_000, 500_001, None)]).collect();
+    let huge = Manifest { reserved: Epoch::new(600_000), ..without_checkpoint(many) };
+    assert!(matches!(keeper.replace(huge), Err(NotReplaced::OldStands(_))));
+    assert_eq!(Manifest::read(&*disk).expect("whole"), Some(manifest()));
+}
+
+#[test]
 fn the_documented_text_is_the_one_that_is_written() {
-    let document = include_str!("../../../../docs/formats/manifest.md");
+    let document = include_str!("../../../../../docs/formats/manifest.md");
     let example =
         document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     assert_eq!(example, manifest().to_string());
@@ -94,7 +166,10 @@ fn a_crash_leaves_the_old_one_or_the_new_one() {
 
 #[test]
 fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
-    let with = |checkpoint, generations| Manifest { checkpoint: Some(checkpoint), generations };
+    let with = |checkpoint, generations| Manifest {
+        checkpoint: Some(checkpoint),
+        ..without_checkpoint(generations)
+    };
     let (closed, open) = (generation(3, 61, Some(66)), generation(4, 70, None));
     let both = || vec![closed.clone(), open.clone()];
     let good = with(checkpoint(7, 3, 61, 66), both());

@@ -1,0 +1,56 @@
+//! Which database a file belongs to (I1): 128 random bits, drawn when the database is made.
+//!
+//! Files that are copied carry it along, so it does not tell a copy from the original: the folders' own numbers do.
+//!
+//! Neighbours: in the manifest, the hint, the mark of each folder and the first block of every file.
+
+use std::fmt;
+
+use ensile_base::random::Random;
+
+/// A database's identity. Adopting a copy draws a new one, and keeps this one as the parent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Identity(u128);
+
+impl Identity {
+    /// One that no other database has.
+    pub(crate) fn draw() -> Self {
+        Self(Random::unique_128())
+    }
+
+    /// As text has it: 32 lowercase hex digits; one spelling each.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let identity = Self(u128::from_str_radix(text, 16).ok()?);
+        (identity.to_string() == text).then_some(identity)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Identity;
+
+    #[test]
+    fn an_identity_is_spelled_one_way_and_drawn_once() {
+        let one = Identity::draw();
+        assert_ne!(one, Identity::draw());
+        assert_eq!(Identity::parse(&one.to_string()), Some(one));
+        let small = Identity(0xa5);
+        assert_eq!(small.to_string().len(), 32);
+        assert_eq!(Identity::parse(&small.to_string()), Some(small));
+        for other in ["a5", "+0000000000000000000000000000000a5", "000000000000000000000000000000A5", ""] {
+            assert_eq!(Identity::parse(other), None, "{other}");
+        }
+    }
+}

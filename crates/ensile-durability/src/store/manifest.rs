@@ -1,0 +1,457 @@
+//! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count, and up
+//! to which epoch (L4).
+//!
+//! A text file and a checksum (`docs/formats/manifest.md`):
+//! ```text
+//! ensile manifest 3
+//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f parent none state created
+//! reserved 5000
+//! folder . inode 131073 born 1763812345123456789
+//! folder log0 inode 131080 born none
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d database 5b1e..
+//! generation 3 first 61 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
+//! generation 4 first 70 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e..
+//! crc32c ee7758f4
+//! ```
+//! Invariants:
+//! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
+//!   or undone by the next open.
+//! - L4: the last generation is the open one; each earlier one has its durable epoch, and the first epoch of the next
+//!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
+//! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
+//! - L7: a format that this program does not know is refused here, before any block is judged.
+//! - K1: no generation before the checkpoint's own is listed, and a closed one's D is not below the checkpoint's e_h.
+//! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it, which
+//!   recovery hands to the log. What `read` would refuse is not written.
+//!
+//! Neighbours: read by `recovery`, replaced by it and by the install of a checkpoint.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc as StdArc;
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c;
+use ensile_disk::{Disk, DiskError, Operation};
+
+use super::identity::Identity;
+use super::names::{MANIFEST, MANIFEST_NEW, PartName};
+use crate::DurabilityError;
+use crate::log::block::{FORMAT, Salt};
+use crate::recoverable::EntryKind;
+
+/// The first words of its first line; the format's number follows.
+const TITLE: &str = "ensile manifest ";
+const MANIFEST_FORMAT: u32 = 3;
+/// Far above any real one: a longer file is not a manifest.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// One life of the database, from an open to the recovery after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) number: u64,
+    /// No entry of this generation has a smaller epoch.
+    pub(crate) first: Epoch,
+    /// The format of its blocks (L7).
+    pub(crate) format: u16,
+    /// What its entries are.
+    pub(crate) entries: EntryKind,
+    /// How many logs it has.
+    pub(crate) logs: u32,
+    /// Its logs': a file with another one is of another database.
+    pub(crate) salt: Salt,
+    /// What its files say whose they are (I1): this database, or one of which it is an adopted copy.
+    pub(crate) database: Identity,
+    /// Its D, once a recovery has decided it.
+    pub(crate) durable: Option<Epoch>,
+}
+
+/// An installed checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Installed {
+    pub(crate) number: u64,
+    /// The generation that was open when it was written.
+    pub(crate) generation: u64,
+    /// e_l and e_h.
+    pub(crate) low: Epoch,
+    pub(crate) high: Epoch,
+    /// How many checkpointers wrote it, into how many files each.
+    pub(crate) checkpointers: u32,
+    pub(crate) files: u32,
+    pub(crate) entries: u64,
+    pub(crate) bytes: u64,
+    /// Vouches for all its files: `checkpoint::read::seal`.
+    pub(crate) seal: u32,
+    /// What its files say whose they are (I1).
+    pub(crate) database: Identity,
+}
+
+impl Installed {
+    /// Its files, in the order that the seal is over.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = PartName> + use<> {
+        let Self { number: checkpoint, checkpointers, files, .. } = *self;
+        (0..checkpointers).flat_map(move |checkpointer| {
+            (0..files).map(move |file| PartName { checkpoint, checkpointer, file })
+        })
+    }
+
+    /// May it stand beside this generation (K1, L4)?
+    fn fits(&self, generation: &Generation) -> bool {
+        match generation.number.cmp(&self.generation) {
+            Ordering::Less => false,
+            Ordering::Equal => {
+                generation.first <= self.low && generation.durable.is_none_or(|durable| durable >= self.high)
+            }
+            Ordering::Greater => generation.first > self.high,
+        }
+    }
+}
+
+/// Which folder one is, whatever its name: tells a copied, restored or moved folder from the original (I1). The device's
+/// number is not part of it: that may be another one after each start of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FolderNumber {
+    pub(crate) inode: u64,
+    /// Nanoseconds since 1970, where the file system knows.
+    pub(crate) born_nanos: Option<u128>,
+}
+
+/// How far the making of a database is (I2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Its folders and first files are being made: nothing was ever committed.
+    Creating,
+    /// It was open once.
+    Created,
+}
+
+/// Whose folder this is, the installed checkpoint, and all generations that count, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) identity: Identity,
+    /// Of which database this one is an adopted copy.
+    pub(crate) parent: Option<Identity>,
+    pub(crate) state: State,
+    /// L6: no epoch at or above this was ever shown.
+    pub(crate) reserved: Epoch,
+    /// The main folder (`.`) and those of logs and checkpointers, by name.
+    pub(crate) folders: BTreeMap<String, FolderNumber>,
+    pub(crate) checkpoint: Option<Installed>,
+    pub(crate) generations: Vec<Generation>,
+}
+
+/// Why a text is no manifest that this program can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// It is damaged: what is wrong with it.
+    Damaged(&'static str),
+    /// It is whole, and of another format (L7).
+    Foreign(&'static str),
+}
+
+impl Unusable {
+    pub(crate) fn into_error(self) -> DurabilityError {
+        match self {
+            Self::Damaged(detail) => DurabilityError::damaged(MANIFEST, 0, detail),
+            Self::Foreign(detail) => {
+                DurabilityError::Unknown { file: MANIFEST.to_owned(), offset: 0, detail }
+            }
+        }
+    }
+}
+
+/// Why the manifest was not replaced.
+#[derive(Debug)]
+pub(crate) enum NotReplaced {
+    /// The old one stands.
+    OldStands(DiskError),
+    /// One of the two stands, and nobody knows which until the next open.
+    Unknown(DiskError),
+}
+
+impl From<NotReplaced> for DurabilityError {
+    fn from(error: NotReplaced) -> Self {
+        let (NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) = error;
+        error.into()
+    }
+}
+
+impl Manifest {
+    /// Of a database that is about to be made.
+    pub(crate) fn creating(identity: Identity) -> Self {
+        Self {
+            identity,
+            parent: None,
+            state: State::Creating,
+            reserved: Epoch::FIRST,
+            folders: BTreeMap::new(),
+            checkpoint: None,
+            generations: Vec::new(),
+        }
+    }
+
+    /// Reads the manifest; `None` if there is none.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DurabilityError> {
+        let file = match disk.open_to_read(MANIFEST) {
+            Ok(file) => file,
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let damaged = |detail| Unusable::Damaged(detail).into_error();
+        let length = file.len()?;
+        if length > BYTES_MAX {
+            return Err(damaged("it is too long to be a manifest"));
+        }
+        let mut bytes = vec![0; length as usize];
+        file.read_at(&mut bytes, 0)?;
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
+        Self::parse(text).map(Some).map_err(Unusable::into_error)
+    }
+
+    fn parse(text: &str) -> Result<Self, Unusable> {
+        let body = checked_body(text).map_err(Unusable::Damaged)?;
+        let (title, lines) = body.split_once('\n').ok_or(Unusable::Damaged("it has no title"))?;
+        let format = title.strip_prefix(TITLE).and_then(|number| number.parse().ok());
+        match format.ok_or(Unusable::Damaged("its title cannot be read"))? {
+            MANIFEST_FORMAT => {}
+            format if format > MANIFEST_FORMAT => {
+                return Err(Unusable::Foreign("a newer version of Ensile made it"));
+            }
+            _ => {
+                return Err(Unusable::Foreign("a version of Ensile before its first release made it"));
+            }
+        }
+        let manifest = parse_lines(lines).ok_or(Unusable::Damaged("a line cannot be read"))?;
+        if manifest.generations.iter().any(|generation| generation.format != FORMAT) {
+            return Err(Unusable::Foreign("its logs are of another version's format"));
+        }
+        if manifest.is_whole() {
+            Ok(manifest)
+        } else {
+            Err(Unusable::Damaged("its lines contradict each other"))
+        }
+    }
+
+    /// I2's states, L4's order over the generations, L6's bound, and K1's order between generations and checkpoint.
+    fn is_whole(&self) -> bool {
+        let pairs = self.generations.windows(2).all(|pair| {
+            pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
+        });
+        let own = self.generations.iter().all(|generation| {
+            generation.logs > 0 && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
+        });
+        let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
+        let state = match self.state {
+            State::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
+            State::Created => is_open,
+        };
+        // L6: what the open generation may have shown is reserved.
+        let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
+        let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
+            checkpoint.low <= checkpoint.high
+                && checkpoint.checkpointers > 0
+                && checkpoint.files > 0
+                && self.generations.iter().all(|generation| checkpoint.fits(generation))
+        });
+        pairs && own && state && reserved && checkpoint
+    }
+
+    /// Replaces the manifest on disk; once this returns it survives a crash.
+    fn write(&self, disk: &dyn Disk) -> Result<(), NotReplaced> {
+        assert!(self.is_whole(), "I2, L4, L6, K1: {self:?}");
+        let text = self.to_string();
+        if text.len() as u64 > BYTES_MAX {
+            let kind = std::io::ErrorKind::FileTooLarge;
+            let error = DiskError::io(Operation::Write, Path::new(MANIFEST_NEW), kind.into());
+            return Err(NotReplaced::OldStands(error));
+        }
+        debug_assert_eq!(Self::parse(&text).as_ref(), Ok(self));
+        let beside = || -> Result<(), DiskError> {
+            let file = disk.create(MANIFEST_NEW)?;
+            file.write_at(text.as_bytes(), 0)?;
+            file.sync_all()
+        };
+        beside().map_err(NotReplaced::OldStands)?;
+        disk.rename(MANIFEST_NEW, MANIFEST).map_err(NotReplaced::Unknown)?;
+        disk.sync_folder("").map_err(NotReplaced::Unknown)
+    }
+}
+
+/// The manifest's one owner.
+#[derive(Debug)]
+pub(crate) struct ManifestKeeper {
+    disk: StdArc<dyn Disk>,
+    manifest: Manifest,
+}
+
+impl ManifestKeeper {
+    /// Reads the manifest of this folder; that of a database about to be made if there is none.
+    pub(crate) fn read(disk: &StdArc<dyn Disk>) -> Result<Self, DurabilityError> {
+        let manifest = Manifest::read(&**disk)?;
+        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
+        Ok(Self { disk: StdArc::clone(disk), manifest })
+    }
+
+    /// The disk that it stands on.
+    pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
+        &self.disk
+    }
+
+    /// The manifest as it stands.
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Puts `next` in its place.
+    pub(crate) fn replace(&mut self, next: Manifest) -> Result<(), NotReplaced> {
+        next.write(&*self.disk)?;
+        self.manifest = next;
+        Ok(())
+    }
+
+    /// Installs a checkpoint of the open generation; those before it leave the list.
+    pub(crate) fn install(&mut self, checkpoint: Installed) -> Result<(), NotReplaced> {
+        let mut next = self.manifest.clone();
+        next.generations.retain(|generation| generation.number >= checkpoint.generation);
+        next.checkpoint = Some(checkpoint);
+        self.replace(next)
+    }
+}
+
+impl fmt::Display for Manifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        let mut body = format!("{TITLE}{MANIFEST_FORMAT}\n");
+        let Self { identity, parent, state, reserved, folders, checkpoint, generations } = self;
+        let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
+        let state = match state {
+            State::Creating => "creating",
+            State::Created => "created",
+        };
+        writeln!(body, "database {identity} parent {parent} state {state}")?;
+        writeln!(body, "reserved {reserved}")?;
+        for (name, FolderNumber { inode, born_nanos }) in folders {
+            let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
+            writeln!(body, "folder {name} inode {inode} born {born}")?;
+        }
+        if let Some(checkpoint) = checkpoint {
+            let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
+            let Installed { entries, bytes, seal, database, .. } = checkpoint;
+            write!(body, "checkpoint {number} generation {generation} low {low} high {high} ")?;
+            write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
+            writeln!(body, "seal {seal:08x} database {database}")?;
+        }
+        for Generation { number, first, format, entries, logs, salt, database, durable } in generations {
+            let entries = entries.name();
+            write!(body, "generation {number} first {first} format {format} entries {entries} ")?;
+            write!(body, "logs {logs} salt {salt} database {database}")?;
+            if let Some(durable) = durable {
+                write!(body, " durable {durable}")?;
+            }
+            body.push('\n');
+        }
+        writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
+    }
+}
+
+/// The lines before the checksum, if it is theirs.
+fn checked_body(text: &str) -> Result<&str, &'static str> {
+    let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
+    let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
+    let (body, last) = without_end.split_at(at);
+    let crc = last.strip_prefix("crc32c ").ok_or("it has no checksum")?;
+    if crc == format!("{:08x}", crc32c(body.as_bytes())) { Ok(body) } else { Err("its checksum is wrong") }
+}
+
+/// The lines behind the title. `None`: a line is not one that `Display` writes, or not at its place.
+fn parse_lines(text: &str) -> Option<Manifest> {
+    let mut lines = text.lines().peekable();
+    let mut manifest = parse_database(lines.next()?)?;
+    manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
+    while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
+        let (name, number) = parse_folder(line)?;
+        if manifest.folders.insert(name, number).is_some() {
+            return None;
+        }
+    }
+    if let Some(line) = lines.next_if(|line| line.starts_with("checkpoint ")) {
+        manifest.checkpoint = Some(parse_checkpoint(line)?);
+    }
+    manifest.generations = lines.map(parse_generation).collect::<Option<_>>()?;
+    Some(manifest)
+}
+
+/// The values of a line of named values, `name value name value ..`, if these are the names.
+fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let found = words.chunks_exact(2).map(|pair| pair[0]);
+    if words.len() != 2 * N || !found.eq(names.iter().copied()) {
+        return None;
+    }
+    Some(std::array::from_fn(|at| words[2 * at + 1]))
+}
+
+fn parse_epoch(word: &str) -> Option<Epoch> {
+    word.parse().ok().filter(|epoch| *epoch < Epoch::MAX.number()).map(Epoch::new)
+}
+
+fn parse_database(line: &str) -> Option<Manifest> {
+    let [identity, parent, state] = values(line, &["database", "parent", "state"])?;
+    let parent = if parent == "none" { None } else { Some(Identity::parse(parent)?) };
+    let state = match state {
+        "creating" => State::Creating,
+        "created" => State::Created,
+        _ => return None,
+    };
+    Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?) })
+}
+
+fn parse_folder(line: &str) -> Option<(String, FolderNumber)> {
+    let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
+    let born_nanos = if born == "none" { None } else { Some(born.parse().ok()?) };
+    Some((name.to_owned(), FolderNumber { inode: inode.parse().ok()?, born_nanos }))
+}
+
+fn parse_checkpoint(line: &str) -> Option<Installed> {
+    let (line, database) = line.split_once(" database ")?;
+    let [number, generation, low, high, checkpointers, files, entries, bytes, seal] = values(
+        line,
+        &["checkpoint", "generation", "low", "high", "checkpointers", "files", "entries", "bytes", "seal"],
+    )?;
+    Some(Installed {
+        number: number.parse().ok()?,
+        generation: generation.parse().ok()?,
+        low: parse_epoch(low)?,
+        high: parse_epoch(high)?,
+        checkpointers: checkpointers.parse().ok()?,
+        files: files.parse().ok()?,
+        entries: entries.parse().ok()?,
+        bytes: bytes.parse().ok()?,
+        seal: u32::from_str_radix(seal, 16).ok()?,
+        database: Identity::parse(database)?,
+    })
+}
+
+fn parse_generation(line: &str) -> Option<Generation> {
+    let (line, durable) = match line.split_once(" durable ") {
+        Some((line, durable)) => (line, Some(parse_epoch(durable)?)),
+        None => (line, None),
+    };
+    let [number, first, format, entries, logs, salt, database] =
+        values(line, &["generation", "first", "format", "entries", "logs", "salt", "database"])?;
+    Some(Generation {
+        number: number.parse().ok()?,
+        first: parse_epoch(first)?,
+        format: format.parse().ok()?,
+        entries: EntryKind::named(entries)?,
+        logs: logs.parse().ok()?,
+        salt: Salt::parse(salt)?,
+        database: Identity::parse(database)?,
+        durable,
+    })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
