@@ -15,7 +15,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use crate::names::{SegmentName, log_folder};
+use crate::store::names::{SegmentName, log_folder};
 
 /// Zeros that are written together.
 const ZEROS_BYTES: usize = 256 << 10;

@@ -16,7 +16,7 @@ use ensile_disk::DiskError;
 use super::{Log, Logger, StopOnPanic, Writer, stop};
 use crate::log::next::{NextFile, unless_full};
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
-use crate::names::SegmentName;
+use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
 #[derive(Debug)]
