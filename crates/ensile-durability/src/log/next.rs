@@ -56,10 +56,15 @@ pub(super) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>,
 }
 
 impl NextFile {
-    /// Makes the file, which is to begin with so many zeros.
-    pub(crate) fn create(disk: &StdArc<dyn Disk>, name: SegmentName, wanted: u64) -> Result<Self, DiskError> {
-        let file = disk.create(&name.to_string())?;
-        Ok(Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false })
+    /// Makes the file, which is to begin with so many zeros. `None`, here and below, if there is no space; no space from a
+    /// sync is a failed sync.
+    pub(crate) fn create(
+        disk: &StdArc<dyn Disk>,
+        name: SegmentName,
+        wanted: u64,
+    ) -> Result<Option<Self>, DiskError> {
+        let file = unless_full(disk.create(&name.to_string()))?;
+        Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
     }
 
     /// So many bytes it takes.
@@ -68,33 +73,43 @@ impl NextFile {
     }
 
     /// Writes and syncs some of its zeros, or what else is missing; true once it is ready.
-    pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<bool, DiskError> {
+    pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<Option<bool>, DiskError> {
         if self.zeroed < self.wanted {
-            self.fill_some()?;
-        } else {
-            self.settle(disk)?;
+            return Ok(self.fill_some()?.map(|()| false));
         }
-        Ok(self.is_settled)
+        self.settle(disk)?;
+        Ok(Some(true))
     }
 
     /// Makes it ready now, with `bytes` at the least; space is set aside for a log that writes so much at a time that zeros
     /// would cost more than they spare.
-    pub(crate) fn make_ready(&mut self, disk: &dyn Disk, bytes: u64, heavy: bool) -> Result<(), DiskError> {
+    pub(crate) fn make_ready(
+        &mut self,
+        disk: &dyn Disk,
+        bytes: u64,
+        heavy: bool,
+    ) -> Result<Option<()>, DiskError> {
+        let mut has_space = Some(());
         if self.allocated < bytes && heavy {
-            self.file.preallocate(bytes)?;
+            has_space = unless_full(self.file.preallocate(bytes))?;
             self.allocated = bytes;
         } else if self.allocated < bytes {
-            self.fill_some()?;
+            has_space = self.fill_some()?;
         }
-        self.settle(disk)
+        if has_space.is_some() {
+            self.settle(disk)?;
+        }
+        Ok(has_space)
     }
 
-    fn fill_some(&mut self) -> Result<(), DiskError> {
+    fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
         let to = self.wanted.min(self.zeroed + STEP_BYTES);
-        write_zeros(&*self.file, self.zeroed, to)?;
-        self.file.sync_data()?;
-        (self.zeroed, self.allocated) = (to, to);
-        Ok(())
+        let has_space = unless_full(write_zeros(&*self.file, self.zeroed, to))?;
+        if has_space.is_some() {
+            self.file.sync_data()?;
+            (self.zeroed, self.allocated) = (to, to);
+        }
+        Ok(has_space)
     }
 
     /// Makes its name and its length survive a crash; it gets no more zeros.

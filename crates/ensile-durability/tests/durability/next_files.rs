@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, Operation};
-use ensile_durability::{LogConfig, Step};
-use ensile_sim::{SimDisk, Survival};
+use ensile_durability::{Health, LogConfig, Step};
+use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, Worker, config};
 
@@ -98,7 +98,7 @@ fn a_crash_at_any_call_around_a_file_that_is_made_ahead_loses_nothing() {
 
 /// Half of the first file is used.
 fn key_of_half(rig: &Rig) -> bool {
-    rig.log.stats().bytes > 7000
+    rig.log.stats().bytes > 8500
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn blocks_go_before_a_file_that_is_made_ahead_when_the_disk_is_full() {
     rig.clock.advance(Duration::from_secs(1));
     rig.log.logger_prepare(0);
     rig.settle();
-    assert_eq!(rig.log.health(), ensile_durability::Health::Running);
+    assert_eq!(rig.log.health(), Health::Running);
     disk.crash(1);
     disk.set_capacity(None);
     assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, key + 1);
@@ -164,4 +164,17 @@ fn a_log_that_is_idle_makes_no_file_ahead() {
         rig.log.logger_prepare(0);
     }
     assert_eq!(disk.list("log0").expect("lists"), ["log-1-0"]);
+}
+
+#[test]
+fn no_space_from_the_sync_of_a_file_that_is_made_ahead_is_a_failed_sync() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut keys) = (rig.worker(), 0);
+    commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
+    // It is created, written, synced.
+    let sync = disk.calls().all + 3;
+    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    rig.log.logger_prepare(0);
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)), "{:?}", rig.log.health());
 }

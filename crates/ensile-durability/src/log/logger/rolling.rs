@@ -14,7 +14,7 @@ use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
 use super::{Log, Logger, StopOnPanic, Writer, stop};
-use crate::log::next::{NextFile, unless_full};
+use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::store::names::SegmentName;
 
@@ -37,26 +37,30 @@ impl Next {
         Self { made: None, name, first_bytes, not_before: 0, is_over: false }
     }
 
-    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way.
-    fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<(), DiskError> {
-        let mut made = match self.made.take() {
-            Some(made) => made,
-            None => NextFile::create(&log.disk, self.name, self.first_bytes)?,
-        };
-        let outcome = made.make_ready(&*log.disk, self.first_bytes, heavy);
-        self.made = Some(made);
-        outcome
+    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way. `None`, here and
+    /// below, if there is no space.
+    fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
+        let first_bytes = self.first_bytes;
+        match self.begun(log, first_bytes)? {
+            Some(made) => made.make_ready(&*log.disk, first_bytes, heavy),
+            None => Ok(None),
+        }
     }
 
     /// Makes some of it; true once it is ready.
-    fn make_some(&mut self, log: &Log, wanted: u64) -> Result<bool, DiskError> {
-        let mut made = match self.made.take() {
-            Some(made) => made,
-            None => NextFile::create(&log.disk, self.name, wanted)?,
-        };
-        let outcome = made.make_some(&*log.disk);
-        self.made = Some(made);
-        outcome
+    fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
+        match self.begun(log, wanted)? {
+            Some(made) => made.make_some(&*log.disk),
+            None => Ok(None),
+        }
+    }
+
+    /// The file, made now with so many zeros to come if there is none.
+    fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
+        if self.made.is_none() {
+            self.made = NextFile::create(&log.disk, self.name, wanted)?;
+        }
+        Ok(self.made.as_mut())
     }
 
     /// Takes it away again.
@@ -96,7 +100,7 @@ impl Logger {
         }
         let made = self.while_away(|| {
             // What rang before this thread was known to be away goes first.
-            if self.is_rung() { Ok(Some(false)) } else { unless_full(next.make_some(log, wanted)) }
+            if self.is_rung() { Ok(Some(false)) } else { next.make_some(log, wanted) }
         });
         let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
         // Relaxed: figures, and as in `note_next`.
@@ -139,7 +143,7 @@ impl Logger {
         if next.is_over || log.waiters.has_ended() {
             return false;
         }
-        match self.while_away(|| unless_full(next.make_ready(log, heavy))) {
+        match self.while_away(|| next.make_ready(log, heavy)) {
             Ok(Some(())) => {}
             Ok(None) => return self.hold_roll(log, next, now_nanos),
             Err(error) => return fail(log, next, &error),

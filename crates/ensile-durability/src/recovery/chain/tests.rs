@@ -40,8 +40,9 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
         segments.flush(|_| {}).expect("writes");
         segments.sync().expect("syncs");
         if segments.is_due(0) {
-            let mut next = NextFile::create(&shared, segments.next_name(), 0).expect("creates");
-            next.make_ready(&*shared, segments.first_bytes(), true).expect("has space");
+            let mut next =
+                NextFile::create(&shared, segments.next_name(), 0).expect("creates").expect("has space");
+            next.make_ready(&*shared, segments.first_bytes(), true).expect("makes").expect("has space");
             let used = segments.go_on_in(&mut Some(next), epoch, Epoch::new(9), 0).expect("rolls");
             used.expect("has space").close(&*shared).expect("closes");
         }
