@@ -338,6 +338,7 @@ impl Logger {
             Ok(Written::Held) => {
                 drop(writer);
                 self.give_up_next(log);
+                log.expire_waiters();
                 return Step::Held;
             }
             Err(error) => {

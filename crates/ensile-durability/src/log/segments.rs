@@ -109,15 +109,16 @@ impl Segments {
     /// the caller before the manifest lists it.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
-        name: SegmentName,
+        file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,
         salt: Salt,
     ) -> Result<Self, DiskError> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let file = file.into();
         let mut segments = Self {
-            file: disk.create(&name.to_string())?,
-            name,
+            file: disk.create(&file.to_string())?,
+            name: file.name,
             limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
             opened_nanos: 0,
             roll_not_before: 0,
@@ -416,12 +417,11 @@ impl UsedFile {
         if self.allocated > self.bytes {
             cut(&*self.file, self.bytes)?;
         }
-        let folder = log_folder(self.name.logger);
         let open = SegmentFile::from(self.name);
-        let closed = SegmentFile { name: self.name, to: Some(self.largest) };
+        let closed = SegmentFile { to: Some(self.largest), ..open };
         let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
         if renamed && !is_planted(Bug::NewFileNameUnsynced) {
-            disk.sync_folder(&folder)?;
+            disk.sync_folder(&log_folder(self.name.logger))?;
         }
         let file = if renamed { closed } else { open };
         Ok(ClosedFile { file, largest: self.largest, bytes: self.bytes })

@@ -23,6 +23,18 @@ pub(super) fn find(
     generations: &[Generation],
     loggers: u32,
 ) -> Result<Files, DurabilityError> {
+    find_with_unfinished(disk, generations, loggers).map(|(files, _)| files)
+}
+
+/// As [`find`]; apart from those, what a merge left that had not ended: its sources are listed still, and hold all of it.
+pub(super) fn find_with_unfinished(
+    disk: &dyn Disk,
+    generations: &[Generation],
+    loggers: u32,
+) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
+    let mut unfinished = Vec::new();
+    let is_listed =
+        |file: &SegmentFile| generations.iter().any(|listed| listed.number == file.name.generation);
     let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
     let mut found = Files::new();
     for logger in 0.. {
@@ -35,7 +47,11 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            found.entry((file.name.generation, logger)).or_default().push(file);
+            if file.is_merged && !is_listed(&file) {
+                unfinished.push(file);
+            } else {
+                found.entry((file.name.generation, logger)).or_default().push(file);
+            }
         }
     }
     for files in found.values_mut() {
@@ -45,7 +61,7 @@ pub(super) fn find(
             return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
         }
     }
-    Ok(found)
+    Ok((found, unfinished))
 }
 
 /// Takes the files of listed logs out of `found`: each has one at least.

@@ -1,6 +1,7 @@
 //! Who waits for D and who steps for it: a lone waiter on its own thread, several by the loggers, a future never.
 
-use std::task::Waker;
+use std::pin::Pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ensile_base::Tid;
@@ -47,8 +48,9 @@ fn a_polled_future_never_syncs() {
     rig.clock.advance(Duration::from_millis(1));
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let before = disk.calls();
+    let mut future = rig.log.durable(tid.epoch());
     for _ in 0..3 {
-        assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending());
+        assert!(Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
     assert_eq!((disk.calls(), rig.log.stats().waiter_steps), (before, 0));
 }
@@ -61,7 +63,8 @@ fn a_waiter_that_is_not_alone_leaves_the_step_to_the_logger() {
     let first = worker.commit(&rig.epochs, 1, b"one").expect("runs");
     rig.advance();
     let second = worker.commit(&rig.epochs, 2, b"two").expect("runs");
-    assert!(rig.log.poll_durable(first.epoch(), Waker::noop()).is_pending());
+    let mut future = rig.log.durable(first.epoch());
+    assert!(Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())).is_pending());
     let ring = || rig.log.logger_wait(0, Duration::from_secs(60));
     ring();
     std::thread::scope(|scope| {
