@@ -3,7 +3,7 @@
 use super::{
     FolderNumber, Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable,
 };
-use crate::log::block::{FORMAT, Salt};
+use crate::block::{FORMAT, Salt};
 use crate::recoverable::EntryKind;
 use crate::store::identity::Identity;
 use ensile_base::Epoch;
