@@ -39,7 +39,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
-use ensile_disk::{Disk, DiskError, DiskLock};
+use ensile_disk::{Disk, DiskError, DiskLock, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -47,6 +47,7 @@ pub(crate) use bell::Bell;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
+use crate::recoverable::EntryKind;
 use crate::store::folders;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::ManifestKeeper;
@@ -77,6 +78,8 @@ pub struct LogConfig {
     /// that needs one beyond this waits in [`Appender::reserve`]. Each worker may have one in any case, and one entry that
     /// is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
+    /// What the entries of this state are: each generation has one kind.
+    pub entries: EntryKind,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
@@ -91,6 +94,7 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
+            entries: EntryKind::Values,
             compress: false,
             full_wait: Duration::from_secs(30),
         }
@@ -152,13 +156,15 @@ pub enum Health {
     Closed,
     /// A write or sync failed: nothing will become durable any more. Open the database again.
     Poisoned(String),
+    /// This process was forked from the one that opened it, where it goes on: open it anew once it is closed there.
+    Forked,
 }
 
 impl Health {
     /// Will it never write again?
     #[must_use]
     pub const fn has_ended(&self) -> bool {
-        matches!(self, Self::Closed | Self::Poisoned(_))
+        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
     }
 }
 
@@ -190,6 +196,8 @@ pub struct Log {
     refuses: AtomicBool,
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
+    /// The process that opened the log: no other one does anything with it (I4).
+    process: Process,
     /// Files of closed generations, which the next checkpoint makes void.
     older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
@@ -233,6 +241,7 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
+            process: recovered.disk.process(),
             disk: recovered.disk,
             older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
@@ -260,29 +269,48 @@ impl Log {
     /// One iteration of a logger: close the epoch early if strict results wait, take what its workers appended, write
     /// it, and where a closed epoch is complete write a mark, sync once, and announce D (L1 to L3).
     pub fn logger_step(&self, logger: usize) -> Step {
+        if !self.process.is_this() {
+            return Step::Stopped;
+        }
         self.loggers[logger].step(self)
     }
 
     /// Makes ready what later commits need, if it is time: for the logger's thread after a step. It takes as long as the disk
     /// takes for a few megabytes; commits do not wait for it.
     pub fn logger_prepare(&self, logger: usize) {
-        self.loggers[logger].prepare(self);
+        if self.process.is_this() {
+            self.loggers[logger].prepare(self);
+        }
     }
 
     /// Waits until this logger has a reason to step, or `timeout`.
     pub fn logger_wait(&self, logger: usize, timeout: Duration) {
-        self.loggers[logger].wait(timeout);
+        if self.process.is_this() {
+            self.loggers[logger].wait(timeout);
+        }
     }
 
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
-        self.loggers.iter().for_each(Logger::ring);
+        if self.process.is_this() {
+            self.loggers.iter().for_each(Logger::ring);
+        }
+    }
+
+    /// Fails in a process that was forked from the one that opened the log (I4).
+    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+        if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
+    }
+
+    /// The process that opened the log.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
     pub fn hint_step(&self) {
         // A closed log has written its last one.
-        if !self.refuses() {
+        if !self.refuses() && self.process.is_this() {
             self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
         }
     }
@@ -317,6 +345,7 @@ impl Log {
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
     /// the disk was full for [`LogConfig::full_wait`] meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
+        self.check_process()?;
         let begin = |alone: bool| {
             if !alone || !self.step_as_waiter(epoch) {
                 self.wake_loggers();
@@ -334,6 +363,9 @@ impl Log {
     /// Does the log work?
     #[must_use]
     pub fn health(&self) -> Health {
+        if !self.process.is_this() {
+            return Health::Forked;
+        }
         match self.waiters.how_ended() {
             Some(End::Closed) => Health::Closed,
             Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
@@ -341,9 +373,12 @@ impl Log {
         }
     }
 
-    /// What the log has done since it started, and its files on disk now.
+    /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {
+        if !self.process.is_this() {
+            return self.counters.read();
+        }
         let (mut files, mut file_bytes) = {
             let older = self.lock_older();
             (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
@@ -360,7 +395,9 @@ impl Log {
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
     /// empty does not.
     pub fn request_roll(&self) {
-        self.loggers.iter().for_each(Logger::ask_roll);
+        if self.process.is_this() {
+            self.loggers.iter().for_each(Logger::ask_roll);
+        }
     }
 
     fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
@@ -375,6 +412,7 @@ impl Log {
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
+        self.check_process()?;
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut removed = Removed::default();
@@ -451,6 +489,7 @@ impl Log {
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
     pub fn close(&self) -> Result<(), DurabilityError> {
+        self.check_process()?;
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
@@ -585,6 +624,9 @@ impl Log {
 
     /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
     pub fn stop(&self, reason: &str) {
+        if !self.process.is_this() {
+            return;
+        }
         self.poison(reason);
     }
 
@@ -612,6 +654,9 @@ impl Future for Durable {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { log, epoch, slot } = &mut *self;
+        if let Err(forked) = log.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
         if tell {
             log.wake_loggers();
@@ -622,7 +667,10 @@ impl Future for Durable {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
+        // I4: in a forked child the list may be locked for ever.
+        if let Some(slot) = self.slot
+            && self.log.process.is_this()
+        {
             self.log.waiters.give_back(self.epoch, slot);
         }
     }

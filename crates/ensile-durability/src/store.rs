@@ -18,3 +18,4 @@ pub(crate) mod hint;
 pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod names;
+pub(crate) mod whose;

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
+use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::Disk;
 use ensile_epoch::Advance;
@@ -31,11 +32,14 @@ use super::room::Room;
 use super::stats::{CheckpointStats, Counters};
 use super::ticket::{CheckpointHandle, CheckpointReport, Ticket};
 use super::walk::{Slice, Walk};
-use super::write::{PartWriter, Written};
+use super::write::{Beginning, PartWriter, Written};
 use super::{CheckpointConfig, void};
+use crate::block::Salt;
+use crate::block::origin::Origin;
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
+use crate::recoverable::EntryKind;
 use crate::store::folders;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Installed, NotReplaced};
@@ -83,6 +87,7 @@ struct Attempt {
     number: u64,
     low: Epoch,
     high: Epoch,
+    salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
     /// Bytes of log when e_l was read.
@@ -148,6 +153,8 @@ pub struct Checkpoints {
     /// Whose they are, and the generation that is open.
     database: Identity,
     generation: u64,
+    /// What its entries are.
+    entries: EntryKind,
     stations: Box<[Station]>,
     state: Mutex<State>,
     pace: Mutex<Pace>,
@@ -180,7 +187,8 @@ impl Checkpoints {
         let disk = StdArc::clone(keeper.disk());
         folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
-        let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
+        let open = keeper.manifest().generations.last();
+        let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));
         drop(keeper);
         let seen = void::list_parts(&*disk)?.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
         let state = State {
@@ -206,6 +214,7 @@ impl Checkpoints {
             trigger: config.trigger(),
             database,
             generation,
+            entries,
             stations: (0..config.checkpointers).map(station).collect(),
             state: Mutex::new(state),
             pace: Mutex::new(Pace::new(config.bandwidth)),
@@ -224,6 +233,10 @@ impl Checkpoints {
     /// Asks for a checkpoint that begins from now on; one that is under way ends first.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
+        if self.log.check_process().is_err() {
+            // A ticket that nobody answers: its handle tells of the fork.
+            return CheckpointHandle::new(Arc::default(), self.log.process().clone());
+        }
         let mut state = lock(&self.state);
         let ticket = match &state.demand {
             Some(ticket) => Arc::clone(ticket),
@@ -236,7 +249,7 @@ impl Checkpoints {
             drop(state);
             self.ring();
         }
-        CheckpointHandle::new(ticket)
+        CheckpointHandle::new(ticket, self.log.process().clone())
     }
 
     fn ring(&self) {
@@ -245,18 +258,26 @@ impl Checkpoints {
 
     /// Waits until this checkpointer has a reason to step, or `timeout`.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
-        self.stations[checkpointer].bell.wait(timeout);
+        if self.log.process().is_this() {
+            self.stations[checkpointer].bell.wait(timeout);
+        }
     }
 
     /// Why the next one is put off, if it does not fit.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
+        if !self.log.process().is_this() {
+            return None;
+        }
         lock(&self.state).misfit.as_deref().map(str::to_owned)
     }
 
-    /// What checkpoints have come to.
+    /// What checkpoints have come to; in a forked child what was counted only.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
+        if !self.log.process().is_this() {
+            return self.counters.read();
+        }
         let state = lock(&self.state);
         CheckpointStats {
             last_error: state.last_error.as_deref().map(str::to_owned),
@@ -269,6 +290,9 @@ impl Checkpoints {
 
     /// One iteration of a checkpointer: a block of its part, or the next phase.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
+        if !self.log.process().is_this() {
+            return CheckpointStep::Stopped;
+        }
         let _guard = EndOnPanic::new(self);
         let mut work = lock(&self.stations[checkpointer].work);
         if work.is_some() {
@@ -279,7 +303,7 @@ impl Checkpoints {
             match self.log.health() {
                 Health::Poisoned(why) => self.end(&mut state, &why, DurabilityError::Stopped),
                 Health::Closed => self.end(&mut state, CLOSED, DurabilityError::Stopped),
-                Health::Running | Health::Full(_) => {}
+                Health::Running | Health::Full(_) | Health::Forked => {}
             }
         }
         match state.phase {
@@ -325,6 +349,7 @@ impl Checkpoints {
             number: state.next_number,
             low,
             high: low,
+            salt: Salt::draw(&mut Random::unpredictable()),
             ticket: state.demand.take().unwrap_or_default(),
             began_nanos: now,
             log_bytes: written,
@@ -396,10 +421,12 @@ impl Checkpoints {
     ) -> CheckpointStep {
         let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
         let Some(slices) = attempt.parts[checkpointer].take() else { return CheckpointStep::Waiting };
-        let (number, low) = (attempt.number, attempt.low);
+        let Attempt { number, low, salt, .. } = *attempt;
         let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
         drop(state);
-        match PartWriter::create(&self.disk, number, checkpointer as u32, low, &self.config) {
+        let origin = Origin { identity: self.database, salt, entries: self.entries };
+        let beginning = Beginning { number, generation: self.generation, low, origin };
+        match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
                 let slices = slices.into_iter();
@@ -550,6 +577,7 @@ impl Checkpoints {
             files: self.config.files as u32,
             entries: attempt.written.iter().map(|written| written.entries).sum(),
             bytes: attempt.written.iter().map(|written| written.bytes).sum(),
+            salt: attempt.salt,
             seal: read::seal(attempt.written.iter().flat_map(|written| written.ends.iter().copied())),
             database: self.database,
         };
@@ -624,7 +652,8 @@ impl Checkpoints {
 
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let manifest = lock(&self.log.manifest).manifest().clone();
+        let parts = void::remove_parts(&*self.disk, &manifest, |part| !is_kept(part));
         let mut below = installed.map_or(Epoch::ZERO, |installed| installed.low);
         if installed.is_some() && is_planted(Bug::FileOfLowRemoved) {
             below = below.next();
@@ -679,6 +708,9 @@ impl Checkpoints {
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
     /// afterwards. To be called before the log is closed, which gives the folder free.
     pub fn close(&self) {
+        if !self.log.process().is_this() {
+            return;
+        }
         let mut state = lock(&self.state);
         let was_open = state.phase != Phase::Ended;
         if was_open {

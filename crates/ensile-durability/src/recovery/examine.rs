@@ -1,11 +1,12 @@
 //! A folder examined without opening the database: every byte read and judged as an open would, and nothing changed.
 //!
-//! The judgement is recovery's own, by the same chains, verdict, load and replay; what differs is that it goes on behind
-//! the first damage, looks at blocks that recovery has no use for, and says what each file is.
+//! The judgement is recovery's own (`recovery::judgement`); what differs is that it goes on behind
+//! the first finding, looks at blocks that recovery has no use for, and says what each file is.
 //!
 //! Invariants:
-//! - What an open calls damage is in [`Examination::damage`], with the same file and offset; where that is empty, an open
-//!   succeeds.
+//! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
+//!   [`Examination::unread`]. Where both are empty, an open succeeds.
+//! - A repair says that it has repaired once it has examined what it left.
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
 //!   is told apart, in [`Examination::unneeded`].
 //!
@@ -24,13 +25,13 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderKind};
 
 pub use facts::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
 pub use repair::repair;
 
 use super::harden::harden;
 use crate::store::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
-use crate::{DurabilityError, Entry, Recoverable, Refused};
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go to `target` as in a recovery, whether or not something else is
@@ -38,19 +39,19 @@ use judge::Judge;
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
-/// is no database. Damage is no error here.
+/// is no database. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`].
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     check_is_database(&**disk)?;
     let lock = disk.lock_to_read(LOCK)?;
-    let found = examine_locked(disk, target);
+    let judged = examine_locked(disk, target);
     // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
     if lock.is_none() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }
-    let mut found = found?;
-    if !found.damage.is_empty() {
-        found.remedy =
-            Some(repair::plan(disk, &found)?.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
+    let (mut found, seen) = judged?;
+    if !found.is_whole() {
+        let plan = repair::plan(&**disk, &found, seen)?;
+        found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
     Ok(found)
 }
@@ -73,18 +74,21 @@ pub fn visit_log(
     let _lock = disk.lock(LOCK)?;
     let mut judge = Judge::new(disk, target);
     judge.look()?;
-    if judge.found.damage.is_empty() {
+    if judge.found.is_whole() {
         judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)
 }
 
-/// The same as [`examine`], by who holds the lock; without a remedy.
-fn examine_locked(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+/// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything shows.
+fn examine_locked(
+    disk: &StdArc<dyn Disk>,
+    target: &dyn Recoverable,
+) -> Result<(Examination, Epoch), DurabilityError> {
     let mut judge = Judge::new(disk, target);
     judge.look()?;
-    Ok(judge.found)
+    Ok((judge.found, judge.seen))
 }
 
 /// A lock file must not be made in a folder that has nothing to do with this database.
@@ -100,6 +104,10 @@ fn check_is_database(disk: &dyn Disk) -> Result<(), DurabilityError> {
 struct Nowhere;
 
 impl Recoverable for Nowhere {
+    fn takes(&self, _kind: EntryKind) -> bool {
+        true
+    }
+
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
         Ok(())
     }

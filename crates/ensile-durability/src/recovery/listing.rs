@@ -10,26 +10,17 @@ use ensile_disk::{Disk, FolderKind};
 use super::file::FileChain;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::block::scan::Scanner;
-use crate::block::{NEWER, NotABlock};
 use crate::store::folders;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::whose::proves_ours;
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are.
+/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are. Apart from
+/// those, what a merge left that had not ended: its sources are listed still, and hold all of it.
 pub(super) fn find(
-    disk: &dyn Disk,
-    generations: &[Generation],
-    loggers: u32,
-) -> Result<Files, DurabilityError> {
-    find_with_unfinished(disk, generations, loggers).map(|(files, _)| files)
-}
-
-/// As [`find`]; apart from those, what a merge left that had not ended: its sources are listed still, and hold all of it.
-pub(super) fn find_with_unfinished(
     disk: &dyn Disk,
     generations: &[Generation],
     loggers: u32,
@@ -66,23 +57,16 @@ pub(super) fn find_with_unfinished(
     Ok((found, unfinished))
 }
 
-/// Takes the files of listed logs out of `found`: each has one at least.
-pub(super) fn take_listed(found: &mut Files, generations: &[Generation]) -> Result<Files, DurabilityError> {
-    let mut listed = Files::new();
-    for generation in generations {
-        for logger in 0..generation.logs {
-            let key = (generation.number, logger);
-            let Some(files) = found.remove(&key) else {
-                if is_planted(Bug::MissingLogAccepted) {
-                    continue;
-                }
-                let missing = SegmentName { generation: key.0, logger, number: 0 };
-                return Err(missing_file(missing));
-            };
-            listed.insert(key, files);
-        }
+/// Takes the files of a listed log out of `found`: it has one at least.
+pub(super) fn take_listed(
+    found: &mut Files,
+    (generation, logger): (u64, u32),
+) -> Result<Option<Vec<SegmentFile>>, DurabilityError> {
+    match found.remove(&(generation, logger)) {
+        None if is_planted(Bug::MissingLogAccepted) => Ok(None),
+        None => Err(missing_file(SegmentName { generation, logger, number: 0 })),
+        files => Ok(files),
     }
-    Ok(listed)
 }
 
 /// A file that must be there is not.
@@ -122,7 +106,9 @@ pub(super) fn check_unlisted(
 /// Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the rest.
 fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
     let chain = FileChain::read(disk, file, None)?;
-    if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours {
+    // One of another log or generation, under a name that is not its own, holds what it held there.
+    let is_misnamed = chain.opening.is_none() && chain.tail.bytes > OPENING_BYTES as u64;
+    if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours && !is_misnamed {
         return Ok(());
     }
     let detail = format!("it is missing or too old: {file} holds entries and is not listed");
@@ -145,20 +131,4 @@ pub(super) fn check_unfinished(
         }
     }
     Ok(())
-}
-
-/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
-/// whole, as that is synced before anything is written behind it.
-///
-/// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
-pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
-    let opening = Scanner::of_first_block(disk.open_to_read(name)?)?.opening()?;
-    match opening {
-        Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),
-        Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
-            Err(DurabilityError::Unknown { file: name.to_owned(), offset: 0, detail: NEWER })
-        }
-        Err(_) => Ok(Scanner::new(disk.open_to_read(name)?)?.used_to(0)? <= OPENING_BYTES as u64),
-    }
 }

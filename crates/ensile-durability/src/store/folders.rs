@@ -89,7 +89,7 @@ fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
 }
 
 /// Two logs, or two checkpointers, in one folder would overwrite each other's files.
-fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
+pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
     let mut seen: BTreeMap<PathBuf, &String> = BTreeMap::new();
     for name in names {
         let place = disk.folder_place(name)?;

@@ -60,7 +60,7 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
 
 /// The log's files in the order of their numbers.
 fn files(disk: &SimDisk) -> Vec<SegmentFile> {
-    listing::find(disk, &[], 2).expect("lists").remove(&(NAME.generation, NAME.logger)).expect("files")
+    listing::find(disk, &[], 2).expect("lists").0.remove(&(NAME.generation, NAME.logger)).expect("files")
 }
 
 fn read_covered(disk: &SimDisk, covered: Epoch) -> Result<Chain, DurabilityError> {
