@@ -12,7 +12,7 @@ pub const STATUS_BITS: u32 = 3;
 /// No two epochs begin closer together than this, early closes included (microseconds), once `EPOCHS_CLOSE_TOGETHER` are used.
 pub const EPOCH_MICROS_MIN: u64 = 200;
 /// Epochs up to this number may begin `EPOCH_MICROS_CLOSE` apart: a lone strict client closes one a commit.
-pub const EPOCHS_CLOSE_TOGETHER: u64 = 1 << (EPOCH_BITS - 3);
+pub const EPOCHS_CLOSE_TOGETHER: u64 = 1 << (EPOCH_BITS - 8);
 /// No two epochs ever begin closer together than this (microseconds).
 pub const EPOCH_MICROS_CLOSE: u64 = 50;
 
@@ -34,22 +34,46 @@ pub const INDEXES_PER_TABLE_MAX: usize = 64;
 /// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
 
+/// Most zeros that a log file begins with: a recovery reads them.
+pub const LOG_ZEROED_BYTES_MAX: u64 = 16 << 20;
+
 /// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
 pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.
 pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life, which take
+/// some kilobytes for each log, marks, and a manifest.
+pub const RESERVE_BYTES: u64 = 256 << 10;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
+
+/// Epochs are reserved in the manifest for so many seconds ahead, at the rate at which they come (L6); so many at least, whatever
+/// the rate. A life that ends without a close gives up what it has not used: at 25 epochs a second a database can have eight million such
+/// lives.
+pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;
+/// See [`EPOCHS_RESERVED_SECONDS`].
+pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;
+/// Epochs before the end of a reservation that are kept for commits under way, and as many for a close.
+pub const EPOCHS_KEPT: u64 = 16;
+/// Lives without a close, at the least, that the epoch field has room for beside a century, at the shortest epoch.
+const CRASHES_MIN: u64 = 4_000;
+/// Epochs of a second, at most, once [`EPOCHS_CLOSE_TOGETHER`] are used.
+const EPOCHS_A_SECOND_MAX: u64 = 1_000_000 / EPOCH_MICROS_MIN;
 
 /// Seconds in a century, for the width of the epoch field.
 const CENTURY_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
 const _: () = assert!(EPOCH_BITS >= 44, "a TID word is 64 bits, most of them the epoch's");
-/// How long all epochs last at the least: some at the shorter spacing, the others at the longer one.
-const EPOCHS_SECONDS: u64 = EPOCHS_CLOSE_TOGETHER / (1_000_000 / EPOCH_MICROS_CLOSE)
-    + ((1 << EPOCH_BITS) - EPOCHS_CLOSE_TOGETHER) / (1_000_000 / EPOCH_MICROS_MIN);
-const _: () = assert!(EPOCHS_SECONDS >= CENTURY_SECONDS, "E5: a century of epochs");
+/// Epochs that all lives may use at the longer spacing.
+const EPOCHS_APART: u64 = (1 << EPOCH_BITS) - EPOCHS_CLOSE_TOGETHER;
+const _: () = assert!(EPOCHS_APART / EPOCHS_A_SECOND_MAX >= CENTURY_SECONDS, "E5: a century of epochs");
+const _: () = {
+    let unused = EPOCHS_APART - CENTURY_SECONDS * EPOCHS_A_SECOND_MAX;
+    let by_a_crash = EPOCHS_RESERVED_SECONDS * EPOCHS_A_SECOND_MAX + 2 * EPOCHS_KEPT;
+    assert!(unused / by_a_crash >= CRASHES_MIN, "L6: the century counts lives too");
+};
 const _: () =
     assert!(INDEX_KEY_BYTES_MAX >= 3 * KEY_BYTES_MAX, "secondary + escaped primary key fit an index key");
 const _: () = assert!(VALUE_BYTES_MAX < TRANSACTION_BYTES_MAX && TRANSACTION_BYTES_MAX < u32::MAX as usize);

@@ -16,6 +16,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
@@ -31,8 +32,6 @@ use crate::store::names::{SegmentFile, SegmentName, log_folder};
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
-/// Zeros that a file begins with at most. A recovery reads all of them; what is written beyond goes into space set aside.
-const ZEROED_BYTES_MAX: u64 = 16 << 20;
 /// A file begins with at most so many times as many zeros as the one before it.
 const ZEROED_GROWTH_MAX: u64 = 8;
 
@@ -316,7 +315,8 @@ impl Segments {
             return None;
         }
         let expected = u128::from(self.offset) * u128::from(self.limits.nanos) / u128::from(age);
-        let most = ZEROED_BYTES_MAX.min(self.limits.bytes).min(ZEROED_GROWTH_MAX * self.zeroed.max(first));
+        let most =
+            LOG_ZEROED_BYTES_MAX.min(self.limits.bytes).min(ZEROED_GROWTH_MAX * self.zeroed.max(first));
         Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
     }
 

@@ -15,6 +15,7 @@ mod poison;
 mod recovering;
 mod repair_crashes;
 mod repairing;
+mod reserved;
 mod rig;
 mod simulation;
 mod waiting;
