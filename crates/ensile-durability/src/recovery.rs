@@ -46,7 +46,6 @@ use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
-use crate::recoverable::EntryKind;
 use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
@@ -441,7 +440,7 @@ impl Recovery {
         let logs = self.config.loggers as u32;
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
-        let (format, entries) = (FORMAT, EntryKind::Values);
+        let (format, entries) = (FORMAT, self.config.entries);
         let before = self.keeper.manifest().clone();
         let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
@@ -461,7 +460,7 @@ impl Recovery {
         self.keeper.replace(manifest)?;
         let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
+        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;

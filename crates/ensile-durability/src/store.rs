@@ -19,3 +19,4 @@ pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod names;
 pub(crate) mod reservation;
+pub(crate) mod whose;

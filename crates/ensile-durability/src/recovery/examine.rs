@@ -31,7 +31,7 @@ pub use repair::repair;
 
 use super::harden::harden;
 use crate::store::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
-use crate::{DurabilityError, Entry, Recoverable, Refused};
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go to `target` as in a recovery, whether or not something else is
@@ -104,6 +104,10 @@ fn check_is_database(disk: &dyn Disk) -> Result<(), DurabilityError> {
 struct Nowhere;
 
 impl Recoverable for Nowhere {
+    fn takes(&self, _kind: EntryKind) -> bool {
+        true
+    }
+
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
         Ok(())
     }

@@ -5,6 +5,7 @@ mod campaign;
 mod checkpoints;
 mod damage;
 mod files;
+mod formats;
 mod full;
 mod lives;
 mod logging;
