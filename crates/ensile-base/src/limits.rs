@@ -35,6 +35,10 @@ pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.
 pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life, which take
+/// some kilobytes for each log, marks, and a manifest.
+pub const RESERVE_BYTES: u64 = 256 << 10;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 

@@ -37,6 +37,9 @@ pub enum DurabilityError {
         "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
+    /// The disk is too full to begin the files of the next life. Nothing was changed, and nothing is lost.
+    #[error("not opened: the disk is full ({0}); free some space and open again")]
+    NoRoomToOpen(Arc<str>),
     /// The entry is larger than a transaction may be: split the transaction.
     #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
     TooLarge {

@@ -51,6 +51,7 @@ use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
 use crate::store::reservation::Reservation;
+use crate::store::reserve::Reserve;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
@@ -83,6 +84,9 @@ pub struct LogConfig {
     pub compress: bool,
     /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
     pub epoch_interval: Duration,
+    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
+    #[cfg(feature = "experiments")]
+    pub replays_newest_first: bool,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
@@ -98,6 +102,8 @@ impl Default for LogConfig {
             entries: EntryKind::Values,
             compress: false,
             epoch_interval: Duration::from_millis(40),
+            #[cfg(feature = "experiments")]
+            replays_newest_first: false,
             full_wait: Duration::from_secs(30),
         }
     }
@@ -182,8 +188,9 @@ struct Refusal {
     full: BTreeMap<usize, StdArc<str>>,
     /// E is near the end of what is reserved (L6), and why no more is.
     epochs_ended: Option<StdArc<str>>,
-    /// When the first of them began to.
+    /// When the first of them began to hold, and how often one has tried.
     full_since_nanos: u64,
+    tries: u64,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -216,6 +223,7 @@ pub struct Log {
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
     /// Keeps other processes out until this log is closed.
+    pub(crate) reserve: Reserve,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
@@ -262,6 +270,7 @@ impl Log {
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
+            reserve: recovered.reserve,
         }))
     }
 
@@ -580,6 +589,10 @@ impl Log {
                 None => self.step_towards_close(),
             }
             if let Some(reason) = self.full_reason() {
+                // What is kept for such a moment may do.
+                if self.give_up_reserve() {
+                    continue;
+                }
                 let durable = self.durable_epoch();
                 let reason =
                     format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
@@ -602,6 +615,8 @@ impl Log {
                     self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
                 }
                 self.end(End::Closed);
+                // The next open may need it; without it that one begins as well as it can.
+                let _ = self.reserve.make();
                 Ok(())
             }
         }
@@ -647,6 +662,7 @@ impl Log {
             if refusal.full.is_empty() {
                 refusal.full_since_nanos = now;
             }
+            refusal.tries += 1;
             is_news = refusal.full.insert(logger, error.to_string().into()).is_none();
         });
         if is_news {
@@ -672,6 +688,21 @@ impl Log {
         self.refuse(|refusal| {
             refusal.full.remove(&logger);
         });
+    }
+
+    /// Gives the reserve up: for who frees more than it takes. Whether that made any space.
+    pub(crate) fn give_up_reserve(&self) -> bool {
+        // What cannot be removed gives no space.
+        let has_freed = self.reserve.give_up().unwrap_or(false);
+        if has_freed {
+            self.wake_loggers();
+        }
+        has_freed
+    }
+
+    /// How often a logger has found the disk full, since the first did.
+    pub(crate) fn full_tries(&self) -> u64 {
+        self.lock_refusal().tries
     }
 
     fn full_reason(&self) -> Option<StdArc<str>> {

@@ -19,4 +19,5 @@ pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod names;
 pub(crate) mod reservation;
+pub(crate) mod reserve;
 pub(crate) mod whose;
