@@ -141,6 +141,9 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
             |epoch| format!("whole up to epoch {}", epoch.number()),
         );
         let _ = writeln!(text, "{name}: {whole}; {size}");
+        if let Some(why) = &found.refused {
+            let _ = writeln!(text, "an open refuses it: {why}");
+        }
         return text;
     }
     let _ = writeln!(text, "{name}: DAMAGED; {size}");
@@ -266,6 +269,7 @@ fn role(role: &Role) -> String {
         Role::Manifest => "says which of the others count".to_owned(),
         Role::Hint => "a witness of the durable epoch".to_owned(),
         Role::Lock => "the lock's file".to_owned(),
+        Role::Folder => "says whose the folder is".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
         Role::Checkpoint { number } => format!("checkpoint {number}"),
         Role::Void(why) => format!("void: {why}; the next open removes it"),
@@ -342,7 +346,7 @@ fn examination(found: &Examination) -> Value {
         })
         .collect();
     json!({
-        "whole": found.damage.is_empty(), "durable_epoch": found.durable_epoch.map(Epoch::number),
+        "whole": found.damage.is_empty(), "refused": found.refused, "durable_epoch": found.durable_epoch.map(Epoch::number),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),

@@ -35,7 +35,7 @@ pub use walk::{Slice, Walk};
 use crate::DurabilityError;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
-use crate::store::folders;
+use crate::store;
 use block::{BLOCK_BYTES_MAX, HEADER_BYTES, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 
@@ -113,7 +113,7 @@ impl CheckpointConfig {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));
         }
-        folders::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
+        store::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
         }

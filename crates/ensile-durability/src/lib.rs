@@ -40,3 +40,4 @@ pub use recovery::examine;
 pub use recovery::{
     Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
 };
+pub use store::Opening;

@@ -38,17 +38,17 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_disk::{Disk, DiskLock};
+use ensile_disk::Disk;
 
 use crate::checkpoint::void;
 use crate::log::LogConfig;
 use crate::log::block::{FORMAT, Salt};
 use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
-use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
-use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::{Locks, Store, Wanted, claim};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -118,7 +118,7 @@ pub struct Recovered {
     pub(crate) hint: HintWriter,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
-    pub(crate) lock: Box<dyn DiskLock>,
+    pub(crate) locks: Locks,
 }
 
 /// The reading of the logs, file by file: the first part of a recovery.
@@ -126,7 +126,7 @@ pub struct Recovered {
 pub struct Scan {
     disk: StdArc<dyn Disk>,
     config: LogConfig,
-    lock: Box<dyn DiskLock>,
+    locks: Locks,
     keeper: ManifestKeeper,
     load: Load,
     listed: Files,
@@ -144,7 +144,7 @@ pub struct Recovery {
     disk: StdArc<dyn Disk>,
     keeper: ManifestKeeper,
     config: LogConfig,
-    lock: Box<dyn DiskLock>,
+    locks: Locks,
     /// As read; empty for a new database.
     generations: Vec<Generation>,
     /// Numbers of generations with entries that count.
@@ -179,19 +179,21 @@ struct Done {
 }
 
 impl Scan {
-    /// Takes the folder's lock, makes the logs' folders, reads the manifest and finds the files.
+    /// Opens the store, makes the logs' folders and finds the files.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
-    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used.
+    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
+    /// changed.
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
-        let lock = disk.lock(LOCK)?;
-        folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
-        let keeper = ManifestKeeper::read(&disk)?;
+        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
+        let wanted = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
+        locks.extend(claim(&mut keeper, &wanted)?.0);
         let generations = keeper.manifest().generations.clone();
-        let mut found = listing::find(&*disk, &generations, config.loggers as u32)?;
+        let mut found = listing::find(&*disk, keeper.manifest())?;
         let listed = listing::take_listed(&mut found, &generations)?;
         listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
         let with_next = |files: &Vec<SegmentFile>| {
@@ -203,7 +205,7 @@ impl Scan {
         let unlisted = found.into_values().flatten().collect();
         let taken = AtomicUsize::new(0);
         let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
-        Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
+        Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -225,13 +227,13 @@ impl Scan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, lock, keeper, load, listed, unlisted, read, .. } = self;
+        let Self { disk, config, locks, keeper, load, listed, unlisted, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery::new(disk, keeper, config, lock, load);
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load);
         recovery.unlisted = unlisted;
         let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
@@ -258,14 +260,14 @@ impl Recovery {
         disk: StdArc<dyn Disk>,
         keeper: ManifestKeeper,
         config: LogConfig,
-        lock: Box<dyn DiskLock>,
+        locks: Locks,
         load: Load,
     ) -> Self {
         Self {
             disk,
             keeper,
             config,
-            lock,
+            locks,
             generations: Vec::new(),
             with_entries: Vec::new(),
             closed_chains: Vec::new(),
@@ -443,12 +445,12 @@ impl Recovery {
         self.keeper.replace(manifest)?;
         let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, |part| Some(part.checkpoint) != installed)?;
+        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let older = self.clean_up(&dropped)?;
         self.disk.sync_folder("")?;
         let report = self.final_report();
-        let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
+        let Self { disk, keeper, config, locks, .. } = self;
+        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, locks })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

@@ -518,6 +518,20 @@ impl Disk for SimDisk {
         Ok(names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect())
     }
 
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        let mut state = self.live_state(Operation::List, folder)?;
+        let fate = state.begin(Operation::List, folder, None);
+        state.end(fate, Operation::List, folder)?;
+        if !state.names.has_folder(folder) {
+            return Err(state.not_found(Operation::List, folder));
+        }
+        let names = state.names.folders.iter().filter(|name| folder_of(name) == folder);
+        let mut names: Vec<String> =
+            names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
         let mut state = self.live_state(Operation::List, name)?;
         let fate = state.begin(Operation::List, name, None);

@@ -32,10 +32,10 @@ use super::{CheckpointConfig, void};
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
-use crate::store::folders;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
+use crate::store::{Wanted, claim};
 use crate::{DurabilityError, Health};
 
 /// Why a closed database makes no checkpoint.
@@ -165,13 +165,21 @@ impl Checkpoints {
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
     pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
         config.check()?;
-        let keeper = lock(&log.manifest);
+        let mut keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
-        folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
+        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
+        let (locks, is_new) = claim(&mut keeper, &wanted)?;
+        log.keep_locks(locks);
+        if is_new {
+            // Listed before anything is in it: once its device is missing nobody takes the mount point for it.
+            let next = keeper.manifest().clone();
+            keeper.replace(next)?;
+        }
+        let seen = void::list_parts(&*disk, keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
         drop(keeper);
-        let seen = void::list_parts(&*disk)?.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
+        let seen = seen.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
         let state = State {
             phase: Phase::Idle,
             attempt: None,
@@ -567,7 +575,9 @@ impl Checkpoints {
 
     /// Removes the parts that are not kept, and what else `installed` has made void.
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let parts = void::remove_parts(&*self.disk, |part| !is_kept(part)).map_err(DurabilityError::from);
+        let manifest = lock(&self.log.manifest).manifest().clone();
+        let parts = void::remove_parts(&*self.disk, &manifest, |part| !is_kept(part));
+        let parts = parts.map_err(DurabilityError::from);
         let mut below = installed.map_or(Epoch::ZERO, |installed| installed.low);
         if installed.is_some() && is_planted(Bug::FileOfLowRemoved) {
             below = below.next();

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - What an open calls damage is in [`Examination::damage`], with the same file and offset; where that is empty, an open
-//!   succeeds.
+//!   succeeds, unless the folder was copied ([`Examination::refused`]).
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
 //!   is told apart, in [`Examination::unneeded`].
 //!
@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::Disk;
 
 pub use facts::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
@@ -29,7 +29,8 @@ pub use facts::{
 pub use repair::repair;
 
 use super::harden::harden;
-use crate::store::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
+use crate::store::names::LOCK;
+use crate::store::{Hold, lock_existing};
 use crate::{DurabilityError, Entry, Recoverable, Refused};
 use judge::Judge;
 
@@ -37,17 +38,31 @@ use judge::Judge;
 /// damaged.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
-/// is no database. Damage is no error here.
+/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
+/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device
+/// of a folder is not there. Damage is no error here, and a copy can be examined.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
-    check_is_database(&**disk)?;
-    let lock = disk.lock_to_read(LOCK)?;
+    let mut refusals = Vec::new();
+    let mut note = |why| {
+        refusals.push(told(why)?);
+        Ok(())
+    };
+    let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
     let found = examine_locked(disk, target);
     // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
-    if lock.is_none() && disk.lock_to_read(LOCK)?.is_some() {
+    if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }
     let mut found = found?;
+    for refusal in refusals {
+        match refusal {
+            Refusal::Damage(damage) => found.damage.push(damage),
+            Refusal::Copied(why) => found.refused = Some(why),
+        }
+    }
+    if !found.damage.is_empty() {
+        found.durable_epoch = None;
+    }
     if !found.damage.is_empty() {
         found.remedy =
             Some(repair::plan(disk, &found)?.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
@@ -69,8 +84,7 @@ pub fn visit_log(
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<Examination, DurabilityError> {
-    check_is_database(&**disk)?;
-    let _lock = disk.lock(LOCK)?;
+    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
     let mut judge = Judge::new(disk, target);
     judge.look()?;
     if judge.found.damage.is_empty() {
@@ -87,13 +101,18 @@ fn examine_locked(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<E
     Ok(judge.found)
 }
 
-/// A lock file must not be made in a folder that has nothing to do with this database.
-fn check_is_database(disk: &dyn Disk) -> Result<(), DurabilityError> {
-    let is_there = disk.exists(MANIFEST)? || disk.exists(MANIFEST_NEW)?;
-    if is_there || disk.folder_kind(&log_folder(0))? != FolderKind::Missing {
-        return Ok(());
+/// Why an open would refuse the folders, apart from their files.
+enum Refusal {
+    Damage(Damage),
+    /// It can be read all the same.
+    Copied(String),
+}
+
+fn told(why: DurabilityError) -> Result<Refusal, DurabilityError> {
+    match why {
+        why @ DurabilityError::Copied { .. } => Ok(Refusal::Copied(why.to_string())),
+        why => Damage::of(why).map(Refusal::Damage),
     }
-    Err(DurabilityError::config("no database is in this folder: it has neither a manifest nor logs"))
 }
 
 /// Takes entries and keeps nothing.

@@ -5,36 +5,27 @@
 use std::collections::BTreeMap;
 
 use ensile_base::planted::{Bug, is_planted};
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::Disk;
 
 use super::file::FileChain;
 use crate::DurabilityError;
 use crate::log::block::HEADER_BYTES;
-use crate::store::folders;
-use crate::store::manifest::Generation;
-use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::is_folder;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are.
-pub(super) fn find(
-    disk: &dyn Disk,
-    generations: &[Generation],
-    loggers: u32,
-) -> Result<Files, DurabilityError> {
-    let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
+/// Finds all log files in the folders that are this database's (I1).
+pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<Files, DurabilityError> {
     let mut found = Files::new();
-    for logger in 0.. {
-        let folder = log_folder(logger);
-        if folders::check(disk, &folder)? == FolderKind::Missing {
-            // A listed log whose folder is missing is told by its files, which are missing too.
-            if logger >= known {
-                break;
-            }
+    for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
+        // One that is missing is told by its files, which are missing too.
+        if !is_folder(disk, folder)? {
             continue;
         }
-        for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
+        for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
             found.entry((file.name.generation, logger)).or_default().push(file);
         }
     }

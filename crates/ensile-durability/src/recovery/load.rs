@@ -12,7 +12,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use crate::checkpoint::read::{PartReader, Rows, seal};
-use crate::store::folders;
+use crate::store;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
 use crate::{DurabilityError, Entry, Recoverable};
@@ -70,7 +70,7 @@ impl Load {
         let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
         for part in &parts {
             // A link to a device that is not mounted says so, before its files are missed.
-            folders::check(disk, &PartName::folder(part.checkpointer))?;
+            store::check(disk, &PartName::folder(part.checkpointer))?;
             let low = checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
             PartReader::open(disk, *part, low)?;
         }

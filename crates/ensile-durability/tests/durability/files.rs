@@ -18,7 +18,9 @@ fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
 
 /// Log files of `folder`, by name.
 fn names(disk: &dyn Disk, folder: &str) -> Vec<String> {
-    disk.list(folder).expect("lists")
+    let mut names = disk.list(folder).expect("lists");
+    names.retain(|name| name.starts_with("log-"));
+    names
 }
 
 /// Commits and makes durable what fills a file or two.

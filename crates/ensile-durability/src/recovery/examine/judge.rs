@@ -19,9 +19,8 @@ use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
 use crate::log::block::Salt;
 use crate::store::hint::Hint;
-use crate::store::identity::Identity;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::{HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -67,12 +66,11 @@ impl<'a> Judge<'a> {
     pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
         self.list_root()?;
         self.hint = Hint::read(self.disk)?;
-        let Some(manifest) = self.note(Manifest::read(self.disk))? else { return Ok(()) };
-        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
+        let Some(manifest) = self.note(Manifest::expect(self.disk))? else { return Ok(()) };
         let Manifest { checkpoint, generations, .. } = &manifest;
         // More loggers than are listed may have left files: as many as there are folders are looked at.
-        let Some(mut files) = self.note(listing::find(self.disk, generations, 1))? else { return Ok(()) };
-        self.load(checkpoint.as_ref())?;
+        let Some(mut files) = self.note(listing::find(self.disk, &manifest))? else { return Ok(()) };
+        self.load(&manifest)?;
         for generation in generations {
             self.generation(generation, checkpoint.as_ref(), &mut files)?;
         }
@@ -119,7 +117,8 @@ impl<'a> Judge<'a> {
             }
             for name in self.disk.list(&folder)? {
                 if SegmentFile::parse(logger, &name).is_none() {
-                    self.add_file(format!("{folder}/{name}"), Role::Foreign)?;
+                    let role = if name == FOLDER { Role::Folder } else { Role::Foreign };
+                    self.add_file(format!("{folder}/{name}"), role)?;
                 }
             }
         }
@@ -127,8 +126,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Loads the checkpoint, all files of it, whichever are damaged.
-    fn load(&mut self, installed: Option<&Installed>) -> Result<(), DurabilityError> {
-        for part in list_parts(self.disk)? {
+    fn load(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
+        let installed = manifest.checkpoint.as_ref();
+        for part in list_parts(self.disk, manifest)? {
             let number = part.checkpoint;
             let is_installed = installed.is_some_and(|installed| installed.number == number);
             let role = if is_installed {

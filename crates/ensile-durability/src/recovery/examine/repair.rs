@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskLock};
+use ensile_disk::Disk;
 
 use super::super::Recovery;
 use super::super::chain::{self, Chain};
@@ -25,12 +25,13 @@ use super::super::file::FileChain;
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
 use super::facts::{Damage, Examination, Loss, Repaired};
-use super::{Nowhere, check_is_database, examine_locked};
+use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
 use crate::log::block::Salt;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::store::names::{LOCK, MANIFEST, SegmentFile};
+use crate::store::names::{MANIFEST, SegmentFile};
+use crate::store::{Hold, Locks, lock_existing};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
@@ -59,8 +60,7 @@ pub fn repair(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    check_is_database(&**disk)?;
-    let lock = disk.lock(LOCK)?;
+    let locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
     let found = examine_locked(disk, target)?;
     if found.damage.is_empty() {
         return Ok(None);
@@ -68,7 +68,7 @@ pub fn repair(
     let plan = plan(disk, &found)?.map_err(DurabilityError::config)?;
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
-    carry_out(disk, plan, lock)?;
+    carry_out(disk, plan, locks)?;
     Ok(Some(Repaired { loss, copies }))
 }
 
@@ -89,7 +89,7 @@ pub(super) fn plan(
     let Some(index) = manifest.generations.iter().position(|generation| generation.number == oldest) else {
         return Ok(Err(format!("generation {oldest} is damaged, and not listed")));
     };
-    let files = match listing::find(disk, &manifest.generations, 1) {
+    let files = match listing::find(disk, &manifest) {
         Ok(files) => files,
         Err(error) => {
             let Damage { file, detail, .. } = Damage::of(error)?;
@@ -296,13 +296,13 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, lock: Box<dyn DiskLock>) -> Result<(), DurabilityError> {
-    let keeper = ManifestKeeper::read(disk)?;
+fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, locks: Locks) -> Result<(), DurabilityError> {
+    let keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let Plan { loss, generations, with_entries, chains, dropped, seen, last: (number, logs) } = plan;
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
-    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, lock, load);
+    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;
