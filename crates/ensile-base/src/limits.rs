@@ -30,6 +30,11 @@ pub const INDEXES_PER_TABLE_MAX: usize = 64;
 /// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
 
+/// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
+pub const UNMERGED_GENERATIONS_MAX: usize = 8;
+/// Most bytes of log that are merged into one file.
+pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 

@@ -24,13 +24,14 @@ mod file;
 mod harden;
 mod listing;
 mod load;
+mod merge;
 mod progress;
 mod reading;
 mod replay;
 mod scan;
 mod verdict;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
@@ -100,6 +101,8 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
+    /// Earlier generations whose entries were merged into one file.
+    pub merged_generations: u64,
     /// What each phase took, as whoever drove the steps has measured it.
     pub phases: Vec<PhaseReport>,
 }
@@ -149,6 +152,8 @@ pub struct Recovery {
     generations: Vec<Generation>,
     /// Numbers of generations with entries that count.
     with_entries: Vec<u64>,
+    /// Bytes of log of each generation that was read; none in a repair, which merges nothing.
+    log_bytes: BTreeMap<u64, u64>,
     /// Chains of all generations, and of the open one.
     closed_chains: Vec<Chain>,
     open_chains: Vec<Chain>,
@@ -193,7 +198,7 @@ impl Scan {
         let wanted = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
         locks.extend(claim(&mut keeper, &wanted)?.0);
         let generations = keeper.manifest().generations.clone();
-        let mut found = listing::find(&*disk, keeper.manifest())?;
+        let (mut found, unfinished) = listing::find_with_unfinished(&*disk, keeper.manifest())?;
         let listed = listing::take_listed(&mut found, &generations)?;
         listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
         let with_next = |files: &Vec<SegmentFile>| {
@@ -202,7 +207,7 @@ impl Scan {
         };
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
-        let unlisted = found.into_values().flatten().collect();
+        let unlisted = found.into_values().flatten().chain(unfinished).collect();
         let taken = AtomicUsize::new(0);
         let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
         Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
@@ -270,6 +275,7 @@ impl Recovery {
             locks,
             generations: Vec::new(),
             with_entries: Vec::new(),
+            log_bytes: BTreeMap::new(),
             closed_chains: Vec::new(),
             open_chains: Vec::new(),
             unlisted: Vec::new(),
@@ -312,6 +318,8 @@ impl Recovery {
             if is_planted(Bug::EntriesOfLowSkipped) && low > Epoch::ZERO { low.next() } else { low };
         let bounds = Bounds { first: generation.first, covered, durable: verdict.durable };
         let mut pieces = Vec::new();
+        self.log_bytes
+            .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
             pieces.extend(replay::cut(chain, bounds, &mut self.report));
@@ -417,9 +425,10 @@ impl Recovery {
         if first.next() >= Epoch::MAX {
             return Err(DurabilityError::config("the epochs are used up: copy the data into a new database"));
         }
+        let mut dropped = self.drop_empty_generations();
+        let merged = self.merge_generations(&mut dropped)?;
         let number = self.report.generation;
         let logs = self.config.loggers as u32;
-        let dropped = self.drop_empty_generations();
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, EntryKind::Values);
@@ -430,9 +439,6 @@ impl Recovery {
         let manifest = Manifest { state: State::Created, reserved, generations, ..before };
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
-        }
-        for file in &self.unlisted {
-            self.disk.remove(&file.to_string())?;
         }
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
@@ -446,7 +452,8 @@ impl Recovery {
         let hint = HintWriter::create(&*self.disk, number)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
-        let older = self.clean_up(&dropped)?;
+        let mut older = self.clean_up(&dropped)?;
+        older.extend(merged);
         self.disk.sync_folder("")?;
         let report = self.final_report();
         let Self { disk, keeper, config, locks, .. } = self;
@@ -463,13 +470,45 @@ impl Recovery {
         dropped.iter().map(|generation| generation.number).collect()
     }
 
+    /// Merges closed generations if there are many. Those that leave the manifest's list for it are added to `dropped`: their
+    /// files are removed once it is written.
+    fn merge_generations(&mut self, dropped: &mut Vec<u64>) -> Result<Option<ClosedFile>, DurabilityError> {
+        // Perhaps what a merge left that had not ended; another one may need its name.
+        for file in &self.unlisted {
+            self.disk.remove(&file.to_string())?;
+        }
+        let checkpoint = self.load.checkpoint().map(|checkpoint| checkpoint.generation);
+        let Some(sources) = merge::sources(&self.generations, checkpoint, &self.log_bytes) else {
+            return Ok(None);
+        };
+        let merging = &self.generations[sources.clone()];
+        let numbers: Vec<u64> = merging.iter().map(|generation| generation.number).collect();
+        let mut logs: BTreeMap<(u64, u32), Vec<Piece>> = BTreeMap::new();
+        for piece in self.pieces.iter().filter(|piece| numbers.contains(&piece.file.name.generation)) {
+            let name = piece.file.name;
+            logs.entry((name.generation, name.logger)).or_default().push(piece.clone());
+        }
+        for log in logs.values_mut() {
+            log.sort_by_key(|piece| (piece.file.name.number, piece.offset));
+        }
+        let own = (self.keeper.manifest().identity, self.report.generation);
+        let logs = logs.into_values().collect();
+        let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
+        let Some((generation, file)) = merged else { return Ok(None) };
+        self.generations.splice(sources, [generation]);
+        self.report.merged_generations = numbers.len() as u64;
+        self.report.generation += 1;
+        dropped.extend(numbers);
+        Ok(Some(file))
+    }
+
     /// Removes what the manifest has made void: files behind the ends of the logs that have just been closed, their torn tails
     /// and unused space, the files of dropped generations. A crash here leaves it to the next recovery. Returns what stays.
     fn clean_up(&self, dropped: &[u64]) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
-        let mut kept = Vec::new();
+        let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.closed_chains.iter().chain(&self.open_chains) {
             let folder = log_folder(chain.logger);
             // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
@@ -477,15 +516,18 @@ impl Recovery {
                 self.disk.remove(&file.to_string())?;
                 self.disk.sync_folder(&folder)?;
             }
-            chain.void.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
-            if dropped.contains(&chain.generation) {
-                chain.links.iter().try_for_each(|link| self.disk.remove(&link.file.to_string()))?;
-            } else {
+            let is_dropped = dropped.contains(&chain.generation);
+            let removed = if is_dropped { &chain.links[..] } else { &[] };
+            for file in chain.void.iter().chain(removed.iter().map(|link| &link.file)) {
+                self.disk.remove(&file.to_string())?;
+                changed.insert(folder.clone());
+            }
+            if !is_dropped {
                 self.cut_tail(chain)?;
                 kept.extend(chain.closed_files());
             }
-            self.disk.sync_folder(&folder)?;
         }
+        changed.iter().try_for_each(|folder| self.disk.sync_folder(folder))?;
         Ok(kept)
     }
 

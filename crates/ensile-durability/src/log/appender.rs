@@ -92,11 +92,8 @@ impl Appender {
             return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });
         }
         let bound = self.log.buffer_bytes_max;
-        let (fresh, waited) = logger.queue.fresh(body_bytes, bound, || self.log.refuses());
-        if waited {
-            self.log.counters.buffer_waits.add(1);
-        }
-        let Some(fresh) = fresh else {
+        let waits = &self.log.counters.buffer_waits;
+        let Some(fresh) = logger.queue.fresh(body_bytes, bound, waits, || self.log.refuses()) else {
             self.check_refusal()?;
             // It refused, and went on just now.
             return self.reserve(body_bytes);

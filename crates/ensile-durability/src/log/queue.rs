@@ -14,6 +14,7 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 
 use super::buffer::Buffer;
+use super::stats::Counter;
 
 /// Empty buffers kept for reuse beyond one per worker.
 const SPARE_BUFFERS: usize = 4;
@@ -123,22 +124,26 @@ impl Queue {
         std::mem::take(&mut self.lock().sealed)
     }
 
-    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than `bound`;
-    /// and whether it had to wait. `stopped` ends the wait, with none.
+    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than `bound`. The
+    /// wait is counted in `waits` when it begins, so that those who watch see it. `stopped` ends the wait, with none.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
         bound: usize,
+        waits: &Counter,
         stopped: impl Fn() -> bool,
-    ) -> (Option<Box<Buffer>>, bool) {
+    ) -> Option<Box<Buffer>> {
         let mut state = self.lock();
         let mut waited = false;
         loop {
             if stopped() {
-                return (None, waited);
+                return None;
             }
             if let Some(buffer) = state.fresh(body_bytes, bound) {
-                return (Some(buffer), waited);
+                return Some(buffer);
+            }
+            if !waited {
+                waits.add(1);
             }
             waited = true;
             state.waiting += 1;

@@ -101,16 +101,17 @@ impl Segments {
     /// the caller before the manifest lists it.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
-        name: SegmentName,
+        file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,
         salt: Salt,
     ) -> Result<Self, DiskError> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let file = file.into();
         let mut segments = Self {
-            file: disk.create(&name.to_string())?,
+            file: disk.create(&file.to_string())?,
             disk: StdArc::clone(disk),
-            name,
+            name: file.name,
             limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
             opened_nanos: 0,
             roll_not_before: 0,
@@ -354,7 +355,7 @@ impl Segments {
     fn close_file(&mut self) -> Result<ClosedFile, DiskError> {
         self.trim()?;
         let open = SegmentFile::from(self.name);
-        let mut closed = SegmentFile { name: self.name, to: Some(self.largest) };
+        let mut closed = SegmentFile { to: Some(self.largest), ..open };
         match self.disk.rename(&open.to_string(), &closed.to_string()) {
             Err(error) if error.is_full() => closed = open,
             renamed => renamed?,

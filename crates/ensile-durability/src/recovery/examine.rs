@@ -14,7 +14,7 @@
 
 mod facts;
 mod judge;
-mod ordered;
+pub(super) mod ordered;
 mod repair;
 
 use std::ops::ControlFlow;

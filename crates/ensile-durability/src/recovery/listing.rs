@@ -19,6 +19,17 @@ pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
 /// Finds all log files in the folders that are this database's (I1).
 pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<Files, DurabilityError> {
+    find_with_unfinished(disk, manifest).map(|(files, _)| files)
+}
+
+/// As [`find`]; apart from those, what a merge left that had not ended: its sources are listed still, and hold all of it.
+pub(super) fn find_with_unfinished(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
+    let mut unfinished = Vec::new();
+    let is_listed =
+        |file: &SegmentFile| manifest.generations.iter().any(|listed| listed.number == file.name.generation);
     let mut found = Files::new();
     for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
         // One that is missing is told by its files, which are missing too.
@@ -26,7 +37,11 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<Files, Durabi
             continue;
         }
         for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            found.entry((file.name.generation, logger)).or_default().push(file);
+            if file.is_merged && !is_listed(&file) {
+                unfinished.push(file);
+            } else {
+                found.entry((file.name.generation, logger)).or_default().push(file);
+            }
         }
     }
     for files in found.values_mut() {
@@ -36,7 +51,7 @@ pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<Files, Durabi
             return Err(DurabilityError::damaged(&twice[0].to_string(), 0, detail));
         }
     }
-    Ok(found)
+    Ok((found, unfinished))
 }
 
 /// Takes the files of listed logs out of `found`: each has one at least.

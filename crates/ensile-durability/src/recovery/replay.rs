@@ -41,8 +41,8 @@ pub(super) struct Bounds {
 /// Neighbouring blocks of one file.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
-    file: SegmentFile,
-    offset: u64,
+    pub(super) file: SegmentFile,
+    pub(super) offset: u64,
     pub(super) bytes: u64,
     /// The smallest epoch of its entries, those that do not count among them.
     pub(super) oldest: Epoch,

@@ -46,11 +46,12 @@ impl std::fmt::Display for SegmentName {
 }
 
 /// As it is spelled on disk: a closed file's name also says the largest epoch of entries up to its end. That is for people:
-/// the file's own blocks are the truth.
+/// the file's own blocks are the truth. The file of a generation that others were merged into says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentFile {
     pub(crate) name: SegmentName,
     pub(crate) to: Option<Epoch>,
+    pub(crate) is_merged: bool,
 }
 
 impl SegmentFile {
@@ -59,14 +60,16 @@ impl SegmentFile {
         let mut parts = file.strip_prefix("log-")?.split('-');
         let generation = parts.next()?.parse().ok()?;
         let number = parts.next()?.parse().ok()?;
-        let to = match parts.next() {
-            None => None,
+        let (mut to, mut is_merged) = (None, false);
+        match parts.next() {
+            None => {}
             Some("to") => {
-                Some(Epoch::new(parts.next()?.parse().ok().filter(|to| *to < Epoch::MAX.number())?))
+                to = Some(Epoch::new(parts.next()?.parse().ok().filter(|to| *to < Epoch::MAX.number())?));
             }
+            Some("merged") => is_merged = true,
             Some(_) => return None,
-        };
-        let parsed = Self { name: SegmentName { generation, logger, number }, to };
+        }
+        let parsed = Self { name: SegmentName { generation, logger, number }, to, is_merged };
         // One spelling a file: `log-00-1` is not ours.
         let is_ours = parts.next().is_none() && parsed.to_string().split('/').next_back() == Some(file);
         is_ours.then_some(parsed)
@@ -75,14 +78,15 @@ impl SegmentFile {
 
 impl From<SegmentName> for SegmentFile {
     fn from(name: SegmentName) -> Self {
-        Self { name, to: None }
+        Self { name, to: None, is_merged: false }
     }
 }
 
 impl std::fmt::Display for SegmentFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.name)?;
-        self.to.map_or(Ok(()), |to| write!(f, "-to-{to}"))
+        self.to.map_or(Ok(()), |to| write!(f, "-to-{to}"))?;
+        f.write_str(if self.is_merged { "-merged" } else { "" })
     }
 }
 
@@ -140,12 +144,22 @@ mod tests {
     fn names_are_spelled_one_way() {
         let name = SegmentName { generation: 12, logger: 3, number: 45 };
         assert_eq!(SegmentFile::parse(3, "log-12-45"), Some(SegmentFile::from(name)));
-        let closed = SegmentFile { name, to: Some(Epoch::new(678)) };
+        let closed = SegmentFile { to: Some(Epoch::new(678)), ..SegmentFile::from(name) };
         assert_eq!(SegmentFile::parse(3, "log-12-45-to-678"), Some(closed));
+        let merged = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
+        assert_eq!(SegmentFile::parse(3, "log-12-45-merged"), Some(merged));
         assert_eq!(closed.to_string(), "log3/log-12-45-to-678");
         let most = format!("log-1-1-to-{}", Epoch::MAX.number());
-        let others =
-            ["log-12", "log-12-45-6", "log-12-45-to", "log-12-45-to-6-7", "log-012-45", "log-12-x", "log--1"];
+        let others = [
+            "log-12",
+            "log-12-45-6",
+            "log-12-45-to",
+            "log-12-45-to-6-7",
+            "log-12-45-to-6-merged",
+            "log-012-45",
+            "log-12-x",
+            "log--1",
+        ];
         for other in others.into_iter().chain(["MANIFEST", "log-12-45-to-06", &most]) {
             assert_eq!(SegmentFile::parse(3, other), None, "{other}");
         }

@@ -5,6 +5,7 @@ mod checkpoints;
 mod damage;
 mod files;
 mod full;
+mod lives;
 mod logging;
 mod matrix;
 mod poison;

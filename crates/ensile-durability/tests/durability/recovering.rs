@@ -59,8 +59,8 @@ fn many_lives_add_up_and_empty_ones_leave_nothing() {
         disk.crash(life);
     }
     let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("text");
-    let listed = manifest.lines().filter(|line| line.starts_with("generation ")).count();
-    assert_eq!(listed, 4, "three lives with entries and the open one:\n{manifest}");
+    let generations = manifest.lines().filter(|line| line.starts_with("generation "));
+    assert_eq!(generations.count(), 4, "three lives with entries and the open one:\n{manifest}");
     let rig = Rig::simulated(&disk, 1);
     drop(rig);
     let logs = ["log0", "log1"].map(|folder| disk.list(folder).expect("lists").len());

@@ -5,7 +5,8 @@
 //! has a smaller epoch than the rests of all logs is complete, and only the others are held. The log whose rest begins with
 //! the smallest epoch is read next, so no more is held than the order of the files makes necessary.
 //!
-//! Neighbours: `examine` found the folder whole and kept the pieces; `replay` reads and parses each.
+//! Neighbours: `examine` found the folder whole and kept the pieces, or a recovery did and `merge` writes the entries again;
+//! `replay` reads and parses each.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -80,7 +81,7 @@ impl Held {
 }
 
 /// Shows the entries of these logs until `visit` breaks.
-pub(super) fn visit(
+pub(in crate::recovery) fn visit(
     disk: &dyn Disk,
     logs: Vec<Vec<Piece>>,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,

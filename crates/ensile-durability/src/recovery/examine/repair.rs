@@ -47,6 +47,8 @@ pub(super) struct Plan {
     chains: Vec<Chain>,
     /// Files that do not stay, none of a chain.
     dropped: Vec<SegmentFile>,
+    /// Files of a merge that had not ended.
+    unfinished: Vec<SegmentFile>,
     /// The largest epoch that any file showed, and the last generation's number and logs.
     seen: Epoch,
     last: (u64, u32),
@@ -89,7 +91,7 @@ pub(super) fn plan(
     let Some(index) = manifest.generations.iter().position(|generation| generation.number == oldest) else {
         return Ok(Err(format!("generation {oldest} is damaged, and not listed")));
     };
-    let files = match listing::find(disk, &manifest) {
+    let (files, unfinished) = match listing::find_with_unfinished(disk, &manifest) {
         Ok(files) => files,
         Err(error) => {
             let Damage { file, detail, .. } = Damage::of(error)?;
@@ -139,7 +141,7 @@ pub(super) fn plan(
     let closed = Generation { durable: Some(durable), ..generation.clone() };
     let with_entries = before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
     let generations = before.iter().cloned().chain([closed]).collect();
-    Ok(Ok(Plan { loss, generations, with_entries, chains, dropped, seen, last }))
+    Ok(Ok(Plan { loss, generations, with_entries, chains, dropped, unfinished, seen, last }))
 }
 
 /// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.
@@ -300,13 +302,15 @@ fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, locks: Locks) -> Result<(), Du
     let keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
-    let Plan { loss, generations, with_entries, chains, dropped, seen, last: (number, logs) } = plan;
+    let Plan { loss, generations, with_entries, chains, dropped, unfinished, seen, last: (number, logs) } =
+        plan;
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;
     recovery.given_up = dropped;
+    recovery.unlisted = unfinished;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
     recovery.finish().map(drop)

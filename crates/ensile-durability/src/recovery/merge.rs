@@ -1,0 +1,225 @@
+//! Closed generations merged into one at an open, so that many short lives leave few files (`docs/protocols/durability.md`).
+//!
+//! ```text
+//! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1
+//!              stays     '--------.---------'
+//!                          one file, number N: entries that count, in the order of their TIDs
+//! ```
+//! Invariants:
+//! - L4: only entries of epochs up to their own generation's D are taken, so what is void stays void. The merged generation
+//!   begins where the oldest one began and ends at the newest one's D.
+//! - K1: the generation in which the installed checkpoint was written is never merged, nor one before it.
+//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A crash
+//!   in between leaves a merged file that is not listed: the next open removes it.
+//! - A byte is written again only into a file that is larger by a third at least, or while the file is small.
+//!
+//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments` writes;
+//! called by recovery's finish.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc as StdArc;
+
+use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
+use ensile_base::random::Random;
+use ensile_disk::{Disk, DiskError};
+
+use super::examine::ordered;
+use super::replay::Piece;
+use crate::log::LogConfig;
+use crate::log::block::{FORMAT, Salt};
+use crate::log::buffer::Buffer;
+use crate::log::segments::{ClosedFile, Segments};
+use crate::store::identity::Identity;
+use crate::store::manifest::Generation;
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::{DurabilityError, Entry};
+
+/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands in a
+/// file that is a third larger at least.
+const GROWTH: u64 = 3;
+/// Fewer bytes are not worth telling apart: beside them the syncs of an open take most of the time.
+const SMALL_BYTES: u64 = 16 << 10;
+/// Free space that is left to the log, beside the merged file's own.
+const FREE_BYTES_MIN: u64 = 4 << 20;
+
+// With generations that each have more than `GROWTH` times the bytes of all younger ones, the limit is not reached.
+const _: () = assert!(SMALL_BYTES * (GROWTH + 1).pow(UNMERGED_GENERATIONS_MAX as u32) > MERGED_LOG_BYTES_MAX);
+
+/// From where on generations are merged, whose bytes are given oldest first; `None` if there are few enough.
+fn choose(bytes: &[u64]) -> Option<usize> {
+    // Only the youngest ones, as many as may stand in one file.
+    let (mut start, mut total) = (bytes.len(), 0);
+    while start > 0 && total + bytes[start - 1] <= MERGED_LOG_BYTES_MAX {
+        start -= 1;
+        total += bytes[start];
+    }
+    if bytes.len() - start <= UNMERGED_GENERATIONS_MAX {
+        return None;
+    }
+    let mut younger = total;
+    let joins = |at: &usize| {
+        younger -= bytes[*at];
+        bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
+    };
+    (start..bytes.len() - 1).find(joins)
+}
+
+/// Which of these generations are merged: `bytes` has those of each that may be, by number.
+pub(super) fn sources(
+    generations: &[Generation],
+    checkpoint: Option<u64>,
+    bytes: &BTreeMap<u64, u64>,
+) -> Option<Range<usize>> {
+    let kind = generations.last()?.entries;
+    let joins = |generation: &&Generation| {
+        let is_after = checkpoint.is_none_or(|checkpoint| generation.number > checkpoint);
+        is_after && generation.entries == kind && bytes.contains_key(&generation.number)
+    };
+    let joining = generations.iter().rev().take_while(joins).count();
+    let first = generations.len() - joining;
+    let bytes: Vec<u64> = generations[first..].iter().map(|generation| bytes[&generation.number]).collect();
+    Some(first + choose(&bytes)?..generations.len())
+}
+
+/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and syncs it.
+/// `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to sync.
+pub(super) fn write(
+    disk: &StdArc<dyn Disk>,
+    config: &LogConfig,
+    (database, number): (Identity, u64),
+    sources: &[Generation],
+    logs: Vec<Vec<Piece>>,
+) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
+    let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
+    let bytes = logs.iter().flatten().map(|piece| piece.bytes).sum::<u64>();
+    let free = disk.free_bytes(&log_folder(0))?;
+    if free.is_some_and(|free| free < 2 * bytes + FREE_BYTES_MIN) {
+        return Ok(None);
+    }
+    let salt = Salt::draw(&mut Random::unpredictable());
+    let generation = Generation { number, format: FORMAT, logs: 1, salt, database, ..oldest.clone() };
+    let generation = Generation { durable: newest.durable, ..generation };
+    let name = SegmentName { generation: number, logger: 0, number: 0 };
+    let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
+    match write_file(disk, config, &generation, file, logs) {
+        Err(DurabilityError::Disk(error)) if error.is_full() => {
+            remove_if_there(&**disk, file)?;
+            Ok(None)
+        }
+        written => Ok(Some((generation, written?))),
+    }
+}
+
+fn remove_if_there(disk: &dyn Disk, file: SegmentFile) -> Result<(), DiskError> {
+    match disk.remove(&file.to_string()) {
+        Err(error) if error.is_not_found() => Ok(()),
+        removed => removed,
+    }
+}
+
+fn write_file(
+    disk: &StdArc<dyn Disk>,
+    config: &LogConfig,
+    generation: &Generation,
+    file: SegmentFile,
+    logs: Vec<Vec<Piece>>,
+) -> Result<ClosedFile, DurabilityError> {
+    let before = generation.first.previous();
+    let segments = Segments::create(disk, file, config, before, generation.salt)?;
+    let mut rewriter = Rewriter { segments, buffer: Buffer::usual(), generation, failed: None };
+    ordered::visit(&**disk, logs, &mut |entry| rewriter.push(entry))?;
+    rewriter.end(file)
+}
+
+/// Entries on their way into the merged file.
+struct Rewriter<'g> {
+    segments: Segments,
+    buffer: Box<Buffer>,
+    generation: &'g Generation,
+    failed: Option<DiskError>,
+}
+
+impl Rewriter<'_> {
+    fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
+        // What is in the manifest as void must not get into a generation that ends above it (L4).
+        assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");
+        if !self.buffer.has_room(body.len()) {
+            if let Err(error) = self.write_buffer() {
+                self.failed = Some(error);
+                return ControlFlow::Break(());
+            }
+            if !self.buffer.has_room(body.len()) {
+                self.buffer = Buffer::for_entry(body.len());
+            }
+        }
+        self.buffer.push(tid, |bytes| bytes.extend_from_slice(body));
+        ControlFlow::Continue(())
+    }
+
+    /// Writes what the buffer holds; an empty one of the usual size takes its place.
+    fn write_buffer(&mut self) -> Result<(), DiskError> {
+        let full = std::mem::replace(&mut self.buffer, Buffer::usual());
+        if !full.is_empty() {
+            let before = self.generation.first.previous();
+            self.segments.data(full, before, before);
+            self.segments.flush(drop)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file with a mark of the generation's D.
+    fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
+        self.failed.take().map_or(Ok(()), Err)?;
+        self.write_buffer()?;
+        let durable = self.generation.durable.unwrap_or_default();
+        self.segments.mark(durable, self.generation.first.previous());
+        self.segments.flush(drop)?;
+        self.segments.trim()?;
+        self.segments.sync()?;
+        Ok(ClosedFile { file, largest: durable, bytes: self.segments.file_bytes() })
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{MERGED_LOG_BYTES_MAX, SMALL_BYTES, UNMERGED_GENERATIONS_MAX, choose};
+
+    #[test]
+    fn few_generations_are_left_alone_and_small_ones_become_one() {
+        let mut lives = vec![100; UNMERGED_GENERATIONS_MAX];
+        assert_eq!(choose(&lives), None);
+        lives.push(100);
+        assert_eq!(choose(&lives), Some(0));
+        lives.insert(0, 10 * SMALL_BYTES);
+        assert_eq!(choose(&lives), Some(1), "the large one is not written again for so little");
+        lives.insert(1, 2 * SMALL_BYTES);
+        assert_eq!(choose(&lives), Some(1), "small enough");
+        lives[0] = MERGED_LOG_BYTES_MAX;
+        assert_eq!(choose(&lives), Some(1), "does not fit one file with them");
+        assert_eq!(choose(&[]), None);
+    }
+
+    #[test]
+    fn lives_of_any_size_leave_few_generations_and_are_rewritten_seldom() {
+        let mut random = ensile_base::random::Random::seeded(12);
+        let (mut bytes, mut written, mut rewritten) = (Vec::new(), 0, 0);
+        for _ in 0..20_000 {
+            // Of some hundred bytes mostly, and up to half a megabyte.
+            let life = 100 + ((random.next_u64() % (1 << 19)) >> (random.next_u64() % 19));
+            written += life;
+            bytes.push(life);
+            if let Some(from) = choose(&bytes) {
+                let merged = bytes.drain(from..).sum();
+                rewritten += merged;
+                bytes.push(merged);
+            }
+            let near = bytes.iter().rev().scan(0, |sum, bytes| {
+                *sum += bytes;
+                (*sum <= MERGED_LOG_BYTES_MAX).then_some(())
+            });
+            assert!(near.count() <= UNMERGED_GENERATIONS_MAX, "{bytes:?}");
+        }
+        assert!(rewritten < 12 * written, "{rewritten} bytes written again, of {written}");
+    }
+}
