@@ -125,11 +125,13 @@ impl DiskError {
         self.is_of(io::ErrorKind::AlreadyExists)
     }
 
-    /// Does this say that there is no space, or no more than a quota allows? What was written before stays as it is, and the
-    /// operation may succeed later; but from a sync it is a failed sync like any other.
+    /// Does this say that there is no space, no more than a quota allows, or no file as long as the process's limit allows?
+    /// What was written before stays as it is, and the operation may succeed later; but from a sync it is a failed sync
+    /// like any other.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.is_of(io::ErrorKind::StorageFull) || self.is_of(io::ErrorKind::QuotaExceeded)
+        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
+        kinds.into_iter().any(|kind| self.is_of(kind))
     }
 
     /// Does this say that the file system cannot do such a thing at all, as opposed to not now?

@@ -82,7 +82,7 @@ pub trait Disk: Send + Sync + Debug {
     fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError>;
 
     /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last part is
-    /// missing, and must hold no files. One that leads there already is fine; anything else at that name is refused as
+    /// missing, its own name is made to survive a crash, and it must hold no files. One that leads there already is fine; anything else at that name is refused as
     /// existing already.
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError>;
 

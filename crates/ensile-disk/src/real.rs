@@ -1,152 +1,228 @@
-//! The machine's own files: positioned reads and writes, `fdatasync`, `fallocate`, `flock`.
+//! The machine's own files, reached through folders that are held open.
 //!
 //! Invariants:
-//! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
-//! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length);
-//!   what it cannot do at all is an error.
+//! - The root and each folder in it are opened once; every name is relative to such a handle (docs/protocols/files.md). A
+//!   folder that is renamed goes on being ours, and another one put in its place is never touched.
+//! - I4: in a process that was forked from the one that opened the disk nothing is made, changed, locked or synced.
 //!
 //! Neighbours: opened by `Database`; the durability crate sees the traits only.
 
-use std::fs::{self, File, OpenOptions};
+mod file;
+mod folder;
+mod lock;
+
+use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::error::{DiskError, Operation};
 use crate::{Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
+use file::RealFile;
+use folder::{Folder, Found};
+use lock::RealLock;
 
 /// A folder of the machine's file system.
 #[derive(Debug)]
 pub struct RealDisk {
-    root: PathBuf,
+    root: Arc<Folder>,
+    /// The folders in it that were used so far, by name.
+    folders: Mutex<BTreeMap<String, Arc<Folder>>>,
     process: Process,
+    /// The length that the process's limit allows a file, read once.
+    length_max: u64,
 }
 
 impl RealDisk {
-    /// The disk whose root is `root`, made if it is not there.
+    /// The disk whose root is `root`. If it is not there it is made, in a folder that must be there.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
-        let missing =
-            root.ancestors().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()).count();
-        fs::create_dir_all(root).map_err(|error| DiskError::io(Operation::CreateFolder, root, error))?;
-        let root = root.canonicalize().map_err(|error| DiskError::io(Operation::Open, root, error))?;
-        // Every folder that was made has its name in its parent; the innermost one is synced even if it was there, as
-        // whoever made it may have been killed before it could.
-        for parent in root.ancestors().skip(1).take(missing.max(1)) {
-            match sync_names(parent) {
-                Err(error) if missing == 0 && error.is_permission_denied() => {}
-                synced => synced?,
-            }
-        }
-        Ok(Self { root, process: Process::this() })
+        let is_new = make_root(root)?;
+        Self::with_synced_name(root, is_new)
     }
 
-    /// The disk whose root is `root`, which must be there: for whoever only looks.
+    /// The disk whose root is `root`, which must be there.
     pub fn existing(root: impl AsRef<Path>) -> Result<Self, DiskError> {
         let root = root.as_ref();
         let failed = |error| DiskError::io(Operation::Open, root, error);
-        let found = root.canonicalize().map_err(failed)?;
-        fs::read_dir(&found).map_err(failed)?;
-        Ok(Self { root: found, process: Process::this() })
+        let mut folder = Folder::at(root).map_err(failed)?;
+        folder.set_path(root.canonicalize().map_err(failed)?);
+        let length_max = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
+        Ok(Self { root: Arc::new(folder), folders: Mutex::default(), process: Process::this(), length_max })
     }
 
-    /// The root folder.
+    /// The disk whose root is `root`, which is made, in a folder that must be there. One that is there already, even an
+    /// empty one, is refused as [`DiskError::is_already_exists`].
+    pub fn create_new(root: impl AsRef<Path>) -> Result<Self, DiskError> {
+        let root = root.as_ref();
+        if !make_root(root)? {
+            return Err(DiskError::io(Operation::CreateFolder, root, io::ErrorKind::AlreadyExists.into()));
+        }
+        Self::with_synced_name(root, true)
+    }
+
+    fn with_synced_name(root: &Path, is_new: bool) -> Result<Self, DiskError> {
+        let disk = Self::existing(root)?;
+        sync_name_of(&disk.root, is_new)?;
+        Ok(disk)
+    }
+
+    /// Where the root folder was when it was opened.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.root
+        self.root.path()
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        if name.is_empty() { self.root.clone() } else { self.root.join(name) }
-    }
-}
-
-/// What a file system answers that cannot lock a folder: NFS asks for a handle that may write, which no folder has.
-fn cannot_lock_folders(error: Errno) -> bool {
-    [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP, Errno::ISDIR].contains(&error)
-}
-
-impl RealDisk {
-    fn metadata(&self, name: &str) -> Result<fs::Metadata, DiskError> {
-        let path = self.path(name);
-        fs::metadata(&path).map_err(|error| DiskError::io(Operation::Identify, &path, error))
+        if name.is_empty() { self.root().to_owned() } else { self.root().join(name) }
     }
 
-    fn take(&self, file: File, path: PathBuf, how: FlockOperation) -> Result<RealLock, DiskError> {
-        match flock(&file, how) {
-            Ok(()) => Ok(RealLock { file, path, process: self.process.clone() }),
-            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
-            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+    /// The folder of this name, opened now or before.
+    fn folder(&self, name: &str) -> io::Result<Arc<Folder>> {
+        if name.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        // Another thread's panic leaves a map of handles that are right all the same.
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(folder) = folders.get(name) {
+            return Ok(Arc::clone(folder));
+        }
+        let folder = Arc::new(self.root.sub_folder(name)?);
+        folders.insert(name.to_owned(), Arc::clone(&folder));
+        Ok(folder)
+    }
+
+    /// Does `operation` to the entry `name`, in the folder that holds it.
+    fn with<T>(
+        &self,
+        operation: Operation,
+        name: &str,
+        act: impl FnOnce(&Folder, &str) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
+        let last = if last.is_empty() { "." } else { last };
+        self.folder(folder)
+            .and_then(|folder| act(&folder, last))
+            .map_err(|error| DiskError::io(operation, &self.path(name), error))
+    }
+
+    /// Does `operation` to the folder of this name.
+    fn with_folder<T>(
+        &self,
+        operation: Operation,
+        name: &str,
+        act: impl FnOnce(&Folder) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        self.folder(name)
+            .and_then(|folder| act(&folder))
+            .map_err(|error| DiskError::io(operation, &self.path(name), error))
+    }
+
+    /// I4: is this still the process that opened the disk?
+    fn check_process(&self, operation: Operation, name: &str) -> Result<(), DiskError> {
+        if self.process.is_this() {
+            Ok(())
+        } else {
+            Err(DiskError::Forked { operation, path: self.path(name) })
         }
     }
 
-    fn take_folder(&self, folder: &str, how: FlockOperation) -> Result<Box<dyn DiskLock>, DiskError> {
-        let path = self.path(folder);
-        let file = File::open(&path).map_err(|error| DiskError::io(Operation::Lock, &path, error))?;
-        match flock(&file, how) {
-            Ok(()) => Ok(Box::new(RealLock { file, path, process: self.process.clone() })),
-            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
-            Err(error) if cannot_lock_folders(error) => {
-                let detail = format!("this file system cannot lock folders ({error})");
-                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
-                Err(DiskError::io(Operation::Lock, &path, error))
+    fn handle(&self, file: File, name: &str) -> Box<dyn DiskFile> {
+        let (process, length_max) = (self.process.clone(), self.length_max);
+        Box::new(RealFile { file, path: self.path(name), process, length_max })
+    }
+
+    fn status(&self, name: &str) -> Result<rustix::fs::Stat, DiskError> {
+        self.with(Operation::Identify, name, |folder, last| folder.status(last))
+    }
+
+    fn take_folder(&self, name: &str, how: FlockOperation) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.check_process(Operation::Lock, name)?;
+        let handle = self.with_folder(Operation::Lock, name, Folder::again)?;
+        Ok(Box::new(RealLock::of_folder(handle, self.path(name), how, self.process.clone())?))
+    }
+}
+
+/// Makes the link, unless it is there.
+fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
+    let target = to.canonicalize()?;
+    let folder = Folder::at(&target)?;
+    match parent.find(name)? {
+        Found::Nothing => {}
+        Found::Link(_) if parent.sub_folder(name).is_ok_and(|found| is_same(&found, &folder)) => {
+            return Ok(());
+        }
+        _ => return Err(io::ErrorKind::AlreadyExists.into()),
+    }
+    if !folder.files()?.is_empty() {
+        let detail = "it holds files, and may be another database's: choose an empty one";
+        return Err(io::Error::new(io::ErrorKind::DirectoryNotEmpty, detail));
+    }
+    parent.make_link(name, &target)
+}
+
+/// A field whose width differs between machines.
+fn wide(field: impl Into<u64>) -> u64 {
+    field.into()
+}
+
+/// Are these handles of one folder?
+fn is_same(one: &Folder, other: &Folder) -> bool {
+    let of = |folder: &Folder| folder.handle().metadata().ok().map(|found| (found.dev(), found.ino()));
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
+/// Makes the last folder of `root` if it is not there; says whether it did.
+fn make_root(root: &Path) -> Result<bool, DiskError> {
+    Folder::make_at(root).map_err(|error| {
+        let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match parent {
+            // The folder above is what is missing, and what the error names.
+            Some(parent) if error.kind() == io::ErrorKind::NotFound => {
+                DiskError::io(Operation::Open, parent, error)
             }
-            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+            _ => DiskError::io(Operation::CreateFolder, root, error),
         }
-    }
+    })
 }
 
-fn sync_names(folder: &Path) -> Result<(), DiskError> {
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|error| DiskError::io(Operation::SyncFolder, folder, error))
+/// Makes the folder's own name survive a crash. That is done even if it was there before, as whoever made it may have been
+/// killed before it could; but then it is no error if the folder above may not be read.
+fn sync_name_of(folder: &Folder, is_new: bool) -> Result<(), DiskError> {
+    let parent = folder.path().parent().unwrap_or(folder.path());
+    match folder.parent().and_then(|parent| parent.sync()) {
+        Err(error) if !is_new && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        synced => synced.map_err(|error| DiskError::io(Operation::SyncFolder, parent, error)),
+    }
 }
 
 impl Disk for RealDisk {
     fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let path = self.path(name);
-        match OpenOptions::new().read(true).write(true).open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path })),
-            Err(error) => Err(DiskError::io(Operation::Open, &path, error)),
-        }
+        self.check_process(Operation::Open, name)?;
+        let file = self.with(Operation::Open, name, |folder, last| folder.open_file(last, true))?;
+        Ok(self.handle(file, name))
     }
 
     fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let path = self.path(name);
-        match File::open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path })),
-            Err(error) => Err(DiskError::io(Operation::Open, &path, error)),
-        }
+        let file = self.with(Operation::Open, name, |folder, last| folder.open_file(last, false))?;
+        Ok(self.handle(file, name))
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let path = self.path(name);
-        match OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path })),
-            Err(error) => Err(DiskError::io(Operation::Create, &path, error)),
-        }
+        self.check_process(Operation::Create, name)?;
+        let file = self.with(Operation::Create, name, |folder, last| folder.make_file(last, true))?;
+        Ok(self.handle(file, name))
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
-        let path = self.path(folder);
-        let fail = |error| DiskError::io(Operation::List, &path, error);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&path).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            if entry.file_type().map_err(fail)?.is_dir() {
-                continue;
-            }
-            // A name that is not UTF-8 is not one of ours.
-            if let Ok(name) = entry.file_name().into_string() {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        self.with_folder(Operation::List, folder, Folder::files)
     }
 
     fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
@@ -167,38 +243,49 @@ impl Disk for RealDisk {
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        let path = self.path(name);
-        path.try_exists().map_err(|error| DiskError::io(Operation::List, &path, error))
+        match self.with(Operation::List, name, |folder, last| folder.exists(last)) {
+            Err(error) if error.is_not_found() => Ok(false),
+            found => found,
+        }
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        let path = self.path(from);
-        fs::rename(&path, self.path(to)).map_err(|error| DiskError::io(Operation::Rename, &path, error))
+        self.check_process(Operation::Rename, from)?;
+        let (to_folder, to) = to.rsplit_once('/').unwrap_or(("", to));
+        let fail = |error| DiskError::io(Operation::Rename, &self.path(from), error);
+        let to_folder = self.folder(to_folder).map_err(fail)?;
+        self.with(Operation::Rename, from, |folder, last| folder.rename(last, &to_folder, to))
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
-        let path = self.path(name);
-        fs::remove_file(&path).map_err(|error| DiskError::io(Operation::Remove, &path, error))
+        self.check_process(Operation::Remove, name)?;
+        self.with(Operation::Remove, name, |folder, last| folder.remove(last))
     }
 
     fn create_folder(&self, name: &str) -> Result<(), DiskError> {
-        let path = self.path(name);
-        fs::create_dir_all(&path).map_err(|error| DiskError::io(Operation::CreateFolder, &path, error))
+        self.check_process(Operation::CreateFolder, name)?;
+        let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
+        for folder in ends.map(|end| &name[..end]).filter(|folder| !folder.is_empty()) {
+            self.with(Operation::CreateFolder, folder, |parent, last| parent.make_folder(last))?;
+            // What is there may be a file.
+            self.with_folder(Operation::CreateFolder, folder, |_| Ok(()))?;
+        }
+        Ok(())
     }
 
     fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
-        let path = self.path(name);
-        let fail = |error| DiskError::io(Operation::List, &path, error);
-        let kind = match fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata.file_type(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FolderKind::Missing),
-            Err(error) => return Err(fail(error)),
-        };
-        if kind.is_symlink() {
-            let to = fs::read_link(&path).map_err(fail)?;
-            return Ok(FolderKind::Link { to, is_there: path.is_dir() });
+        let found = self.with(Operation::List, name, |folder, last| {
+            Ok(match folder.find(last)? {
+                Found::Nothing => FolderKind::Missing,
+                Found::Folder => FolderKind::Plain,
+                Found::Link(to) => FolderKind::Link { to, is_there: folder.sub_folder(last).is_ok() },
+                Found::File => return Err(io::ErrorKind::NotADirectory.into()),
+            })
+        });
+        match found {
+            Err(error) if error.is_not_found() => Ok(FolderKind::Missing),
+            found => found,
         }
-        if kind.is_dir() { Ok(FolderKind::Plain) } else { Err(fail(io::ErrorKind::NotADirectory.into())) }
     }
 
     fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
@@ -207,57 +294,36 @@ impl Disk for RealDisk {
     }
 
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
-        let path = self.path(name);
+        self.check_process(Operation::LinkFolder, name)?;
         let fail = |error| DiskError::io(Operation::LinkFolder, to, error);
-        match fs::create_dir(to) {
-            Ok(()) => {
-                // Above it there is a folder, or it could not have been made.
-                let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty());
-                sync_names(parent.unwrap_or_else(|| Path::new(".")))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(fail(error)),
-        }
-        let target = to.canonicalize().map_err(fail)?;
-        if fs::symlink_metadata(&path).is_ok() {
-            let is_same =
-                fs::read_link(&path).is_ok() && path.canonicalize().is_ok_and(|found| found == target);
-            return if is_same { Ok(()) } else { Err(fail(io::ErrorKind::AlreadyExists.into())) };
-        }
-        for entry in fs::read_dir(&target).map_err(fail)? {
-            if !entry.and_then(|entry| entry.file_type()).map_err(fail)?.is_dir() {
-                let detail = "it holds files, and may be another database's: choose an empty one";
-                return Err(fail(io::Error::new(io::ErrorKind::DirectoryNotEmpty, detail)));
-            }
-        }
-        std::os::unix::fs::symlink(&target, &path).map_err(fail)
+        let is_new = Folder::make_at(to).map_err(fail)?;
+        let (parent, last) = name.rsplit_once('/').unwrap_or(("", name));
+        // First of all, or a crash could leave a link that leads nowhere.
+        sync_name_of(&Folder::at(to).map_err(fail)?, is_new)?;
+        self.folder(parent).and_then(|parent| link_in(&parent, last, to)).map_err(fail)
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
-        sync_names(&self.path(folder))
+        self.check_process(Operation::SyncFolder, folder)?;
+        self.with_folder(Operation::SyncFolder, folder, Folder::sync)
     }
 
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        let path = self.path(name);
-        let fail = |error| DiskError::io(Operation::Lock, &path, error);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(fail)?;
-        Ok(Box::new(self.take(file, path, FlockOperation::NonBlockingLockExclusive)?))
+        self.check_process(Operation::Lock, name)?;
+        let file = self.with(Operation::Lock, name, |folder, last| folder.make_file(last, false))?;
+        let how = FlockOperation::NonBlockingLockExclusive;
+        Ok(Box::new(RealLock::of_file(file, self.path(name), how, self.process.clone())?))
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-        let path = self.path(name);
-        let file = match File::open(&path) {
+        self.check_process(Operation::Lock, name)?;
+        let file = match self.with(Operation::Lock, name, |folder, last| folder.open_file(last, false)) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(DiskError::io(Operation::Lock, &path, error)),
+            Err(error) if error.is_not_found() => return Ok(None),
+            Err(error) => return Err(error),
         };
-        Ok(Some(Box::new(self.take(file, path, FlockOperation::NonBlockingLockShared)?)))
+        let how = FlockOperation::NonBlockingLockShared;
+        Ok(Some(Box::new(RealLock::of_file(file, self.path(name), how, self.process.clone())?)))
     }
 
     fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
@@ -269,11 +335,7 @@ impl Disk for RealDisk {
     }
 
     fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
-        let found = self.metadata(folder)?;
-        if !found.is_dir() {
-            let error = io::ErrorKind::NotADirectory.into();
-            return Err(DiskError::io(Operation::Identify, &self.path(folder), error));
-        }
+        let found = self.with_folder(Operation::Identify, folder, |folder| folder.handle().metadata())?;
         let born = found.created().ok().map(|at| match at.duration_since(UNIX_EPOCH) {
             Ok(after) => after.as_nanos() as i128,
             Err(before) => -(before.duration().as_nanos() as i128),
@@ -282,147 +344,23 @@ impl Disk for RealDisk {
     }
 
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
-        Ok(self.metadata(name)?.ino())
+        Ok(wide(self.status(name)?.st_ino))
     }
 
     fn links(&self, name: &str) -> Result<u64, DiskError> {
-        Ok(self.metadata(name)?.nlink())
+        Ok(wide(self.status(name)?.st_nlink))
     }
 
     fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
-        let path = self.path(folder);
-        match rustix::fs::statvfs(&path) {
+        self.with_folder(Operation::FreeSpace, folder, |folder| match rustix::fs::fstatvfs(folder.handle()) {
             Ok(found) => Ok(Some(found.f_bavail.saturating_mul(found.f_frsize))),
             Err(Errno::NOSYS | Errno::OPNOTSUPP) => Ok(None),
-            Err(error) => Err(DiskError::io(Operation::FreeSpace, &path, error.into())),
-        }
+            Err(error) => Err(error.into()),
+        })
     }
 
     fn process(&self) -> Process {
         self.process.clone()
-    }
-}
-
-#[derive(Debug)]
-struct RealLock {
-    file: File,
-    path: PathBuf,
-    process: Process,
-}
-
-impl RealLock {
-    fn metadata(&self) -> Result<fs::Metadata, DiskError> {
-        self.file.metadata().map_err(|error| DiskError::io(Operation::Identify, &self.path, error))
-    }
-}
-
-impl Drop for RealLock {
-    fn drop(&mut self) {
-        // Closing alone would leave it to a child process that was forked meanwhile and has not executed its program yet.
-        // I4: a child that unlocked would give back the lock of its parent, which shares the open file.
-        if self.process.is_this() {
-            let _ = flock(&self.file, FlockOperation::Unlock);
-        }
-    }
-}
-
-impl DiskLock for RealLock {
-    fn file_id(&self) -> Result<u64, DiskError> {
-        Ok(self.metadata()?.ino())
-    }
-
-    fn links(&self) -> Result<u64, DiskError> {
-        Ok(self.metadata()?.nlink())
-    }
-}
-
-#[derive(Debug)]
-struct RealFile {
-    file: File,
-    path: PathBuf,
-}
-
-impl RealFile {
-    /// Advice that is not taken changes nothing.
-    #[cfg(target_os = "linux")]
-    fn advise(&self, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
-        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(bytes), advice);
-    }
-
-    fn fail(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError + '_ {
-        move |error| DiskError::io(operation, &self.path, error)
-    }
-}
-
-impl DiskFile for RealFile {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        self.file.write_all_at(bytes, offset).map_err(self.fail(Operation::Write))
-    }
-
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
-        let mut done = 0;
-        while done < bytes.len() {
-            match self.file.read_at(&mut bytes[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.fail(Operation::Read)(error)),
-            }
-        }
-        Ok(done)
-    }
-
-    fn will_need(&self, offset: u64, bytes: u64) {
-        #[cfg(target_os = "linux")]
-        self.advise(offset, bytes, rustix::fs::Advice::WillNeed);
-        #[cfg(not(target_os = "linux"))]
-        let _ = (offset, bytes);
-    }
-
-    fn write_behind(&self, offset: u64, bytes: u64) {
-        // Linux begins to write pages that are not needed, and drops those that are written.
-        #[cfg(target_os = "linux")]
-        self.advise(offset, bytes, rustix::fs::Advice::DontNeed);
-        #[cfg(not(target_os = "linux"))]
-        let _ = (offset, bytes);
-    }
-
-    fn len(&self) -> Result<u64, DiskError> {
-        Ok(self.file.metadata().map_err(self.fail(Operation::Length))?.len())
-    }
-
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.file.set_len(bytes).map_err(self.fail(Operation::Length))
-    }
-
-    fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
-        let have = self.len()?;
-        if have >= bytes {
-            return Ok(());
-        }
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{FallocateFlags, fallocate};
-            use rustix::io::Errno;
-            loop {
-                match fallocate(&self.file, FallocateFlags::empty(), have, bytes - have) {
-                    Ok(()) => return Ok(()),
-                    Err(Errno::INTR) => {}
-                    // This file system or kernel cannot: growing the file is all that is promised.
-                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
-                    Err(error) => return Err(self.fail(Operation::Preallocate)(error.into())),
-                }
-            }
-        }
-        self.file.set_len(bytes).map_err(self.fail(Operation::Preallocate))
-    }
-
-    fn sync_data(&self) -> Result<(), DiskError> {
-        self.file.sync_data().map_err(self.fail(Operation::Sync))
-    }
-
-    fn sync_all(&self) -> Result<(), DiskError> {
-        self.file.sync_all().map_err(self.fail(Operation::Sync))
     }
 }
 

@@ -15,6 +15,7 @@
 pub(crate) mod block;
 mod manager;
 pub(crate) mod read;
+mod room;
 mod stats;
 mod ticket;
 pub(crate) mod void;

@@ -24,6 +24,12 @@ pub enum DurabilityError {
     /// space: the log goes on by itself.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
     DiskFull(Arc<str>),
+    /// The disk has been full for as long as a result waits, so it is still not durable. What was committed stays: it becomes
+    /// durable as soon as there is space, unless the process ends before. Do not run it again.
+    #[error(
+        "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
+    )]
+    NotDurableYet(Arc<str>),
     /// The entry is larger than a transaction may be: split the transaction.
     #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
     TooLarge {

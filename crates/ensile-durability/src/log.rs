@@ -29,8 +29,9 @@ mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc as StdArc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -54,7 +55,7 @@ use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
 use stats::Counters;
-use waiters::{End, Waiters, wake_all};
+use waiters::{End, Fullness, Waiters, wake_all};
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -79,6 +80,8 @@ pub struct LogConfig {
     pub buffer_bytes_max: usize,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
+    /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
+    pub full_wait: Duration,
 }
 
 impl Default for LogConfig {
@@ -91,6 +94,7 @@ impl Default for LogConfig {
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
             compress: false,
+            full_wait: Duration::from_secs(30),
         }
     }
 }
@@ -167,6 +171,8 @@ struct Refusal {
     stopped: bool,
     /// The loggers that hold what the disk has no space for, and what it said.
     full: BTreeMap<usize, StdArc<str>>,
+    /// When the first of them began to.
+    full_since_nanos: u64,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -180,6 +186,7 @@ pub struct Log {
     counters: Counters,
     /// Of one logger's workers.
     buffer_bytes_max: usize,
+    full_wait_nanos: u64,
     next_logger: AtomicUsize,
     /// No reserve succeeds: as `refusal` says.
     refuses: AtomicBool,
@@ -224,6 +231,7 @@ impl Log {
             waiters: Waiters::new(durable),
             counters: Counters::default(),
             buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
+            full_wait_nanos: u64::try_from(recovered.config.full_wait.as_nanos()).unwrap_or(u64::MAX),
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
@@ -301,18 +309,15 @@ impl Log {
     /// Blocks until `epoch` is durable. Not for a thread that drives loggers.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that.
+    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
+    /// the disk was full for [`LogConfig::full_wait`] meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
-        self.waiters.wait(epoch, || self.wake_loggers())
+        self.waiters.wait(epoch, || self.clock.nanos(), || self.wake_loggers())
     }
 
-    /// As [`Log::wait_durable`], for futures: if pending, `waker` is called once there is an answer.
-    pub fn poll_durable(&self, epoch: Epoch, waker: &Waker) -> Poll<Result<(), DurabilityError>> {
-        let (answer, tell) = self.waiters.poll(epoch, waker);
-        if tell {
-            self.wake_loggers();
-        }
-        answer.map_or(Poll::Pending, Poll::Ready)
+    /// As [`Log::wait_durable`], as a future.
+    pub fn durable(self: &StdArc<Self>, epoch: Epoch) -> Durable {
+        Durable { log: StdArc::clone(self), epoch, slot: None }
     }
 
     /// Does the log work?
@@ -522,12 +527,28 @@ impl Log {
     /// This logger holds what the disk has no space for.
     fn hold(&self, logger: usize, error: &DiskError) {
         let mut is_news = false;
-        self.refuse(|refusal| is_news = refusal.full.insert(logger, error.to_string().into()).is_none());
+        let now = self.clock.nanos();
+        self.refuse(|refusal| {
+            if refusal.full.is_empty() {
+                refusal.full_since_nanos = now;
+            }
+            is_news = refusal.full.insert(logger, error.to_string().into()).is_none();
+        });
         if is_news {
             self.counters.holds.add(1);
             // Workers that wait for a buffer are told.
             self.loggers.iter().for_each(Logger::wake_workers);
         }
+    }
+
+    /// Sends away who has waited for space for long enough. Wakes wakers: not under a lock.
+    fn expire_waiters(&self) {
+        let refusal = self.lock_refusal();
+        let Some(reason) = refusal.full.values().next().cloned() else { return };
+        let since_nanos = refusal.full_since_nanos;
+        drop(refusal);
+        let (now_nanos, wait_nanos) = (self.clock.nanos(), self.full_wait_nanos);
+        wake_all(self.waiters.expire(&Fullness { now_nanos, since_nanos, wait_nanos, reason }));
     }
 
     /// What this logger held is written.
@@ -559,11 +580,47 @@ impl Log {
         )
     }
 
+    /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
+    pub fn stop(&self, reason: &str) {
+        self.poison(reason);
+    }
+
     /// Stops the log for good; a close does it once everything is durable.
     fn end(&self, end: End) {
         let woken = self.waiters.end(end);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         wake_all(woken);
+    }
+}
+
+/// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's waiters,
+/// with the waker of its last poll, and gives it back when it is dropped.
+#[derive(Debug)]
+#[must_use = "a future waits when it is awaited"]
+pub struct Durable {
+    log: StdArc<Log>,
+    epoch: Epoch,
+    slot: Option<u64>,
+}
+
+impl Future for Durable {
+    type Output = Result<(), DurabilityError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { log, epoch, slot } = &mut *self;
+        let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
+        if tell {
+            log.wake_loggers();
+        }
+        answer.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot {
+            self.log.waiters.give_back(self.epoch, slot);
+        }
     }
 }

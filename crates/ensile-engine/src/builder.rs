@@ -169,6 +169,14 @@ impl Builder {
         self
     }
 
+    /// How long a strict result waits for space on a full disk. Then it is told
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays, and becomes
+    /// durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits for ever.
+    pub fn full_disk_wait(mut self, wait: Duration) -> Self {
+        self.log.full_wait = wait;
+        self
+    }
+
     /// Whether the log tells for each write also what it replaced, the value or that the key was absent: for change capture
     /// (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default. Recovery does not need it.
     ///

@@ -62,6 +62,7 @@ pub(crate) struct Core {
     pub(crate) expired: AtomicU64,
     counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
     closed: AtomicBool,
+    heart_stopped: AtomicBool,
 }
 
 /// What `Builder::open` puts a core together from.
@@ -107,6 +108,7 @@ impl Core {
             expired: AtomicU64::new(0),
             counters: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
+            heart_stopped: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +138,22 @@ impl Core {
     pub(crate) fn mark_closed(&self) {
         // Release: partner is the Acquire in `check_open`.
         self.closed.store(true, Ordering::Release);
+    }
+
+    /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
+    /// tells everybody.
+    #[cold]
+    pub(crate) fn note_heartbeat_panic(&self) {
+        // Release: partner is the Acquire in `heartbeat_has_panicked`.
+        self.heart_stopped.store(true, Ordering::Release);
+        if let Some(log) = &self.log {
+            log.stop("the heartbeat panicked");
+        }
+    }
+
+    pub(crate) fn heartbeat_has_panicked(&self) -> bool {
+        // Acquire: partner is the Release in `note_heartbeat_panic`.
+        self.heart_stopped.load(Ordering::Acquire)
     }
 
     /// After `mark_closed`: waits until every commit that has not seen the mark is installed and appended (E2), so that

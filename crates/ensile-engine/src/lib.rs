@@ -74,7 +74,7 @@ pub use receipt::{Durability, DurableFuture, Receipt};
 #[doc(hidden)]
 pub use record::HEADER_BYTES as RECORD_HEADER_BYTES;
 pub use snapshot::Snapshot;
-pub use stats::Stats;
+pub use stats::{DatabaseHealth, Stats};
 pub use transaction::Transaction;
 pub use typed::*;
 #[cfg(feature = "experiments")]

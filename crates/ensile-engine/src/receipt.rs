@@ -7,11 +7,10 @@
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
 use std::task::Poll;
 
 use ensile_base::{Epoch, Tid};
-use ensile_durability::Log;
+use ensile_durability::Durable;
 
 use crate::database::CoreRef;
 use crate::error::Result;
@@ -80,7 +79,9 @@ impl<'db> Receipt<'db> {
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
-    /// database is opened again.
+    /// database is opened again. With [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it,
+    /// if the disk was full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
+    /// becomes durable once there is space. The receipt can be waited on again.
     pub fn durable(&self) -> Result<()> {
         self.core.wait_durable(self.committed.epoch)
     }
@@ -106,7 +107,8 @@ impl<'db> Receipt<'db> {
     /// }
     /// ```
     pub fn durable_async(&self) -> DurableFuture {
-        DurableFuture { epoch: self.committed.epoch, log: self.core.log.clone() }
+        let epoch = self.committed.epoch;
+        DurableFuture { epoch, wait: self.core.log.as_ref().map(|log| log.durable(epoch)) }
     }
 }
 
@@ -119,11 +121,12 @@ impl IntoFuture for Receipt<'_> {
     }
 }
 
-/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing.
+/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. One that is dropped
+/// before leaves nothing behind, and one that is polled again waits with the waker of its last poll.
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableFuture {
     epoch: Epoch,
-    log: Option<StdArc<Log>>,
+    wait: Option<Durable>,
 }
 
 impl std::fmt::Debug for DurableFuture {
@@ -135,9 +138,9 @@ impl std::fmt::Debug for DurableFuture {
 impl Future for DurableFuture {
     type Output = Result<()>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Result<()>> {
-        match &self.log {
-            Some(log) => log.poll_durable(self.epoch, context.waker()).map(|result| Ok(result?)),
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Result<()>> {
+        match &mut self.wait {
+            Some(wait) => Pin::new(wait).poll(context).map(|result| Ok(result?)),
             None => Poll::Ready(Ok(())),
         }
     }

@@ -85,7 +85,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`].
+    /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`];
+    /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then waits
+    /// for space as long as [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) says: after that the error is
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not be run again.
     #[inline]
     pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
         self.try_run(f)

@@ -41,7 +41,49 @@ pub struct Stats {
     pub checkpoints: Option<CheckpointStats>,
 }
 
+/// What keeps a database from its work, if anything: see [`Database::health`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DatabaseHealth {
+    /// Whether the log works, waits for space, or has stopped; `None` without one.
+    pub log: Option<Health>,
+    /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
+    pub checkpoint_misfit: Option<String>,
+    /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report it.
+    pub heartbeat_has_panicked: bool,
+}
+
+impl DatabaseHealth {
+    /// Whether nothing keeps it from its work.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        matches!(self.log, None | Some(Health::Running))
+            && self.checkpoint_misfit.is_none()
+            && !self.heartbeat_has_panicked
+    }
+}
+
 impl Database {
+    /// What keeps this database from its work, if anything. Cheap enough to ask every second.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
+    /// let health = db.health();
+    /// assert!(health.is_well(), "{health:?}");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> DatabaseHealth {
+        let core = self.core();
+        DatabaseHealth {
+            log: core.log.as_ref().map(|log| log.health()),
+            checkpoint_misfit: core.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
+            heartbeat_has_panicked: core.heartbeat_has_panicked(),
+        }
+    }
+
     /// Figures of this database. Cheap enough to ask every second; not meant for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {

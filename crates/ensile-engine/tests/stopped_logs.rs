@@ -3,12 +3,14 @@
 
 #![cfg(not(any(loom, shuttle)))]
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_durability::Health;
-use ensile_engine::{Database, Error, Readable, Result, Snapshot, Table};
+use ensile_durability::{DurabilityError, Health};
+use ensile_engine::{Builder, Database, Error, Readable, Result, Snapshot, Table};
 use ensile_sim::SimDisk;
 
 /// Keys below this are durable.
@@ -27,13 +29,13 @@ struct Driven {
 impl Driven {
     /// With durable rows, and a snapshot boundary behind them.
     fn open() -> Result<Self> {
+        Self::open_with(|builder| builder)
+    }
+
+    fn open_with(settings: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
-        let db = Database::builder("unused")
-            .disk(Arc::new(disk.mounted()))
-            .manual_clock(clock.clone())
-            .checkpoints_on_demand()
-            .without_threads()
-            .open()?;
+        let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
+        let db = settings(builder.checkpoints_on_demand().without_threads()).open()?;
         let table =
             db.define::<u64, Vec<u8>>("rows").index("by_length", 1, |_, row| row.len() as u64).open()?;
         let driven = Self { disk, db, table, clock };
@@ -144,6 +146,63 @@ fn after_poison_a_snapshot_of_what_is_durable_is_durable() -> Result<()> {
     assert_eq!(snapshot.range(&driven.table, 90..=100).count(), 10);
     assert!(snapshot.durable().is_err(), "a scan that passes by a delete");
     Ok(())
+}
+
+/// A task's waker, of which only copies are counted.
+struct Task;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn futures_that_are_dropped_or_polled_in_turn_leave_no_wakers_behind() -> Result<()> {
+    let driven = Driven::open()?;
+    driven.fill();
+    let task = Arc::new(Task);
+    let read =
+        || driven.db.submit(|tx| tx.get(&driven.table, &0)).map(|(_, receipt)| receipt.durable_async());
+    // Requests of a server that wait, are timed out by their clients, and dropped.
+    for _ in 0..10_000 {
+        let mut future = pin!(read()?);
+        let waker = Waker::from(Arc::clone(&task));
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(Arc::strong_count(&task), 1, "wakers of dropped futures");
+    let (mut one, mut other) = (pin!(read()?), pin!(read()?));
+    for _ in 0..10_000 {
+        for future in [&mut one, &mut other] {
+            let waker = Waker::from(Arc::clone(&task));
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    assert_eq!(Arc::strong_count(&task), 3, "two futures, polled in turn");
+    driven.disk.set_capacity(None);
+    driven.pass(Duration::from_millis(400));
+    assert_eq!(Arc::strong_count(&task), 1, "woken");
+    Ok(())
+}
+
+#[test]
+fn a_result_that_waits_for_space_is_told_so_after_the_stated_time() -> Result<()> {
+    let driven = Driven::open_with(|builder| builder.full_disk_wait(Duration::from_secs(5)))?;
+    let waits = driven.fill();
+    let receipt = driven.db.submit(|tx| tx.get(&driven.table, &waits))?.1;
+    let mut answer = pin!(receipt.durable_async());
+    let mut poll = || answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll().is_pending());
+    driven.pass(Duration::from_secs(4));
+    assert!(poll().is_pending());
+    driven.pass(Duration::from_secs(2));
+    let told = poll();
+    let Poll::Ready(Err(Error::Durability(error @ DurabilityError::NotDurableYet(_)))) = told else {
+        panic!("{told:?}")
+    };
+    assert!(error.to_string().contains("without running it again"), "{error}");
+    assert!(matches!(driven.db.health().log, Some(Health::Full(_))));
+    driven.disk.set_capacity(None);
+    driven.pass(Duration::from_millis(400));
+    receipt.durable()
 }
 
 /// A delete whose record was replaced by a newer row, at or above the boundary, is still what the snapshot rests on.

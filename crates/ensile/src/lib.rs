@@ -71,11 +71,11 @@
 
 pub use ensile_engine::{
     AsKey, AsValue, Builder, ByteRange, CheckpointConfig, CheckpointHandle, CheckpointProgress,
-    CheckpointReport, CheckpointStats, CodecError, Database, Descending, Durability, DurabilityError,
-    DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix, KeyValue, LogStats,
-    MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport, Result, Rows,
-    Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch, Transaction, Value,
-    zerocopy,
+    CheckpointReport, CheckpointStats, CodecError, Database, DatabaseHealth, Descending, Durability,
+    DurabilityError, DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix,
+    KeyValue, LogStats, MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport,
+    Result, Rows, Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch,
+    Transaction, Value, zerocopy,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};

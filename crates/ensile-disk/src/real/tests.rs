@@ -123,15 +123,138 @@ fn errors_name_the_operation_and_the_path() {
 }
 
 #[test]
+fn a_folder_that_is_renamed_goes_on_being_ours_and_one_in_its_place_is_not_touched() {
+    let folder = Folder::new();
+    std::fs::create_dir(&folder.0).expect("a temporary folder");
+    let path = |name: &str| folder.0.join(name);
+    let disk = RealDisk::open(path("db")).expect("made");
+    disk.create_folder("log0").expect("folder");
+    let file = disk.create("log0/a").expect("create");
+    std::fs::rename(path("db"), path("old")).expect("rename");
+    std::fs::create_dir_all(path("db/log0")).expect("another one");
+    for name in ["MANIFEST", "log0/a", "log0/b"] {
+        std::fs::write(path("db").join(name), "theirs").expect("written");
+    }
+    let names = |folder: &str| RealDisk::existing(path(folder)).expect("there").list("").expect("listed");
+    file.write_at(b"ours", 0).expect("write");
+    disk.create("MANIFEST.new").expect("create").write_at(b"ours", 0).expect("write");
+    disk.rename("MANIFEST.new", "MANIFEST").expect("rename");
+    disk.rename("log0/a", "log0/c").expect("rename");
+    disk.create("log0/b").expect("create");
+    disk.remove("log0/b").expect("remove");
+    drop((disk.lock("LOCK").expect("free"), disk.lock_folder("log0").expect("free")));
+    disk.sync_folder("log0").and_then(|()| disk.sync_folder("")).expect("sync");
+    assert_eq!(
+        (names("old"), names("old/log0")),
+        (vec!["LOCK".into(), "MANIFEST".into()], vec!["c".to_owned()])
+    );
+    assert_eq!((names("db"), names("db/log0")), (vec!["MANIFEST".to_owned()], vec!["a".into(), "b".into()]));
+    for name in ["MANIFEST", "log0/a", "log0/b"] {
+        assert_eq!(std::fs::read(path("db").join(name)).expect("read"), b"theirs", "{name}");
+    }
+}
+
+#[test]
+fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let path = |name: &str| folder.0.join(name);
+    disk.link_folder("log0", &path("first")).expect("linked");
+    disk.link_folder("log0", &path("first")).expect("it leads there");
+    assert!(disk.link_folder("log0", &path("second")).expect_err("it leads elsewhere").is_already_exists());
+    disk.create("log0/a").expect("create");
+    std::fs::remove_file(path("log0")).expect("remove");
+    std::os::unix::fs::symlink(path("second"), path("log0")).expect("another link");
+    disk.create("log0/b").expect("create");
+    assert_eq!(disk.list("log0").expect("listed"), ["a", "b"]);
+    let anew = RealDisk::existing(&folder.0).expect("there");
+    assert!(anew.list("log0").expect("listed").is_empty(), "an open looks again");
+    std::fs::remove_dir(path("second")).expect("remove");
+    assert!(matches!(anew.folder_kind("log0"), Ok(crate::FolderKind::Link { is_there: false, .. })));
+}
+
+#[test]
+fn what_is_made_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    disk.create_folder("sub/deep").expect("folder");
+    disk.link_folder("linked", &folder.0.join("target")).expect("linked");
+    disk.create("sub/file").expect("create");
+    drop(disk.lock("LOCK").expect("free"));
+    let mode =
+        |name: &str| std::fs::metadata(folder.0.join(name)).expect("there").permissions().mode() & 0o777;
+    assert_eq!(["", "sub", "sub/deep", "target"].map(mode), [0o700; 4]);
+    assert_eq!(["sub/file", "LOCK"].map(mode), [0o600; 2]);
+}
+
+#[test]
+fn only_the_last_folder_is_made_and_only_where_that_was_asked_for() {
+    let folder = Folder::new();
+    let deep = folder.0.join("db");
+    let error = RealDisk::open(&deep).expect_err("the folder above is missing");
+    assert!(
+        error.is_not_found() && matches!(&error, DiskError::Io { path, .. } if *path == folder.0),
+        "{error}"
+    );
+    assert!(RealDisk::create_new(&deep).expect_err("the same").is_not_found() && !folder.0.exists());
+    std::fs::create_dir(&folder.0).expect("made");
+    assert!(RealDisk::existing(&deep).expect_err("there is none").is_not_found());
+    drop(RealDisk::create_new(&deep).expect("there was none"));
+    assert!(RealDisk::create_new(&deep).expect_err("there is one").is_already_exists());
+    drop((RealDisk::existing(&deep).expect("there"), RealDisk::open(&deep).expect("there")));
+    std::fs::write(folder.0.join("file"), "").expect("written");
+    for opened in [RealDisk::open, RealDisk::existing, RealDisk::create_new] {
+        assert!(opened(folder.0.join("file")).is_err(), "a file is no folder");
+    }
+}
+
+/// The limit holds for a whole process, so this test runs itself again in one of its own.
+#[test]
+fn a_file_does_not_grow_beyond_the_process_s_limit_and_no_signal_ends_the_process() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const AGAIN: &str = "ENSILE_TEST_FILE_LIMIT";
+    if std::env::var_os(AGAIN).is_none() {
+        let name = std::thread::current().name().expect("a test's name").to_owned();
+        let this = std::env::current_exe().expect("a path");
+        let run = std::process::Command::new(this).args(["--exact", &name]).env(AGAIN, "1").output();
+        let run = run.expect("runs");
+        let told = String::from_utf8_lossy(&run.stdout).into_owned();
+        assert!(run.status.success() && told.contains("1 passed"), "{:?} {told}", run.status);
+        return;
+    }
+    let folder = Folder::new();
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: Some(1000), maximum }).expect("a lower limit");
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let file = disk.create("a").expect("create");
+    file.write_at(&[1; 900], 100).expect("up to the limit");
+    let refused = [
+        file.write_at(&[1], 1000),
+        file.write_at(&[1; 2], u64::MAX),
+        file.set_len(1001),
+        file.preallocate(1001),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("beyond the limit");
+        assert!(error.is_full(), "{error}");
+    }
+    assert_eq!(file.len().expect("length"), 1000);
+    file.set_len(10).and_then(|()| file.preallocate(1000)).expect("within the limit");
+}
+
+#[test]
 fn a_folder_keeps_its_identity_when_renamed_and_a_copy_has_another() {
     let folder = Folder::new();
     let disk = RealDisk::open(&folder.0).expect("a temporary folder");
     disk.create_folder("a").expect("folder");
     let id = disk.folder_id("a").expect("there");
     std::fs::rename(folder.0.join("a"), folder.0.join("b")).expect("rename");
-    disk.create_folder("a").expect("folder");
-    assert_eq!(disk.folder_id("b").expect("there"), id);
-    assert_ne!(disk.folder_id("a").expect("there"), id);
+    std::fs::create_dir(folder.0.join("a")).expect("another one");
+    assert_eq!(disk.folder_id("a").expect("there"), id, "an open disk keeps the folder that it had");
+    let anew = RealDisk::existing(&folder.0).expect("there");
+    assert_eq!(anew.folder_id("b").expect("there"), id);
+    assert_ne!(anew.folder_id("a").expect("there"), id);
     assert!(disk.folder_id("c").expect_err("none").is_not_found());
     disk.create("file").expect("create");
     assert!(disk.folder_id("file").is_err(), "a file is no folder");

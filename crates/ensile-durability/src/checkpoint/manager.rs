@@ -10,6 +10,8 @@
 //! - K1: the conditions on the arrows. The walk begins when every epoch below e_l is installed; e_h is read when nobody
 //!   walks any more; the manifest names the checkpoint once D has reached e_h.
 //! - Nothing is removed before the manifest that makes it void is durable.
+//! - It waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the least spacing).
+//! - An attempt that cannot fit is not begun, or given up in time (`room`); after failures in a row it is put off longer and longer.
 //! - An attempt that fails takes its files with it, once no checkpointer writes any more, and nothing else: the log goes on.
 //!
 //! Neighbours: `write` has the files, `control` the decisions, `ticket` tells who asked; the log has E, D and the manifest.
@@ -21,9 +23,11 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::Disk;
+use ensile_epoch::Advance;
 
 use super::block::{CheckpointBlock, LargePermit};
 use super::read;
+use super::room::Room;
 use super::stats::{CheckpointStats, Counters};
 use super::ticket::{CheckpointHandle, CheckpointReport, Ticket};
 use super::walk::{Slice, Walk};
@@ -38,6 +42,8 @@ use crate::store::names::PartName;
 use crate::store::{Wanted, claim};
 use crate::{DurabilityError, Health};
 
+/// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
+const TRIED_EVERY: u32 = 8;
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
 /// Why an attempt is given up when a step panics.
@@ -81,6 +87,7 @@ struct Attempt {
     began_nanos: u64,
     /// Bytes of log when e_l was read.
     log_bytes: u64,
+    room: Arc<Room>,
     /// Parts that their checkpointer has not begun.
     parts: Vec<Option<Vec<Slice>>>,
     written: Vec<Written>,
@@ -97,9 +104,12 @@ struct State {
     demand: Option<Arc<Ticket>>,
     next_number: u64,
     installed: Option<Installed>,
-    /// When the last attempt ended, and whether badly.
+    /// When the last attempt ended, and how many have failed since one did not.
     ended_nanos: u64,
-    has_failed: bool,
+    failures: u32,
+    /// What attempts that found no space had written, at least; and why the next one is put off.
+    needed_bytes: u64,
+    misfit: Option<StdArc<str>>,
     /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
     log_bytes_base: u64,
     log_bytes_before: u64,
@@ -119,6 +129,7 @@ struct Work {
     writer: PartWriter,
     block: CheckpointBlock,
     ticket: Arc<Ticket>,
+    room: Arc<Room>,
 }
 
 #[derive(Debug)]
@@ -187,7 +198,9 @@ impl Checkpoints {
             next_number: seen.max(installed.as_ref().map_or(0, |installed| installed.number)) + 1,
             installed,
             ended_nanos: log.clock.nanos(),
-            has_failed: false,
+            failures: 0,
+            needed_bytes: 0,
+            misfit: None,
             log_bytes_base: 0,
             log_bytes_before: log.replayed_bytes,
             last: None,
@@ -243,12 +256,19 @@ impl Checkpoints {
         self.stations[checkpointer].bell.wait(timeout);
     }
 
+    /// Why the next one is put off, if it does not fit.
+    #[must_use]
+    pub fn misfit(&self) -> Option<String> {
+        lock(&self.state).misfit.as_deref().map(str::to_owned)
+    }
+
     /// What checkpoints have come to.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
         let state = lock(&self.state);
         CheckpointStats {
             last_error: state.last_error.as_deref().map(str::to_owned),
+            misfit: state.misfit.as_deref().map(str::to_owned),
             last: state.last.clone(),
             running: state.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
             ..self.counters.read()
@@ -288,7 +308,7 @@ impl Checkpoints {
         let written = self.log.stats().bytes;
         let situation = Situation {
             is_demanded: state.demand.is_some(),
-            has_failed: state.has_failed,
+            failures: state.failures,
             is_log_full: matches!(self.log.health(), Health::Full(_)),
             since_end: Duration::from_nanos(now.saturating_sub(state.ended_nanos)),
             log_bytes: written - state.log_bytes_base + state.log_bytes_before,
@@ -299,8 +319,17 @@ impl Checkpoints {
         if self.trigger.decide(&situation).is_none() {
             return CheckpointStep::Idle;
         }
+        let bytes = state.needed_bytes.max(state.installed.as_ref().map_or(0, |installed| installed.bytes));
+        // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in time.
+        let bytes = if state.failures % TRIED_EVERY == TRIED_EVERY - 1 { 0 } else { bytes };
+        let room = match Room::look(&*self.disk, self.stations.len(), bytes) {
+            Ok(room) => Arc::new(room),
+            Err(why) => return self.put_off(state, why.into()),
+        };
+        state.misfit = None;
         let low = self.log.epochs.now();
         state.attempt = Some(Attempt {
+            room,
             number: state.next_number,
             low,
             high: low,
@@ -320,11 +349,31 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
+    /// Idle: one is due, and does not fit. Whoever asked is told; otherwise it is looked at again later.
+    fn put_off(&self, state: &mut State, why: StdArc<str>) -> CheckpointStep {
+        (state.ended_nanos, state.failures) = (self.log.clock.nanos(), state.failures.saturating_add(1));
+        state.misfit = Some(StdArc::clone(&why));
+        if let Some(ticket) = state.demand.take() {
+            self.counters.failed.add(1);
+            state.last_error = Some(StdArc::clone(&why));
+            ticket.answer(Err(DurabilityError::CheckpointFailed(why)));
+        }
+        CheckpointStep::Idle
+    }
+
+    /// Closes the epoch, if its least length has passed: for a checkpoint that waits for the next one.
+    fn close_epoch_early(&self) {
+        if matches!(self.log.epochs.try_advance(self.log.clock.nanos()), Advance::Advanced(_)) {
+            self.log.wake_loggers();
+        }
+    }
+
     /// Opening: once every epoch below e_l is installed (K1, E2), cuts the state into parts.
     fn open_walk(&self, mut state: MutexGuard<'_, State>, walk: &dyn Walk) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         let begins = if is_planted(Bug::WalkBegunEarly) { attempt.low } else { attempt.low.next() };
         if self.log.epochs.now() < begins {
+            self.close_epoch_early();
             return CheckpointStep::Waiting;
         }
         let early_high = self.log.epochs.now();
@@ -355,13 +404,15 @@ impl Checkpoints {
     ) -> CheckpointStep {
         let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
         let Some(slices) = attempt.parts[checkpointer].take() else { return CheckpointStep::Waiting };
-        let (number, low, ticket) = (attempt.number, attempt.low, Arc::clone(&attempt.ticket));
+        let (number, low) = (attempt.number, attempt.low);
+        let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
         drop(state);
         match PartWriter::create(&self.disk, number, checkpointer as u32, low, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
                 let slices = slices.into_iter();
-                *work = Some(Work { slices, slice: None, resume: Vec::new(), low, writer, block, ticket });
+                let resume = Vec::new();
+                *work = Some(Work { slices, slice: None, resume, low, writer, block, ticket, room });
             }
             Err(error) => self.give_up(&error.to_string()),
         }
@@ -381,7 +432,8 @@ impl Checkpoints {
             return CheckpointStep::Paced(wait);
         }
         let Some(at) = work.as_mut() else { return CheckpointStep::Waiting };
-        match self.write_block(at, walk) {
+        let written = at.room.check(&*self.disk, checkpointer).map_err(Failure);
+        match written.and_then(|()| self.write_block(at, walk)) {
             Ok(Some(step)) => step,
             Ok(None) => {
                 let ended = work.take().map(|work| work.writer.end());
@@ -483,12 +535,17 @@ impl Checkpoints {
     /// Walked: installs the checkpoint once D has reached e_h, by synced marks that a recovery will find (K1).
     fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
+        let attempt_high = attempt.high;
         if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
             if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
                 // No mark is written before there is space, and it may be this attempt's files that take it.
                 attempt.failure = Some(format!("its epochs cannot become durable: {reason}").into());
                 state.phase = Phase::Failing;
                 return CheckpointStep::Worked;
+            }
+            if self.log.epochs.now() <= attempt_high {
+                // No mark covers e_h before its epoch has ended.
+                self.close_epoch_early();
             }
             return CheckpointStep::Waiting;
         }
@@ -599,8 +656,11 @@ impl Checkpoints {
         if state.phase == Phase::Moving {
             state.phase = Phase::Idle;
         }
-        (state.ended_nanos, state.has_failed) = (self.log.clock.nanos(), has_failed);
+        state.ended_nanos = self.log.clock.nanos();
+        state.failures = if has_failed { state.failures.saturating_add(1) } else { 0 };
         let Some(attempt) = state.attempt.take() else { return };
+        let written = attempt.ticket.progress().bytes;
+        state.needed_bytes = if has_failed { state.needed_bytes.max(written) } else { 0 };
         let outcome = match (has_failed, &state.last) {
             (false, Some(report)) => Ok(report.clone()),
             _ => {

@@ -25,6 +25,8 @@ pub struct CheckpointStats {
     pub removals_failed: u64,
     /// What went wrong last, in an attempt or a removal.
     pub last_error: Option<String>,
+    /// Why the next one is put off: it does not fit on the disk. It is looked at again from time to time.
+    pub misfit: Option<String>,
     /// The last one installed since the database was opened.
     pub last: Option<CheckpointReport>,
     /// How far the attempt under way is.
@@ -53,6 +55,7 @@ impl Counters {
             files_removed: self.files_removed.read(),
             removals_failed: self.removals_failed.read(),
             last_error: None,
+            misfit: None,
             last: None,
             running: None,
         }

@@ -9,8 +9,10 @@ use std::time::Duration;
 const HARDLY_GREW_SHARE: u64 = 8;
 /// Nor is a database small enough for this worth a checkpoint by itself.
 const HARDLY_GREW_BYTES: u64 = 1 << 20;
-/// A failed attempt is not repeated before this has passed, unless somebody asks.
+/// A failed attempt is not repeated before this has passed, unless somebody asks; it doubles with each failure in a row.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// Doublings of it at most: about a minute.
+const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// A target for recovery time begins a checkpoint only if replaying the log is this part of the target: the rest is the
 /// checkpoint's own load, which another checkpoint would not shorten.
 const REPLAY_SHARE: u32 = 8;
@@ -31,8 +33,8 @@ pub(crate) struct Trigger {
 pub(crate) struct Situation {
     /// Somebody asks for one.
     pub(crate) is_demanded: bool,
-    /// The last attempt failed.
-    pub(crate) has_failed: bool,
+    /// How many attempts have failed since one did not.
+    pub(crate) failures: u32,
     /// The log waits for space on its disk.
     pub(crate) is_log_full: bool,
     /// Since the last attempt ended, or the database was opened.
@@ -66,7 +68,7 @@ impl Trigger {
             return Some(Reason::Demand);
         }
         // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written before.
-        if now.is_log_full || now.has_failed && now.since_end < PAUSE_AFTER_FAILURE {
+        if now.is_log_full || now.since_end < now.pause() {
             return None;
         }
         if self.log_bytes.is_some_and(|most| now.log_bytes >= most) {
@@ -81,6 +83,14 @@ impl Trigger {
 }
 
 impl Situation {
+    /// How long the last attempt must be over.
+    fn pause(&self) -> Duration {
+        match self.failures.checked_sub(1) {
+            Some(more) => PAUSE_AFTER_FAILURE * (1 << more.min(PAUSE_DOUBLINGS_MAX)),
+            None => Duration::ZERO,
+        }
+    }
+
     fn has_grown(&self) -> bool {
         self.log_bytes >= HARDLY_GREW_BYTES.max(self.checkpoint_bytes / HARDLY_GREW_SHARE)
     }
@@ -107,7 +117,7 @@ mod tests {
     fn situation(since_end: u64, log_bytes: u64, checkpoint_bytes: u64) -> Situation {
         Situation {
             is_demanded: false,
-            has_failed: false,
+            failures: 0,
             is_log_full: false,
             since_end: seconds(since_end),
             log_bytes,
@@ -159,12 +169,22 @@ mod tests {
     #[test]
     fn after_a_failure_only_a_demand_is_answered_at_once() {
         let trigger = Trigger { interval: Some(seconds(0)), log_bytes: Some(1), ..Trigger::default() };
-        let failed = Situation { has_failed: true, ..situation(0, 64 * MB, 0) };
+        let failed = Situation { failures: 1, ..situation(0, 64 * MB, 0) };
         assert_eq!(trigger.decide(&failed), None);
         let demanded = Situation { is_demanded: true, ..failed.clone() };
         assert_eq!(trigger.decide(&demanded), Some(Reason::Demand));
         let later = Situation { since_end: seconds(1), ..failed };
         assert_eq!(trigger.decide(&later), Some(Reason::LogBytes));
+    }
+
+    #[test]
+    fn failures_in_a_row_put_the_next_attempt_off_for_longer_and_longer() {
+        let trigger = Trigger { log_bytes: Some(1), ..Trigger::default() };
+        for (failures, pause) in [(1, 1), (2, 2), (3, 4), (6, 32), (7, 64), (8, 64), (u32::MAX, 64)] {
+            let after = |since_end| Situation { failures, ..situation(since_end, MB, 0) };
+            assert_eq!(trigger.decide(&after(pause - 1)), None, "{failures} failures");
+            assert_eq!(trigger.decide(&after(pause)), Some(Reason::LogBytes), "{failures} failures");
+        }
     }
 
     #[test]

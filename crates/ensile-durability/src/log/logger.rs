@@ -231,7 +231,11 @@ impl Logger {
         let Ended { claim, mark, wrote, heavy } = ended;
         match self.write(log, &mut writer) {
             Ok(Written::All) => {}
-            Ok(Written::Held) => return Step::Held,
+            Ok(Written::Held) => {
+                drop(writer);
+                log.expire_waiters();
+                return Step::Held;
+            }
             Err(error) => {
                 stop(log, writer, &error);
                 return Step::Stopped;

@@ -4,7 +4,9 @@
 //! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
 //!   registers between the two and sleeps on.
 //! - A commit that nobody waits for never comes here.
-//! - Wakers are woken with no lock held, as that runs code of others, and a panic of theirs ends there: the log and the other waiters go on.
+//! - A future or thread that waits has one slot, however often it is polled and by whom; it gives the slot back when it is dropped.
+//! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait.
+//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others, and a panic of theirs ends there: the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
@@ -39,10 +41,31 @@ impl End {
     }
 }
 
+/// Where a waiter's waker stands: the epoch, and a number that no other waiter has.
+type Slot = (Epoch, u64);
+
+#[derive(Debug)]
+struct Waiter {
+    waker: Waker,
+    since_nanos: u64,
+}
+
 #[derive(Debug)]
 struct List {
-    waiting: BTreeMap<Epoch, Vec<Waker>>,
+    waiting: BTreeMap<Slot, Waiter>,
+    next: u64,
     end: Option<End>,
+    /// What the disk said when waiters were last sent away.
+    full: std::sync::Arc<str>,
+}
+
+/// For how long a disk has been full, and how long results wait for space.
+#[derive(Clone, Debug)]
+pub(crate) struct Fullness {
+    pub(crate) now_nanos: u64,
+    pub(crate) since_nanos: u64,
+    pub(crate) wait_nanos: u64,
+    pub(crate) reason: std::sync::Arc<str>,
 }
 
 /// The announced D and who waits for it.
@@ -51,6 +74,8 @@ pub(crate) struct Waiters {
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
+    /// How often waiters were sent away, for those who are parked.
+    expiries: AtomicU64,
     list: Mutex<List>,
 }
 
@@ -60,7 +85,8 @@ impl Waiters {
             durable: AtomicU64::new(durable.number()),
             wanted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
-            list: Mutex::new(List { waiting: BTreeMap::new(), end: None }),
+            expiries: AtomicU64::new(0),
+            list: Mutex::new(List { waiting: BTreeMap::new(), next: 0, end: None, full: "".into() }),
         }
     }
 
@@ -93,47 +119,100 @@ impl Waiters {
         self.lock().end.clone()
     }
 
-    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is. The second result
-    /// says that loggers should be told.
-    pub(crate) fn poll(&self, epoch: Epoch, waker: &Waker) -> (Option<Result<(), DurabilityError>>, bool) {
+    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`, the
+    /// waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be told.
+    pub(crate) fn poll(
+        &self,
+        epoch: Epoch,
+        slot: &mut Option<u64>,
+        waker: &Waker,
+        now_nanos: u64,
+    ) -> (Option<Result<(), DurabilityError>>, bool) {
         if self.durable() >= epoch {
+            // The announcement takes the slot away, or has.
+            *slot = None;
             return (Some(Ok(())), false);
         }
+        let mut waker = waker.clone();
         let mut list = self.lock();
         // Again, under the lock: D moves under it only, so from here on the announcement finds the waker.
         if self.durable() >= epoch {
+            *slot = None;
             return (Some(Ok(())), false);
         }
         if let Some(end) = &list.end {
+            *slot = None;
             return (Some(Err(DurabilityError::OutcomeUnknown(end.reason()))), false);
         }
-        let wakers = list.waiting.entry(epoch).or_default();
-        let first = wakers.is_empty();
-        // A future that is polled again and again is held once, unless others came between; then it is woken twice.
-        if !wakers.last().is_some_and(|last| last.will_wake(waker)) {
-            wakers.push(waker.clone());
+        if let Some(number) = *slot {
+            let Some(waiter) = list.waiting.get_mut(&(epoch, number)) else {
+                *slot = None;
+                return (Some(Err(DurabilityError::NotDurableYet(std::sync::Arc::clone(&list.full)))), false);
+            };
+            // The one of the last poll, which goes once the lock is given back.
+            std::mem::swap(&mut waiter.waker, &mut waker);
+            drop(list);
+            return (None, false);
         }
+        let first = list.waiting.range((epoch, 0)..=(epoch, u64::MAX)).next().is_none();
+        let number = list.next;
+        list.next += 1;
+        list.waiting.insert((epoch, number), Waiter { waker, since_nanos: now_nanos });
+        *slot = Some(number);
         drop(list);
         // Release: partner is the Acquire in `wanted`, read by the logger that the caller wakes.
         let before = self.wanted.fetch_max(epoch.number(), Ordering::Release);
         (None, first || before < epoch.number())
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `tell` wakes the loggers.
-    pub(crate) fn wait(&self, epoch: Epoch, tell: impl Fn()) -> Result<(), DurabilityError> {
+    /// The waiter goes, with an answer or without.
+    pub(crate) fn give_back(&self, epoch: Epoch, slot: u64) {
+        let waiter = self.lock().waiting.remove(&(epoch, slot));
+        drop(waiter);
+    }
+
+    /// Sends those away who have waited for space for too long: whom to wake. They find that their slot is gone.
+    pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
+        let mut list = self.lock();
+        let is_overdue = |_: &Slot, waiter: &mut Waiter| {
+            let since = waiter.since_nanos.max(full.since_nanos);
+            full.now_nanos.saturating_sub(since) >= full.wait_nanos
+        };
+        let overdue: Vec<_> =
+            list.waiting.extract_if(.., is_overdue).map(|(_, waiter)| waiter.waker).collect();
+        if !overdue.is_empty() {
+            list.full = std::sync::Arc::clone(&full.reason);
+            // Release: partner is the Acquire in `wait`.
+            self.expiries.fetch_add(1, Ordering::Release);
+        }
+        overdue
+    }
+
+    /// Blocks until `epoch` is durable or has no answer; `tell` wakes the loggers, `now` reads the clock.
+    pub(crate) fn wait(
+        &self,
+        epoch: Epoch,
+        now: impl Fn() -> u64,
+        tell: impl Fn(),
+    ) -> Result<(), DurabilityError> {
         if self.durable() >= epoch {
             return Ok(());
         }
         with_thread_waker(|waker| {
+            let mut slot = None;
             loop {
-                let (answer, new) = self.poll(epoch, waker);
+                // Acquire: partner is the Release in `expire`. Before the poll: a later one ends the loop below.
+                let expiries = self.expiries.load(Ordering::Acquire);
+                let (answer, new) = self.poll(epoch, &mut slot, waker, now());
                 if let Some(answer) = answer {
                     return answer;
                 }
                 if new {
                     tell();
                 }
-                while self.durable() < epoch && !self.has_ended() {
+                // Acquire: as above.
+                let is_as_before = || self.expiries.load(Ordering::Acquire) == expiries;
+                while self.durable() < epoch && !self.has_ended() && is_as_before() {
                     park();
                 }
             }
@@ -152,10 +231,10 @@ impl Waiters {
         }
         // Release: partner is the Acquire in `durable`. Under the lock, so D never goes back.
         self.durable.store(epoch.number(), Ordering::Release);
-        let later = list.waiting.split_off(&epoch.next());
+        let later = list.waiting.split_off(&(epoch.next(), 0));
         let woken = std::mem::replace(&mut list.waiting, later);
         drop(list);
-        wake_all(woken.into_values().flatten());
+        wake_all(woken.into_values().map(|waiter| waiter.waker));
         Some(epoch)
     }
 
@@ -169,7 +248,7 @@ impl Waiters {
         list.end = Some(end);
         // Release: partner is the Acquire in `has_ended`.
         self.ended.store(true, Ordering::Release);
-        std::mem::take(&mut list.waiting).into_values().flatten().collect()
+        std::mem::take(&mut list.waiting).into_values().map(|waiter| waiter.waker).collect()
     }
 }
 
@@ -204,10 +283,17 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{End, Waiters};
+    use super::{End, Fullness, Waiters};
     use crate::DurabilityError;
     use ensile_base::Epoch;
-    use std::task::Waker;
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
+
+    type Answer = Option<Result<(), DurabilityError>>;
+
+    fn poll(waiters: &Waiters, epoch: u64, slot: &mut Option<u64>) -> Answer {
+        waiters.poll(Epoch::new(epoch), slot, Waker::noop(), 0).0
+    }
 
     #[test]
     fn nothing_is_announced_after_the_poison() {
@@ -216,23 +302,73 @@ mod tests {
         waiters.end(End::Poisoned("again".into()));
         assert_eq!(waiters.announce(|| Epoch::new(9)), None);
         assert_eq!(waiters.durable(), Epoch::new(3));
-        assert!(
-            matches!(waiters.poll(Epoch::new(3), Waker::noop()), (Some(Ok(())), _)),
-            "was durable, stays so"
-        );
-        let (answer, _) = waiters.poll(Epoch::new(4), Waker::noop());
-        let Some(Err(DurabilityError::OutcomeUnknown(reason))) = answer else { panic!("an unknown outcome") };
+        assert!(matches!(poll(&waiters, 3, &mut None), Some(Ok(()))), "was durable, stays so");
+        let Some(Err(DurabilityError::OutcomeUnknown(reason))) = poll(&waiters, 4, &mut None) else {
+            panic!("an unknown outcome")
+        };
         assert_eq!(&*reason, "sync failed", "the first reason stays");
     }
 
     #[test]
     fn waiters_are_woken_by_their_own_epoch_only() {
         let waiters = Waiters::new(Epoch::ZERO);
-        assert!(waiters.poll(Epoch::new(5), Waker::noop()).0.is_none());
-        assert!(waiters.poll(Epoch::new(7), Waker::noop()).0.is_none());
+        assert!(poll(&waiters, 5, &mut None).is_none());
+        assert!(poll(&waiters, 7, &mut None).is_none());
         assert_eq!(waiters.wanted(), Epoch::new(7));
         assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
-        assert_eq!(waiters.lock().waiting.keys().copied().collect::<Vec<_>>(), [Epoch::new(7)]);
+        assert_eq!(waiters.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
         assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");
+    }
+
+    #[test]
+    fn a_waiter_has_one_slot_and_the_waker_of_its_last_poll() {
+        struct Task;
+        impl Wake for Task {
+            fn wake(self: Arc<Self>) {}
+        }
+        let waiters = Waiters::new(Epoch::ZERO);
+        let tasks = [0, 1].map(|_| Arc::new(Task));
+        let mut slots = [None, None];
+        for round in 0..100 {
+            for (at, slot) in slots.iter_mut().enumerate() {
+                // Moved from one task to the other, and back.
+                let waker = Waker::from(Arc::clone(&tasks[(at + round) % 2]));
+                assert!(waiters.poll(Epoch::new(5), slot, &waker, 0).0.is_none());
+            }
+        }
+        assert_eq!(waiters.lock().waiting.len(), 2);
+        assert_eq!(tasks.each_ref().map(Arc::strong_count), [2, 2], "one waker of each");
+        waiters.give_back(Epoch::new(5), slots[0].expect("it waits"));
+        assert_eq!(waiters.lock().waiting.len(), 1);
+        waiters.announce(|| Epoch::new(5));
+        assert_eq!(tasks.each_ref().map(Arc::strong_count), [1, 1]);
+        waiters.give_back(Epoch::new(5), slots[1].expect("it waited"));
+    }
+
+    #[test]
+    fn who_waits_for_space_is_sent_away_after_its_own_time_and_no_other_time() {
+        let waiters = Waiters::new(Epoch::ZERO);
+        let (mut early, mut late) = (None, None);
+        let wait = |slot: &mut _, now| waiters.poll(Epoch::new(5), slot, Waker::noop(), now).0;
+        assert!(wait(&mut early, 0).is_none());
+        assert!(wait(&mut late, 90).is_none());
+        let full = |now_nanos, since_nanos| Fullness {
+            now_nanos,
+            since_nanos,
+            wait_nanos: 100,
+            reason: "no space".into(),
+        };
+        assert_eq!(waiters.expire(&full(140, 50)).len(), 0, "the disk is full since 50");
+        assert_eq!(waiters.expire(&full(150, 50)).len(), 1);
+        let Some(Err(DurabilityError::NotDurableYet(reason))) = wait(&mut early, 150) else {
+            panic!("it was sent away")
+        };
+        assert_eq!((&*reason, early), ("no space", None));
+        assert!(wait(&mut late, 150).is_none());
+        assert!(wait(&mut early, 160).is_none(), "it may ask again");
+        assert_eq!(waiters.expire(&full(190, 50)).len(), 1, "the one that came at 90");
+        waiters.announce(|| Epoch::new(5));
+        assert!(matches!(wait(&mut early, 400), Some(Ok(()))));
+        assert!(matches!(wait(&mut late, 400), Some(Ok(()))), "durable by now, whatever came before");
     }
 }

@@ -4,6 +4,7 @@
 mod compressed;
 mod conditions;
 mod ending;
+mod room;
 mod simulation;
 pub(crate) mod store;
 mod whole;

@@ -1,7 +1,8 @@
 //! A full disk: what is to be written is held, nothing is acknowledged meanwhile, and it goes on without a restart.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -11,7 +12,7 @@ use ensile_disk::Operation;
 use ensile_durability::{DurabilityError, Health, LogConfig, Step};
 use ensile_sim::{Call, Fault, SimDisk};
 
-use crate::rig::{Rig, config};
+use crate::rig::{Rig, ask, config, is_durable};
 
 /// No call that needs space succeeds, from now on.
 fn fill_up(disk: &SimDisk) {
@@ -32,7 +33,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     let rig = on_a_full_disk(&disk);
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
-    assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending());
+    assert!(is_durable(&rig.log, tid.epoch()).is_pending());
     rig.advance();
     let before = rig.log.durable_epoch();
     for _ in 0..5 {
@@ -42,13 +43,13 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     assert!(matches!(rig.log.health(), Health::Full(reason) if reason.contains("log0/log-1-0")));
     assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::DiskFull(_))));
     assert_eq!(rig.log.durable_epoch(), before, "D stands still");
-    assert!(rig.log.poll_durable(tid.epoch(), Waker::noop()).is_pending(), "who waits waits on");
+    assert!(is_durable(&rig.log, tid.epoch()).is_pending(), "who waits waits on");
     assert_eq!(rig.log.stats().holds, 1);
 
     disk.set_capacity(None);
     assert_eq!(rig.log.logger_step(0), Step::Synced);
     assert_eq!(rig.log.health(), Health::Running);
-    assert!(matches!(rig.log.poll_durable(tid.epoch(), Waker::noop()), Poll::Ready(Ok(()))));
+    assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))));
     let later = worker.commit(&rig.epochs, 2, b"later").expect("there is space");
     rig.settle();
     rig.settle();
@@ -57,6 +58,47 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     let rig = Rig::simulated(&disk, 1);
     assert_eq!((rig.rows[&1].0, rig.rows[&2].0), (tid, later));
     assert!(rig.report.torn_tails.is_empty());
+}
+
+#[test]
+fn who_waits_for_space_is_told_after_a_stated_time_and_what_was_committed_stays() {
+    let disk = SimDisk::new();
+    let rig = on_a_full_disk(&disk);
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("nobody knows yet");
+    let (mut early, waits) = ask(&rig.log, tid.epoch(), Waker::noop());
+    assert!(waits.is_pending());
+    rig.advance();
+    let half = LogConfig::default().full_wait / 2;
+    let pass = |time| {
+        rig.clock.advance(time);
+        assert_eq!(rig.log.logger_step(0), Step::Held);
+    };
+    pass(Duration::ZERO);
+    pass(half);
+    let (_late, waits) = ask(&rig.log, tid.epoch(), Waker::noop());
+    assert!(waits.is_pending());
+    pass(half);
+    let again = |question: &mut ensile_durability::Durable| {
+        Pin::new(question).poll(&mut Context::from_waker(Waker::noop()))
+    };
+    let told = again(&mut early);
+    let Poll::Ready(Err(error @ DurabilityError::NotDurableYet(_))) = told else { panic!("{told:?}") };
+    assert!(error.to_string().contains("log0/log-1-0"), "{error}");
+    assert!(again(&mut early).is_pending(), "it may be asked again");
+    // A thread waits the same time, by the same clock.
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| rig.log.wait_durable(tid.epoch()));
+        while !waiter.is_finished() {
+            pass(half);
+            std::thread::yield_now();
+        }
+        assert!(matches!(waiter.join().expect("no panic"), Err(DurabilityError::NotDurableYet(_))));
+    });
+    disk.set_capacity(None);
+    rig.settle();
+    assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))), "without being run again");
+    assert!(matches!(again(&mut early), Poll::Ready(Ok(()))));
 }
 
 #[test]
@@ -135,7 +177,7 @@ fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
     let rig = on_a_full_disk(&disk);
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
-    let waiter = rig.log.poll_durable(tid.epoch(), Waker::noop());
+    let waiter = is_durable(&rig.log, tid.epoch());
     assert!(waiter.is_pending());
     drop(worker);
     let Err(DurabilityError::OutcomeUnknown(reason)) = rig.log.close() else { panic!("not durable") };

@@ -10,7 +10,7 @@ use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, Health, Log, Step, examine};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Map, Rig};
+use crate::rig::{Map, Rig, ask, is_durable};
 
 fn poisoned_by(fail: impl Fn(&SimDisk)) {
     let disk = SimDisk::new();
@@ -19,12 +19,11 @@ fn poisoned_by(fail: impl Fn(&SimDisk)) {
     let kept = worker.commit(&rig.epochs, 1, b"kept").expect("runs");
     rig.settle();
     let unknown = worker.commit(&rig.epochs, 2, b"unknown").expect("runs");
-    assert!(rig.log.poll_durable(unknown.epoch(), Waker::noop()).is_pending());
+    assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
     fail(&disk);
     rig.advance();
     assert_eq!(rig.log.logger_step(0), Step::Stopped);
-    let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) =
-        rig.log.poll_durable(unknown.epoch(), Waker::noop())
+    let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
     else {
         panic!("the outcome is unknown");
     };
@@ -195,7 +194,8 @@ fn a_waker_may_close_the_log() {
     let rig = Rig::simulated(&disk, 2);
     let tid = rig.worker().commit(&rig.epochs, 1, b"one").expect("runs");
     let waker = Waker::from(Arc::new(Close(Arc::clone(&rig.log))));
-    assert!(rig.log.poll_durable(tid.epoch(), &waker).is_pending());
+    let (_question, answer) = ask(&rig.log, tid.epoch(), &waker);
+    assert!(answer.is_pending());
     rig.advance();
     rig.step_all();
     rig.step_all();
@@ -224,18 +224,20 @@ fn a_waker_that_panics_harms_nobody_else() {
     let poll = |key, worker: &mut crate::rig::Worker| {
         let note = Arc::new(Note(AtomicBool::new(false)));
         let tid = worker.commit(&rig.epochs, key, b"row").expect("runs");
-        for waker in [Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&note))] {
-            assert!(rig.log.poll_durable(tid.epoch(), &waker).is_pending());
-        }
-        note
+        let questions = [Waker::from(Arc::new(Panics)), Waker::from(Arc::clone(&note))].map(|waker| {
+            let (question, answer) = ask(&rig.log, tid.epoch(), &waker);
+            assert!(answer.is_pending());
+            question
+        });
+        (note, questions)
     };
     // Relaxed: written by the same thread.
     let is_woken = |note: &Note| note.0.load(Ordering::Relaxed);
-    let durable = poll(1, &mut worker);
+    let (durable, _questions) = poll(1, &mut worker);
     rig.settle();
     assert!(is_woken(&durable), "who waited behind it is woken");
     assert_eq!(rig.log.health(), Health::Running);
-    let unknown = poll(2, &mut worker);
+    let (unknown, _questions) = poll(2, &mut worker);
     disk.fail_sync(1);
     rig.advance();
     assert_eq!(rig.log.logger_step(0), Step::Stopped);

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -11,7 +13,7 @@ use ensile_base::limits::STATUS_BITS;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_durability::{
-    Appender, DurabilityError, Entry, Log, LogConfig, Recoverable, RecoveryReport, Refused, recover,
+    Appender, DurabilityError, Durable, Entry, Log, LogConfig, Recoverable, RecoveryReport, Refused, recover,
 };
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
 
@@ -187,4 +189,20 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+/// Asks, with this waker, whether an epoch is durable; the question stands until the future is dropped.
+pub(crate) fn ask(
+    log: &Arc<Log>,
+    epoch: Epoch,
+    waker: &Waker,
+) -> (Durable, Poll<Result<(), DurabilityError>>) {
+    let mut question = log.durable(epoch);
+    let answer = Pin::new(&mut question).poll(&mut Context::from_waker(waker));
+    (question, answer)
+}
+
+/// As [`ask`], of which only the answer counts.
+pub(crate) fn is_durable(log: &Arc<Log>, epoch: Epoch) -> Poll<Result<(), DurabilityError>> {
+    ask(log, epoch, Waker::noop()).1
 }

@@ -1,14 +1,12 @@
 //! Seeded lives over a disk that loses, tears and lies: whatever the schedule, what was reported durable is there,
 //! nothing above the recovered D is, and what one recovery discarded never comes back (L1 to L5).
 
-use std::task::Waker;
-
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Health;
 use ensile_sim::SimDisk;
 
-use crate::rig::{KEY_BYTES, Rig, Rows, Worker, put};
+use crate::rig::{KEY_BYTES, Rig, Rows, Worker, is_durable, put};
 
 /// Databases, and lives of each.
 const DATABASES: u64 = 300;
@@ -107,7 +105,7 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
                 rig.advance();
             }
             75..80 => {
-                let _ = rig.log.poll_durable(rig.epochs.now(), Waker::noop());
+                let _ = is_durable(&rig.log, rig.epochs.now());
                 rig.log.hint_step();
                 if random.percent(20) {
                     rig.log.request_roll();

@@ -1,0 +1,143 @@
+//! An open file of the machine: positioned reads and writes, `fdatasync`, `fallocate`.
+//!
+//! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
+//! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length).
+//! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ, which ends the
+//!   process. It is an error as of a full disk instead. No other call here can raise a signal: files are not mapped
+//!   (SIGBUS), and a pipe in a file's place is opened to read and write (SIGPIPE).
+//! - I4: a forked child writes and syncs nothing.
+//!
+//! Neighbours: made by [`super::RealDisk`].
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::error::{DiskError, Operation};
+use crate::{DiskFile, Process};
+
+#[derive(Debug)]
+pub(super) struct RealFile {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    pub(super) process: Process,
+    /// The length that no file of this process may exceed, as of the opening of the disk.
+    pub(super) length_max: u64,
+}
+
+impl RealFile {
+    /// Advice that is not taken changes nothing.
+    #[cfg(target_os = "linux")]
+    fn advise(&self, offset: u64, bytes: u64, advice: rustix::fs::Advice) {
+        let _ = rustix::fs::fadvise(&self.file, offset, std::num::NonZero::new(bytes), advice);
+    }
+
+    fn fail(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError + '_ {
+        move |error| DiskError::io(operation, &self.path, error)
+    }
+
+    fn check_process(&self, operation: Operation) -> Result<(), DiskError> {
+        if self.process.is_this() {
+            Ok(())
+        } else {
+            Err(DiskError::Forked { operation, path: self.path.clone() })
+        }
+    }
+
+    /// May a change reach to `end`?
+    fn check_end(&self, operation: Operation, end: u64) -> Result<(), DiskError> {
+        if end > self.length_max {
+            return Err(self.fail(operation)(rustix::io::Errno::FBIG.into()));
+        }
+        Ok(())
+    }
+
+    fn grow(&self, from: u64, to: u64) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{FallocateFlags, fallocate};
+            use rustix::io::Errno;
+            loop {
+                match fallocate(&self.file, FallocateFlags::empty(), from, to - from) {
+                    Ok(()) => return Ok(()),
+                    Err(Errno::INTR) => {}
+                    // This file system or kernel cannot: growing the file is all that is promised.
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => break,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        let _ = from;
+        self.file.set_len(to)
+    }
+}
+
+impl DiskFile for RealFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        self.check_process(Operation::Write)?;
+        self.check_end(Operation::Write, offset.saturating_add(bytes.len() as u64))?;
+        self.file.write_all_at(bytes, offset).map_err(self.fail(Operation::Write))
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.read_at(&mut bytes[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.fail(Operation::Read)(error)),
+            }
+        }
+        Ok(done)
+    }
+
+    fn will_need(&self, offset: u64, bytes: u64) {
+        #[cfg(target_os = "linux")]
+        self.advise(offset, bytes, rustix::fs::Advice::WillNeed);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
+    }
+
+    fn write_behind(&self, offset: u64, bytes: u64) {
+        // Linux begins to write pages that are not needed, and drops those that are written.
+        #[cfg(target_os = "linux")]
+        self.advise(offset, bytes, rustix::fs::Advice::DontNeed);
+        #[cfg(not(target_os = "linux"))]
+        let _ = (offset, bytes);
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        Ok(self.file.metadata().map_err(self.fail(Operation::Length))?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        self.check_process(Operation::Length)?;
+        // A file that is longer than the limit allows, as another process wrote it, may still be cut.
+        if bytes > self.length_max && bytes > self.len()? {
+            self.check_end(Operation::Length, bytes)?;
+        }
+        self.file.set_len(bytes).map_err(self.fail(Operation::Length))
+    }
+
+    fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
+        self.check_process(Operation::Preallocate)?;
+        let have = self.len()?;
+        if have >= bytes {
+            return Ok(());
+        }
+        self.check_end(Operation::Preallocate, bytes)?;
+        self.grow(have, bytes).map_err(self.fail(Operation::Preallocate))
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        self.check_process(Operation::Sync)?;
+        self.file.sync_data().map_err(self.fail(Operation::Sync))
+    }
+
+    fn sync_all(&self) -> Result<(), DiskError> {
+        self.check_process(Operation::Sync)?;
+        self.file.sync_all().map_err(self.fail(Operation::Sync))
+    }
+}

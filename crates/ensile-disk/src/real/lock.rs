@@ -1,0 +1,87 @@
+//! Locks of the machine: `flock` on an open file or folder.
+//!
+//! - Each lock has an open file of its own, so two locks of one process exclude each other too.
+//! - I4: a forked child shares the open file, and with it the lock; it never gives it back.
+//!
+//! Neighbours: [`super::RealDisk`] takes them.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::error::{DiskError, Operation};
+use crate::{DiskLock, Process};
+
+#[derive(Debug)]
+pub(super) struct RealLock {
+    file: File,
+    path: PathBuf,
+    process: Process,
+}
+
+/// What a file system answers that cannot lock a folder: NFS asks for a handle that may write, which no folder has.
+const NO_FOLDER_LOCKS: [Errno; 6] =
+    [Errno::BADF, Errno::INVAL, Errno::ISDIR, Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
+
+impl RealLock {
+    /// Locks an open file without waiting.
+    pub(super) fn of_file(
+        file: File,
+        path: PathBuf,
+        how: FlockOperation,
+        process: Process,
+    ) -> Result<Self, DiskError> {
+        match flock(&file, how) {
+            Ok(()) => Ok(Self { file, path, process }),
+            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+        }
+    }
+
+    /// Locks an open folder without waiting.
+    pub(super) fn of_folder(
+        folder: File,
+        path: PathBuf,
+        how: FlockOperation,
+        process: Process,
+    ) -> Result<Self, DiskError> {
+        match flock(&folder, how) {
+            Err(error) if NO_FOLDER_LOCKS.contains(&error) => {
+                let detail = format!("this file system cannot lock folders ({error})");
+                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
+                Err(DiskError::io(Operation::Lock, &path, error))
+            }
+            Ok(()) => Ok(Self { file: folder, path, process }),
+            Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
+        }
+    }
+
+    fn metadata(&self) -> Result<Metadata, DiskError> {
+        self.file.metadata().map_err(|error| DiskError::io(Operation::Identify, &self.path, error))
+    }
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a child process that was forked meanwhile and has not executed its program yet.
+        // I4: a child that unlocked would give back the lock of its parent.
+        if self.process.is_this() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
+
+impl DiskLock for RealLock {
+    fn file_id(&self) -> Result<u64, DiskError> {
+        Ok(self.metadata()?.ino())
+    }
+
+    fn links(&self) -> Result<u64, DiskError> {
+        Ok(self.metadata()?.nlink())
+    }
+}

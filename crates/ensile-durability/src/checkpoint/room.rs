@@ -1,0 +1,93 @@
+//! Whether a checkpoint fits on its disks, beside the log.
+//!
+//! Invariant: a checkpoint takes no more than its share of what was free when it began. The rest is the log's: a disk that
+//! holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that finds less free
+//! than the log's part gives up, and takes its files with it.
+//!
+//! Neighbours: `manager` asks before an attempt and before each block.
+
+use ensile_disk::{Disk, FolderKind};
+
+use crate::store::names::PartName;
+
+/// This part of what is free on a device is left to the log.
+const LOG_SHARE: u64 = 8;
+/// Less than this is free on no disk that a checkpoint is begun on.
+const FREE_BYTES_MIN: u64 = 32 << 10;
+
+/// A device with the folders of some checkpointers.
+#[derive(Debug)]
+struct Device {
+    /// One of its folders.
+    folder: String,
+    checkpointers: Vec<usize>,
+    /// What is left to the log; 0 if the disk does not tell what is free.
+    left_bytes: u64,
+}
+
+/// The devices of a checkpoint under way.
+#[derive(Debug)]
+pub(crate) struct Room {
+    devices: Vec<Device>,
+}
+
+impl Room {
+    /// Looks whether a checkpoint of about so many bytes fits.
+    ///
+    /// # Errors
+    /// Why it does not, and what to do.
+    pub(crate) fn look(disk: &dyn Disk, checkpointers: usize, bytes: u64) -> Result<Self, String> {
+        let mut room = Self { devices: Vec::new() };
+        for checkpointer in 0..checkpointers {
+            room.add(disk, checkpointer);
+        }
+        for device in &mut room.devices {
+            let Some(free) = free_bytes(disk, &device.folder) else { continue };
+            device.left_bytes = free / LOG_SHARE;
+            let needed = bytes / checkpointers as u64 * device.checkpointers.len() as u64;
+            if free - device.left_bytes < needed.max(FREE_BYTES_MIN) {
+                return Err(format!(
+                    "the next checkpoint takes about {needed} bytes in {}, where {free} are free and {} of them are left \
+                     to the log; free some space, or give checkpoints a device of their own",
+                    device.folder, device.left_bytes
+                ));
+            }
+        }
+        Ok(room)
+    }
+
+    /// Plain folders are on the database's own device; a link may lead to another.
+    fn add(&mut self, disk: &dyn Disk, checkpointer: usize) {
+        let folder = PartName::folder(checkpointer as u32);
+        let is_link = matches!(disk.folder_kind(&folder), Ok(FolderKind::Link { .. }));
+        let folder = if is_link { folder } else { String::new() };
+        match self.devices.iter_mut().find(|device| device.folder == folder) {
+            Some(device) => device.checkpointers.push(checkpointer),
+            None => self.devices.push(Device { folder, checkpointers: vec![checkpointer], left_bytes: 0 }),
+        }
+    }
+
+    /// Looks whether the log's part is still free where this checkpointer writes.
+    ///
+    /// # Errors
+    /// If not: what is free.
+    pub(crate) fn check(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+        let is_its = |device: &&Device| device.checkpointers.contains(&checkpointer);
+        let Some(device) = self.devices.iter().find(is_its).filter(|device| device.left_bytes > 0) else {
+            return Ok(());
+        };
+        match free_bytes(disk, &device.folder) {
+            Some(free) if free < device.left_bytes => Err(format!(
+                "it does not fit: {free} bytes are free, which are left to the log; free some space, or give checkpoints a \
+                 device of their own"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is free where this folder is; `None` if the disk does not say so.
+fn free_bytes(disk: &dyn Disk, folder: &str) -> Option<u64> {
+    // A disk that cannot tell is tried: what it refuses ends the attempt.
+    disk.free_bytes(folder).ok().flatten()
+}

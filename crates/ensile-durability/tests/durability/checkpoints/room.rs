@@ -1,0 +1,100 @@
+//! Checkpoints on a full or small disk, and beside long epochs: they take nothing that the log needs, and wait for nothing that
+//! nobody brings.
+
+use std::time::Duration;
+
+use ensile_durability::{CheckpointConfig, DurabilityError, Health};
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{KEYS, Life, settings};
+
+const VALUE_BYTES: usize = 4000;
+
+fn one_checkpointer() -> CheckpointConfig {
+    CheckpointConfig { checkpointers: 1, files: 1, ..settings() }
+}
+
+/// Rows that make a checkpoint of about `KEYS` times four kilobytes.
+fn filled(disk: &SimDisk) -> Life {
+    let life = Life::open(disk, 1, one_checkpointer()).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..KEYS {
+        life.commit(&mut worker, key, Some(&[1; VALUE_BYTES]));
+        life.rig.settle();
+    }
+    life
+}
+
+fn parts(disk: &SimDisk) -> Vec<String> {
+    disk.files().into_iter().filter(|name| name.contains("checkpoint") && !name.ends_with("FOLDER")).collect()
+}
+
+#[test]
+fn a_checkpoint_closes_the_epochs_that_it_waits_for() {
+    let disk = SimDisk::new();
+    let life = filled(&disk);
+    let handle = life.checkpoints.demand();
+    let before = life.rig.epochs.now();
+    for _ in 0..1000 {
+        // Time passes, and no heartbeat ends an epoch.
+        life.rig.clock.advance(Duration::from_millis(1));
+        life.step(0);
+        life.rig.step_all();
+    }
+    handle.outcome().expect("it ends").expect("it is installed");
+    let closed = life.rig.epochs.now().number() - before.number();
+    assert!((2..=4).contains(&closed), "{closed} epochs were closed");
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_is_not_begun_says_so_and_is_made_once_there_is_space() {
+    let disk = SimDisk::new();
+    let life = filled(&disk);
+    let first = life.checkpoint().expect("there is space");
+    let files = parts(&disk);
+    disk.set_capacity(Some(disk.used_bytes() + first.bytes / 2));
+    let written = life.checkpoints.stats().bytes;
+    for _ in 0..3 {
+        let Err(DurabilityError::CheckpointFailed(why)) = life.checkpoint() else {
+            panic!("it does not fit")
+        };
+        assert!(why.contains("free some space"), "{why}");
+        assert!(life.checkpoints.misfit().is_some_and(|said| said == *why));
+    }
+    assert_eq!((life.checkpoints.stats().bytes, parts(&disk)), (written, files), "nothing was written");
+    assert_eq!(life.rig.log.health(), Health::Running);
+    disk.set_capacity(None);
+    life.checkpoint().expect("there is space");
+    assert_eq!(life.checkpoints.misfit(), None);
+}
+
+#[test]
+fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
+    let disk = SimDisk::new();
+    let life = filled(&disk);
+    let mut worker = life.rig.worker();
+    // Nobody knows how large the first one will be.
+    let free = KEYS * VALUE_BYTES as u64 / 2;
+    let before = disk.used_bytes();
+    disk.set_capacity(Some(before + free));
+    let handle = life.checkpoints.demand();
+    let mut least = free;
+    let outcome = loop {
+        if let Some(outcome) = handle.outcome() {
+            break outcome;
+        }
+        life.step(0);
+        least = least.min(before + free - disk.used_bytes());
+        life.commit(&mut worker, 1, Some(b"small"));
+        life.rig.settle();
+        assert_eq!(life.rig.log.health(), Health::Running, "a writer was refused because of a checkpoint");
+    };
+    let Err(DurabilityError::CheckpointFailed(why)) = outcome else { panic!("it does not fit: {outcome:?}") };
+    assert!(why.contains("does not fit"), "{why}");
+    assert!(least > 0 && parts(&disk).is_empty(), "{least} bytes were free; {:?}", disk.files());
+    let again = life.checkpoint();
+    assert!(matches!(again, Err(DurabilityError::CheckpointFailed(_))), "{again:?}");
+    assert!(life.checkpoints.misfit().is_some(), "what the first attempt wrote is known to be too much");
+    disk.set_capacity(None);
+    life.checkpoint().expect("there is space");
+}
