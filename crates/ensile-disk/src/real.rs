@@ -226,20 +226,7 @@ impl Disk for RealDisk {
     }
 
     fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
-        let path = self.path(folder);
-        let fail = |error| DiskError::io(Operation::List, &path, error);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&path).map_err(fail)? {
-            let entry = entry.map_err(fail)?;
-            let kind = entry.file_type().map_err(fail)?;
-            // A link that leads nowhere may lead to a folder once its device is there.
-            let is_folder = kind.is_dir() || kind.is_symlink() && !entry.path().is_file();
-            if let (true, Ok(name)) = (is_folder, entry.file_name().into_string()) {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        self.with_folder(Operation::List, folder, Folder::folders)
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
