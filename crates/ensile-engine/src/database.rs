@@ -353,6 +353,22 @@ impl Database {
         Self::builder(path).open()
     }
 
+    /// Opens the database that must be in the folder `path`, with default settings: none is made.
+    ///
+    /// # Errors
+    /// See [`Builder::open_existing`].
+    pub fn open_existing(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).open_existing()
+    }
+
+    /// Makes a new database in the folder `path`, which is empty or not there, with default settings.
+    ///
+    /// # Errors
+    /// See [`Builder::create_new`].
+    pub fn create_new(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).create_new()
+    }
+
     #[inline]
     pub(crate) fn core(&self) -> &Core {
         note::load(&*self.inner.core);
