@@ -65,8 +65,7 @@ impl Mark {
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
         let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
         file.write_at(self.to_string().as_bytes(), 0)?;
-        file.sync_all()?;
-        Ok(disk.sync_folder(&self.name)?)
+        Ok(file.sync_all()?)
     }
 
     /// Puts the prepared one in its place.
