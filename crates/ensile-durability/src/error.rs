@@ -2,6 +2,7 @@
 //!
 //! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
 
+use crate::store::identity::Identity;
 use ensile_base::Tid;
 use ensile_disk::DiskError;
 use std::borrow::Cow;
@@ -71,6 +72,19 @@ pub enum DurabilityError {
         offset: u64,
         /// What of it is not known.
         detail: &'static str,
+    },
+    /// A file of another database stands among this one's (I1). Nothing was changed: move it to where it belongs, and put this
+    /// database's own file back if there was one.
+    #[error(
+        "{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed"
+    )]
+    NotOurs {
+        /// The file, relative to the database's folder.
+        file: String,
+        /// The identity of the database to which it belongs.
+        found: String,
+        /// This database's identity.
+        own: String,
     },
     /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
@@ -170,6 +184,10 @@ impl From<DiskError> for DurabilityError {
 impl DurabilityError {
     pub(crate) fn config(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Config(what.into())
+    }
+
+    pub(crate) fn not_ours(file: &str, found: Identity, own: Identity) -> Self {
+        Self::NotOurs { file: file.to_owned(), found: found.to_string(), own: own.to_string() }
     }
 
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {

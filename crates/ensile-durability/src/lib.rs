@@ -20,6 +20,7 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
+mod block;
 mod checkpoint;
 mod compress;
 mod control;

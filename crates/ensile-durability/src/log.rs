@@ -14,7 +14,6 @@
 
 mod appender;
 mod bell;
-pub(crate) mod block;
 pub(crate) mod buffer;
 mod logger;
 mod look;

@@ -28,7 +28,6 @@ mod merge;
 mod progress;
 mod reading;
 mod replay;
-mod scan;
 mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,9 +40,10 @@ use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::Disk;
 
+use crate::block::origin::Origin;
+use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
-use crate::log::block::{FORMAT, Salt};
 use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
 use crate::store::hint::{Hint, HintWriter};
@@ -200,14 +200,16 @@ impl Scan {
         let generations = keeper.manifest().generations.clone();
         let (mut found, unfinished) = listing::find_with_unfinished(&*disk, keeper.manifest())?;
         let listed = listing::take_listed(&mut found, &generations)?;
-        listing::check_unlisted(&*disk, &found, generations.last().map_or(0, |last| last.number))?;
+        let last = generations.last().map_or(0, |last| last.number);
+        let mut unlisted = listing::check_unlisted(&*disk, keeper.manifest(), &found, last)?;
+        listing::check_unfinished(&*disk, keeper.manifest(), &unfinished)?;
+        unlisted.extend(unfinished);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
             files.iter().copied().zip(next).collect::<Vec<_>>()
         };
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
-        let unlisted = found.into_values().flatten().chain(unfinished).collect();
         let taken = AtomicUsize::new(0);
         let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
         Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
@@ -246,7 +248,8 @@ impl Scan {
         for ((number, _), files) in &listed {
             let files: Vec<_> = read.by_ref().take(files.len()).collect();
             let listing = generations.iter().find(|generation| generation.number == *number);
-            chain::check_salt(listing.expect("it lists them").salt, &files)?;
+            let listing = listing.expect("it lists them");
+            files.iter().try_for_each(|file| chain::check_origin(listing, file))?;
             chains.push(Chain::stitch(&*recovery.disk, files, recovery.load.low())?);
         }
         let mut chains = chains.into_iter();
@@ -433,6 +436,7 @@ impl Recovery {
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, EntryKind::Values);
         let before = self.keeper.manifest().clone();
+        let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
         let reserved = before.reserved.max(first);
@@ -445,7 +449,7 @@ impl Recovery {
         let mut segments = Vec::new();
         for logger in 0..logs {
             let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), salt)?);
+            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), origin)?);
             self.disk.sync_folder(&log_folder(logger))?;
         }
         self.keeper.replace(manifest)?;

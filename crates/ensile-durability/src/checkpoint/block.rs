@@ -20,8 +20,9 @@ use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_base::sync::{Arc, AtomicBool, Ordering};
 use ensile_base::{Epoch, Tid};
 
+use crate::block::entries::ENTRY_FRAME_BYTES;
+use crate::block::{ALIGN_BYTES, padded};
 use crate::compress::Compressor;
-use crate::log::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, padded};
 use crate::store::names::PartName;
 
 /// Bytes of a block's header.

@@ -13,8 +13,8 @@ use ensile_disk::{Disk, DiskFile};
 
 use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes, entries_bytes_max};
 use crate::DurabilityError;
+use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
 use crate::compress;
-use crate::log::block::{ENTRY_FRAME_BYTES, Entries};
 use crate::store::names::PartName;
 
 /// Read at once: a block that the window cuts is read twice, so several blocks.

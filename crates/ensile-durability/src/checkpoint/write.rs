@@ -13,8 +13,8 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::CheckpointConfig;
 use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
+use crate::block::padded;
 use crate::compress::Compressor;
-use crate::log::block::padded;
 use crate::store::names::PartName;
 
 /// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.

@@ -13,7 +13,8 @@ use ensile_base::sync::note;
 use ensile_base::{Epoch, Tid};
 use ensile_memory::prefetch;
 
-use super::block::{ALIGN_BYTES, ENTRY_FRAME_BYTES, HEADER_BYTES, padded};
+use crate::block::entries::ENTRY_FRAME_BYTES;
+use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 use crate::compress::Compressor;
 
 /// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.

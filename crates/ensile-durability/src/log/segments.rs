@@ -19,8 +19,9 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
-use super::block::{HEADER_BYTES, Header, Kind, Salt};
 use super::buffer::Buffer;
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::block::{BlockKind, HEADER_BYTES, Header};
 use crate::compress::Compressor;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
@@ -85,7 +86,7 @@ pub(crate) struct Segments {
     /// The chain: the next block's sequence, the last block's checksum.
     sequence: u64,
     chain_crc: u32,
-    salt: Salt,
+    origin: Origin,
     /// The largest epoch of entries so far.
     largest: Epoch,
     pending: VecDeque<Pending>,
@@ -104,7 +105,7 @@ impl Segments {
         file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,
-        salt: Salt,
+        origin: Origin,
     ) -> Result<Self, DiskError> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let file = file.into();
@@ -120,15 +121,15 @@ impl Segments {
             step_bytes: PREALLOCATE_FIRST_BYTES,
             sequence: 0,
             chain_crc: 0,
-            salt,
+            origin,
             largest: Epoch::ZERO,
             pending: VecDeque::new(),
             spare: Vec::new(),
             written_bytes: 0,
             compressor: config.compress.then(Default::default),
         };
-        let opening = segments.opening(durable, durable);
-        segments.push_header(&opening);
+        let (block, crc) = segments.opening(durable, durable);
+        segments.push(&block, crc);
         segments.flush(|_| {})?;
         segments.file.sync_all()?;
         Ok(segments)
@@ -140,27 +141,17 @@ impl Segments {
         self
     }
 
-    fn header(&self, kind: Kind, mark: Epoch, published: Epoch) -> Header {
-        Header {
-            kind,
-            logger: self.name.logger,
-            generation: self.name.generation,
-            sequence: self.sequence,
-            payload_bytes: 0,
-            entries: 0,
-            epoch_min: Epoch::ZERO,
-            epoch_max: Epoch::ZERO,
-            compressed: false,
-            mark,
-            published,
-            previous_crc: self.chain_crc,
-            payload_crc: 0,
-        }
+    fn header(&self, kind: BlockKind, mark: Epoch, published: Epoch) -> Header {
+        let (sequence, previous_crc) = (self.sequence, self.chain_crc);
+        let header = Header::of(kind, self.name.logger, self.name.generation);
+        Header { sequence, mark, published, previous_crc, ..header }
     }
 
-    fn opening(&self, mark: Epoch, published: Epoch) -> Header {
+    /// The opening block of a file that follows now, and its header's checksum.
+    fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
         let before = if is_planted(Bug::BeforeNotTold) { Epoch::ZERO } else { self.largest };
-        Header { epoch_max: before, ..self.header(Kind::Opening, mark, published) }
+        let header = Header { epoch_max: before, ..self.header(BlockKind::LogOpening, mark, published) };
+        self.origin.encode(header, PartPlace::default())
     }
 
     /// Adds a buffer's block, its header in place. `mark` is the last synced d. The buffer comes back at once if its block
@@ -175,10 +166,10 @@ impl Segments {
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
-        let header = self.header(Kind::Data, mark, published);
+        let header = self.header(BlockKind::Data, mark, published);
         let header =
             Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
-        self.chain_crc = header.encode(buffer.block(), self.salt);
+        self.chain_crc = header.encode(buffer.block(), self.origin.salt);
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);
         if buffer.bytes() <= GATHER_BYTES {
@@ -191,15 +182,14 @@ impl Segments {
 
     /// Adds a mark of d.
     pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) {
-        let header = self.header(Kind::Mark, d, published);
-        self.push_header(&header);
+        let mut block = [0; HEADER_BYTES];
+        let crc = self.header(BlockKind::Mark, d, published).encode(&mut block, self.origin.salt);
+        self.push(&block, crc);
     }
 
-    fn push_header(&mut self, header: &Header) {
-        let mut block = [0; HEADER_BYTES];
-        self.chain_crc = header.encode(&mut block, self.salt);
-        self.sequence += 1;
-        self.gathered().extend_from_slice(&block);
+    fn push(&mut self, block: &[u8], crc: u32) {
+        (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
+        self.gathered().extend_from_slice(block);
     }
 
     /// The last pending bytes, to add a small block to.
@@ -271,7 +261,7 @@ impl Segments {
         self.file.sync_data()
     }
 
-    /// Is it time for a new file? Never while this one has nothing but its opening mark.
+    /// Is it time for a new file? Never while this one has nothing but its opening block.
     pub(crate) fn is_due(&self, now_nanos: u64) -> bool {
         let is_old = now_nanos.saturating_sub(self.opened_nanos) >= self.limits.nanos;
         (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
@@ -287,9 +277,9 @@ impl Segments {
         self.sequence
     }
 
-    /// Does the current file hold more than its opening mark?
+    /// Does the current file hold more than its opening block?
     pub(crate) fn has_blocks(&self) -> bool {
-        self.offset > HEADER_BYTES as u64
+        self.offset > OPENING_BYTES as u64
     }
 
     /// Begins a new file with a synced mark of d (L3). The current one is synced. `None` if the disk is full: the current one
@@ -301,9 +291,7 @@ impl Segments {
         now_nanos: u64,
     ) -> Result<Option<ClosedFile>, DiskError> {
         debug_assert!(self.pending.is_empty(), "nothing is left for the file that is closed");
-        let opening = self.opening(d, published);
-        let mut block = [0; HEADER_BYTES];
-        let crc = opening.encode(&mut block, self.salt);
+        let (block, crc) = self.opening(d, published);
         let next = SegmentName { number: self.name.number + 1, ..self.name };
         let Some(file) = self.begin(next, &block)? else {
             self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
@@ -315,11 +303,11 @@ impl Segments {
         }
         self.file = file;
         (self.name, self.opened_nanos) = (next, now_nanos);
-        (self.offset, self.allocated) = (HEADER_BYTES as u64, self.first_bytes());
+        (self.offset, self.allocated) = (OPENING_BYTES as u64, self.first_bytes());
         // As much as the last file took: a log that writes little keeps its files small.
         self.step_bytes = closed.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
-        (self.sequence, self.chain_crc) = (opening.sequence + 1, crc);
-        self.written_bytes += HEADER_BYTES as u64;
+        (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
+        self.written_bytes += OPENING_BYTES as u64;
         Ok(Some(closed))
     }
 

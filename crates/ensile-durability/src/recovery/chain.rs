@@ -1,11 +1,11 @@
 //! One log of one generation, put together from its files: how far it is whole, and what stands behind the gap (L5).
 //!
 //! Invariants:
-//! - L5: a file belongs to the chain if its opening mark follows by sequence and checksum from the file before; the chain ends
+//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the chain ends
 //!   in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later one whose opening mark says that every entry before it is of an epoch that an
+//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch that an
 //!   installed checkpoint covers. Files before that are void: a removal was under way.
-//! - L5: a file is begun when all before it is synced, and gets its second block when its opening mark is. So a later file shows
+//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later file shows
 //!   that what is missing before its blocks was synced.
 //!
 //! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the
@@ -17,8 +17,10 @@ use ensile_disk::Disk;
 use super::file::{FileChain, Run, Tail};
 use super::listing::missing_file;
 use crate::DurabilityError;
-use crate::log::block::Salt;
+use crate::block::origin::OPENING_BYTES;
+use crate::block::{NEWER, NotABlock, Salt};
 use crate::log::segments::ClosedFile;
+use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 
 /// Where the chain ends, and why.
@@ -126,7 +128,7 @@ impl Chain {
             synced_to: file.synced_to,
             largest: file.largest,
             runs: file.runs.clone(),
-            salt: file.opening.as_ref().expect("only such files follow").salt,
+            salt: file.opening.as_ref().expect("only such files follow").origin.salt,
         });
     }
 
@@ -141,17 +143,23 @@ impl Chain {
             self.beyond.push(file.file);
         }
         let mut lost = None;
-        let salt = last.and_then(|last| last.opening.as_ref()).map(|opening| opening.salt);
+        let salt = last.and_then(|last| last.opening.as_ref()).map(|opening| opening.origin.salt);
         match (&file.opening, salt) {
             (None, Some(salt)) => {
                 file.look_with(disk, salt)?;
-                lost = file.has_blocks().then_some(End { file: file.file, offset: 0, detail: file.detail });
+                // Its opening block was synced before anything was written behind it.
+                let has_more = file.identity.is_none() && file.tail.bytes > OPENING_BYTES as u64;
+                lost = (has_more || file.has_blocks()).then_some(End {
+                    file: file.file,
+                    offset: 0,
+                    detail: file.detail,
+                });
             }
             // The first file: whatever stands behind it, it is the end.
             (None, None) => {}
             (Some(opening), salt) => {
                 file.tail.bytes += file.end;
-                if salt.is_some_and(|salt| salt != opening.salt) {
+                if salt.is_some_and(|salt| salt != opening.origin.salt) {
                     // Another log's, though it bears this one's name: nothing that it says is believed.
                     self.tail.bytes += file.tail.bytes;
                     return Ok(());
@@ -188,21 +196,31 @@ impl Chain {
     }
 }
 
-/// Is this a file of a log with another salt? Files were made anew, and synced, for the generation that lists them: what is
-/// there under their names with another salt was put there.
-pub(super) fn is_strange(salt: Salt, file: &FileChain) -> bool {
-    file.opening.as_ref().is_some_and(|opening| opening.salt != salt)
-}
-
-/// All files of a generation's log bear its salt.
+/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format (L7), salt
+/// and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands there
+/// under their names and says otherwise was put there.
 ///
 /// # Errors
-/// [`DurabilityError::Damaged`] names the first one that does not.
-pub(super) fn check_salt(salt: Salt, files: &[FileChain]) -> Result<(), DurabilityError> {
-    files.iter().find(|file| is_strange(salt, file)).map_or(Ok(()), |file| {
-        let detail = "the log, or the manifest, is of another database or of another time";
-        Err(DurabilityError::damaged(&file.file.to_string(), 0, detail))
-    })
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
+pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<(), DurabilityError> {
+    let name = file.file.to_string();
+    if let Some(found) = file.identity.filter(|found| *found != generation.database) {
+        return Err(DurabilityError::not_ours(&name, found, generation.database));
+    }
+    let damaged = |detail| Err(DurabilityError::damaged(&name, 0, detail));
+    match (&file.not_opened, &file.opening) {
+        (Some(NotABlock::Unknown), _) => {
+            Err(DurabilityError::Unknown { file: name, offset: 0, detail: NEWER })
+        }
+        (Some(why @ NotABlock::OtherFormat), _) => damaged(why.detail()),
+        (_, Some(opening)) if opening.origin.salt != generation.salt => {
+            damaged("the log, or the manifest, is of another time")
+        }
+        (_, Some(opening)) if opening.origin.entries != generation.entries => {
+            damaged("the log has entries of another kind than the manifest says")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where a log begins: at file 0, or behind the last gap, if what stood before is covered.
@@ -228,7 +246,9 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
 /// Does the chain go on from the end of `last` with `file`?
 fn is_next(last: &FileChain, file: &FileChain) -> bool {
     let (Some(before), Some(opening)) = (&last.opening, &file.opening) else { return false };
-    opening.sequence == last.next_sequence && opening.previous_crc == last.crc && opening.salt == before.salt
+    opening.sequence == last.next_sequence
+        && opening.previous_crc == last.crc
+        && opening.origin == before.origin
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

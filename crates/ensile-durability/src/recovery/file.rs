@@ -4,9 +4,10 @@
 //! the log shows that it was synced; the others are checked when they are replayed.
 //!
 //! Invariants:
-//! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening mark of its file.
+//! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening block of its file.
 //! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
 //! - L5: a data block repeats its log's last synced mark, so a chain that ends below it is damaged and not torn.
+//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an error.
 //! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
@@ -15,11 +16,13 @@ use std::collections::VecDeque;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 
-use super::scan::{At, Scanner};
 use crate::DurabilityError;
-use crate::log::block::{Header, Kind, Salt};
+use crate::block::origin::{Opened, Origin};
+use crate::block::scan::{At, Scanner};
+use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
+use crate::store::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
 /// Neighbouring blocks are put together up to this size.
@@ -62,7 +65,7 @@ impl Tail {
 /// What the block that opens a file tells.
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
-    pub(super) salt: Salt,
+    pub(super) origin: Origin,
     pub(super) sequence: u64,
     pub(super) previous_crc: u32,
     /// The largest epoch of entries in the files before.
@@ -75,6 +78,10 @@ pub(super) struct FileChain {
     pub(super) file: SegmentFile,
     /// `None`: nothing here can be told to belong to the log.
     pub(super) opening: Option<Opening>,
+    /// Why it has no opening block; `None` if it has one, perhaps of another log.
+    pub(super) not_opened: Option<NotABlock>,
+    /// Of which database its opening block says it is, whichever log it names.
+    pub(super) identity: Option<Identity>,
     /// The sequence that would follow, and the checksum it would carry.
     pub(super) next_sequence: u64,
     pub(super) crc: u32,
@@ -104,6 +111,8 @@ impl FileChain {
         Self {
             file,
             opening: None,
+            not_opened: None,
+            identity: None,
             next_sequence: 0,
             crc: 0,
             mark: Epoch::ZERO,
@@ -126,7 +135,7 @@ impl FileChain {
         Some((low, self.runs.iter().map(|run| run.epoch_max).max()?))
     }
 
-    /// Does it hold a block of its log besides the opening mark?
+    /// Does it hold a block of its log besides the opening one?
     pub(super) fn has_blocks(&self) -> bool {
         let in_chain = self.opening.as_ref().is_some_and(|opening| self.next_sequence > opening.sequence + 1);
         in_chain || self.has_blocks_behind
@@ -150,14 +159,24 @@ impl FileChain {
     ) -> Result<Self, DurabilityError> {
         let path = file.to_string();
         let mut scanner = Scanner::until(disk.open_to_read(&path)?, until)?;
-        let (header, crc, salt) = match scanner.opening()? {
-            Ok(found) if is_of(&found.0, file.name) => found,
-            Ok(_) => return Self::unopened(scanner, file, "a block of another log stands here"),
-            Err(detail) => return Self::unopened(scanner, file, detail),
+        let Opened { header, crc, origin, .. } = match scanner.opening()? {
+            Ok(found) if opens(&found, file.name) => found,
+            Ok(found) => {
+                let mut chain = Self::unopened(scanner, file, "a block of another log stands here")?;
+                chain.identity = Some(found.origin.identity);
+                return Ok(chain);
+            }
+            Err(why) => {
+                let mut chain = Self::unopened(scanner, file, why.detail())?;
+                chain.not_opened = Some(why);
+                return Ok(chain);
+            }
         };
+        let salt = origin.salt;
         let mut chain = Self::empty(file, "");
+        chain.identity = Some(origin.identity);
         chain.opening = Some(Opening {
-            salt,
+            origin,
             sequence: header.sequence,
             previous_crc: header.previous_crc,
             before: header.epoch_max,
@@ -195,11 +214,11 @@ impl FileChain {
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
         self.tail = Tail::default();
-        Ok(self.look_behind(&mut scanner, 0, salt)?)
+        self.look_behind(&mut scanner, 0, salt)
     }
 
     /// Looks for anything of this log from `from` to the end of the file.
-    fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DiskError> {
+    fn look_behind(&mut self, scanner: &mut Scanner, from: u64, salt: Salt) -> Result<(), DurabilityError> {
         let (mut offset, mut used_to) = (from, from);
         loop {
             let (candidate, used) = scanner.next_candidate(offset)?;
@@ -215,17 +234,18 @@ impl FileChain {
             if !is_of(&header, self.file.name) {
                 continue;
             }
+            check_kind(&header, self.file, at)?;
             if intact {
                 offset = at + header.block_bytes() as u64;
                 used_to = used_to.max(offset);
                 self.published = self.published.max(header.published);
             }
-            if header.kind == Kind::Mark && is_planted(Bug::MarkAcrossGap) {
+            if header.kind == BlockKind::Mark && is_planted(Bug::MarkAcrossGap) {
                 self.mark = self.mark.max(header.mark);
             }
             self.seen = self.seen.max(header.epoch_seen());
             self.has_blocks_behind = true;
-            if header.kind == Kind::Data {
+            if header.kind == BlockKind::Data {
                 // It repeats the last mark that was synced before it was written.
                 self.shown = self.shown.max(header.mark);
                 self.tail.add_epochs(header.epoch_min, header.epoch_max);
@@ -244,7 +264,7 @@ impl FileChain {
         self.largest = self.largest.max(header.epoch_max);
         (self.next_sequence, self.crc) = (header.sequence + 1, crc);
         self.end = offset + header.block_bytes() as u64;
-        if header.kind != Kind::Data {
+        if header.kind != BlockKind::Data {
             self.mark = header.mark;
             return;
         }
@@ -269,14 +289,26 @@ impl FileChain {
 }
 
 fn is_of(header: &Header, name: SegmentName) -> bool {
-    header.generation == name.generation && header.logger == name.logger
+    header.generation == name.generation && header.owner == name.logger
+}
+
+fn opens(opened: &Opened, name: SegmentName) -> bool {
+    opened.header.kind == BlockKind::LogOpening && is_of(&opened.header, name)
+}
+
+/// A block of this log behind its opening one is data or a mark (L7).
+fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), DurabilityError> {
+    if matches!(header.kind, BlockKind::Data | BlockKind::Mark) {
+        return Ok(());
+    }
+    Err(DurabilityError::Unknown { file: file.to_string(), offset, detail: NEWER })
 }
 
 /// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
     let opening = Scanner::of_first_block(disk.open_to_read(&next.to_string())?)?.opening()?;
-    let ours = opening.ok().filter(|(header, _, told)| is_of(header, next.name) && *told == salt);
-    Ok(ours.map_or(0, |(header, ..)| header.sequence))
+    let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
+    Ok(ours.map_or(0, |opened| opened.header.sequence))
 }
 
 /// A block whose header follows.
@@ -302,7 +334,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// From the opening mark to where no block follows.
+    /// From the opening block to where no block follows.
     fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
         let mut offset = opening.0.block_bytes() as u64;
         self.push(Block { offset: 0, header: opening.0, crc: opening.1 });
@@ -314,9 +346,10 @@ impl Walk {
                 }
                 At::Block(..) => break "a block of another log stands here",
                 At::TornPayload(_) => break "the block's checksum is wrong",
-                At::NoBlock(detail) => break detail,
+                At::NoBlock(why) => break why.detail(),
                 At::End => break "the file ends",
             };
+            check_kind(&header, self.chain.file, offset)?;
             let end = offset + header.block_bytes() as u64;
             self.push(Block { offset, header, crc });
             if self.contradiction.is_some() {
@@ -338,19 +371,20 @@ impl Walk {
         let Block { offset, ref header, crc } = block;
         // A writer's own rules, checked again when read: a chain that breaks them was not written by a logger.
         let sane = match header.kind {
-            Kind::Data => {
+            BlockKind::Data => {
                 header.entries > 0 && header.epoch_min <= header.epoch_max && header.mark <= self.mark
             }
-            Kind::Mark | Kind::Opening => header.payload_bytes == 0 && header.mark >= self.mark,
+            BlockKind::Mark => header.payload_bytes == 0 && header.mark >= self.mark,
+            _ => header.mark >= self.mark,
         };
         if !sane || header.published > header.mark.max(self.mark) {
             self.contradiction = Some(offset);
             return;
         }
-        let shown = if header.kind == Kind::Data { header.mark } else { header.published };
+        let shown = if header.kind == BlockKind::Data { header.mark } else { header.published };
         (self.sequence, self.crc) = (header.sequence + 1, crc);
         self.mark = self.mark.max(header.mark);
-        let is_shown = |block: &Block| block.header.kind != Kind::Data && block.header.mark <= shown;
+        let is_shown = |block: &Block| block.header.kind != BlockKind::Data && block.header.mark <= shown;
         if let Some(last) = self.open.iter().rposition(is_shown) {
             for block in self.open.drain(..=last) {
                 self.chain.take(block);

@@ -10,8 +10,8 @@
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::scan::Scanner;
 use crate::DurabilityError;
+use crate::block::scan::Scanner;
 
 /// Blocks are written together up to about this size.
 const WRITE_BYTES: usize = 1 << 20;

@@ -9,7 +9,9 @@ use ensile_disk::Disk;
 
 use super::file::FileChain;
 use crate::DurabilityError;
-use crate::log::block::HEADER_BYTES;
+use crate::block::origin::OPENING_BYTES;
+use crate::block::scan::Scanner;
+use crate::block::{NEWER, NotABlock};
 use crate::store::is_folder;
 use crate::store::manifest::{Generation, Manifest};
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
@@ -79,20 +81,74 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
 }
 
 /// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the number
-/// of the last generation that is listed.
-pub(super) fn check_unlisted(disk: &dyn Disk, unlisted: &Files, open: u64) -> Result<(), DurabilityError> {
-    // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold none.
-    for file in
-        unlisted.iter().filter(|((generation, _), _)| *generation >= open).flat_map(|(_, files)| files)
-    {
-        let chain = FileChain::read(disk, *file, None)?;
-        // Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the
-        // rest; one that was being made holds nothing else.
-        let is_unreadable = chain.opening.is_none() && chain.tail.bytes > HEADER_BYTES as u64;
-        if !chain.runs.is_empty() || chain.tail.epochs.is_some() || is_unreadable {
-            let detail = format!("it is missing or too old: {file} holds entries and is not listed");
-            return Err(DurabilityError::damaged(MANIFEST, 0, detail));
+/// of the last generation that is listed. Returns the files that may be removed: those that prove to be this database's (I1), and
+/// those that ended before their opening block was whole.
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer version,
+/// [`DurabilityError::Damaged`] if one holds entries that are not listed.
+pub(super) fn check_unlisted(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    unlisted: &Files,
+    open: u64,
+) -> Result<Vec<SegmentFile>, DurabilityError> {
+    let mut ours = Vec::new();
+    for (&(generation, _), files) in unlisted {
+        for file in files {
+            let is_ours = proves_ours(disk, manifest, &file.to_string())?;
+            if is_ours {
+                ours.push(*file);
+            }
+            // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold none.
+            if generation >= open {
+                check_empty(disk, *file, is_ours)?;
+            }
+        }
+    }
+    Ok(ours)
+}
+
+/// Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the rest.
+fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
+    let chain = FileChain::read(disk, file, None)?;
+    if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours {
+        return Ok(());
+    }
+    let detail = format!("it is missing or too old: {file} holds entries and is not listed");
+    Err(DurabilityError::damaged(MANIFEST, 0, detail))
+}
+
+/// Files of merges that did not end are removed, and made again under the same name: each must prove to be this database's (I1).
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for one that tells nothing.
+pub(super) fn check_unfinished(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    unfinished: &[SegmentFile],
+) -> Result<(), DurabilityError> {
+    for file in unfinished.iter().map(SegmentFile::to_string) {
+        if !proves_ours(disk, manifest, &file)? {
+            let detail = "its first block cannot be read, so nothing tells whose it is: move it away";
+            return Err(DurabilityError::damaged(&file, 0, detail));
         }
     }
     Ok(())
+}
+
+/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
+/// whole, as that is synced before anything is written behind it.
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
+pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+    let opening = Scanner::of_first_block(disk.open_to_read(name)?)?.opening()?;
+    match opening {
+        Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),
+        Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
+            Err(DurabilityError::Unknown { file: name.to_owned(), offset: 0, detail: NEWER })
+        }
+        Err(_) => Ok(Scanner::new(disk.open_to_read(name)?)?.used_to(0)? <= OPENING_BYTES as u64),
+    }
 }

@@ -26,8 +26,9 @@ use ensile_disk::{Disk, DiskError};
 
 use super::examine::ordered;
 use super::replay::Piece;
+use crate::block::origin::Origin;
+use crate::block::{FORMAT, Salt};
 use crate::log::LogConfig;
-use crate::log::block::{FORMAT, Salt};
 use crate::log::buffer::Buffer;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::identity::Identity;
@@ -126,7 +127,8 @@ fn write_file(
     logs: Vec<Vec<Piece>>,
 ) -> Result<ClosedFile, DurabilityError> {
     let before = generation.first.previous();
-    let segments = Segments::create(disk, file, config, before, generation.salt)?;
+    let Generation { database: identity, salt, entries, .. } = *generation;
+    let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
     let mut rewriter = Rewriter { segments, buffer: Buffer::usual(), generation, failed: None };
     ordered::visit(&**disk, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)

@@ -19,8 +19,9 @@ use super::RecoveryReport;
 use super::chain::Chain;
 use super::file::Run;
 use super::reading::{self, Buffers, recycled};
+use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::compress;
-use crate::log::block::{ENTRY_FRAME_BYTES, Entries, HEADER_BYTES, Header, Kind, Salt};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
@@ -111,7 +112,7 @@ pub(super) fn replay(
             header_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
         let block = at..at + header.block_bytes();
         at = block.end;
-        if header.kind != Kind::Data {
+        if header.kind != BlockKind::Data {
             continue;
         }
         if header.epoch_max < covered && !is_planted(Bug::EntriesBelowLowReplayed) {

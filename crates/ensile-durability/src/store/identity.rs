@@ -18,6 +18,16 @@ impl Identity {
         Self(Random::unique_128())
     }
 
+    /// As an opening block has it: in the order of its hex digits.
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// Of an opening block.
+    pub(crate) fn of_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
     /// As text has it: 32 lowercase hex digits; one spelling each.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let identity = Self(u128::from_str_radix(text, 16).ok()?);

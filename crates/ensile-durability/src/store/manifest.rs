@@ -9,9 +9,9 @@
 //! folder . inode 131073 born 1763812345123456789
 //! folder log0 inode 131080 born none
 //! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d database 5b1e..
-//! generation 3 first 61 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
-//! generation 4 first 70 format 3 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c ee7758f4
+//! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
+//! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
+//! crc32c 30fc6aeb
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
@@ -40,7 +40,7 @@ use super::identity::Identity;
 use super::names::{MAIN, MANIFEST, MANIFEST_NEW, PartName};
 use super::whose;
 use crate::DurabilityError;
-use crate::log::block::{FORMAT, Salt};
+use crate::block::{FORMAT, Salt};
 use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
@@ -255,6 +255,20 @@ impl Manifest {
         } else {
             Err(Unusable::Damaged("its lines contradict each other"))
         }
+    }
+
+    /// May a file that says that it is of this database be removed or read (I1)? It may be older than the adoption of this copy.
+    ///
+    /// # Errors
+    /// [`DurabilityError::NotOurs`].
+    pub(crate) fn check_ours(&self, file: &str, found: Identity) -> Result<(), DurabilityError> {
+        let listed = self.generations.iter().map(|generation| generation.database);
+        let ours =
+            listed.chain(self.checkpoint.as_ref().map(|checkpoint| checkpoint.database)).chain(self.parent);
+        if found == self.identity || ours.into_iter().any(|own| own == found) {
+            return Ok(());
+        }
+        Err(DurabilityError::not_ours(file, found, self.identity))
     }
 
     /// I1's number of the main folder, I2's states, L4's order over the generations, L6's bound, and K1's order between generations and checkpoint.

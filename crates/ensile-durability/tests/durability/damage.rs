@@ -10,7 +10,7 @@ use ensile_durability::examine::{Damage, Examination};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examine};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Map, Rig, config};
+use crate::rig::{Map, OPENING_BYTES, Rig, config};
 
 /// Two logs, three durable epochs in each, on a disk that has lost power since.
 pub(crate) fn disk_with_entries(closed: bool) -> SimDisk {
@@ -57,6 +57,9 @@ pub(crate) fn examined(disk: &SimDisk) -> Examination {
 fn damage_at_open(disk: &SimDisk) -> (String, u64, String) {
     match Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()).map(|_| ()) {
         Err(DurabilityError::Damaged { file, offset, detail }) => (file, offset, detail),
+        Err(DurabilityError::NotOurs { file, found, own }) => {
+            (file, 0, format!("it belongs to another database ({found}, and this one is {own})"))
+        }
         other => panic!("damage must be found, not {other:?}"),
     }
 }
@@ -115,18 +118,18 @@ const STEP_BYTES: u64 = DATA_BLOCK_BYTES + 80;
 #[test]
 fn a_flipped_bit_in_a_payload_below_d_names_file_and_offset() {
     let disk = disk_with_entries(false);
-    disk.flip("log1/log-1-0", 80 + STEP_BYTES + 100, 4);
+    disk.flip("log1/log-1-0", OPENING_BYTES + STEP_BYTES + 100, 4);
     let (file, offset, detail) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log1/log-1-0", 80 + STEP_BYTES));
+    assert_eq!((&*file, offset), ("log1/log-1-0", OPENING_BYTES + STEP_BYTES));
     assert!(detail.contains("checksum"), "{detail}");
 }
 
 #[test]
 fn a_flipped_bit_in_a_header_below_d_names_file_and_offset() {
     let disk = disk_with_entries(false);
-    disk.flip("log0/log-1-0", 80 + 20, 1);
+    disk.flip("log0/log-1-0", OPENING_BYTES + 20, 1);
     let (file, offset, _) = damage_found(&disk);
-    assert_eq!((&*file, offset), ("log0/log-1-0", 80));
+    assert_eq!((&*file, offset), ("log0/log-1-0", OPENING_BYTES));
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn a_hint_written_while_the_database_ran_tells_damage_from_a_torn_tail() {
         let mut worker = rig.worker();
         worker.commit(&rig.epochs, 1, b"one").expect("runs");
         rig.settle();
-        let end = rig.log.stats().bytes + 80;
+        let end = rig.log.stats().bytes + OPENING_BYTES;
         worker.commit(&rig.epochs, 2, b"two").expect("runs");
         rig.settle();
         rig.log.hint_step();
@@ -218,7 +221,7 @@ fn damage_in_an_older_generation_is_found() {
     let disk = disk_with_entries(false);
     drop(Rig::simulated(&disk, 1));
     disk.crash(2);
-    disk.flip("log0/log-1-0", 80 + 2 * STEP_BYTES + 90, 1);
+    disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
     assert_eq!(damage_found(&disk).0, "log0/log-1-0");
 }
 
@@ -289,7 +292,7 @@ fn disk_with_two_files() -> SimDisk {
 
 #[test]
 fn a_damaged_opening_mark_with_blocks_behind_it_is_not_a_torn_tail() {
-    for at in [4, 20, 64, 76] {
+    for at in [4, 20, 64, 76, 90, 127] {
         let disk = disk_with_two_files();
         disk.lose("HINT");
         disk.flip("log0/log-1-1", at, 1);
@@ -352,7 +355,7 @@ fn a_damaged_mark_that_a_later_block_shows_to_be_synced_is_not_a_torn_tail() {
 /// A block as the log writes them, under a checksum that everybody can work out: it says that a far epoch is durable.
 fn forged_block() -> [u8; 80] {
     let mut block = [0; 80];
-    block[..8].copy_from_slice(b"EnsL\x03\0\x01\0");
+    block[..8].copy_from_slice(b"EnsB\x04\0\x01\0");
     block[16..24].copy_from_slice(&1u64.to_le_bytes());
     block[24..32].copy_from_slice(&1000u64.to_le_bytes());
     for at in [32, 40, 48, 56] {

@@ -10,7 +10,7 @@ use ensile_disk::{Disk, RealDisk};
 use ensile_durability::{DurabilityError, LogConfig, Removed, Step};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Folder, Rig, Worker, config};
+use crate::rig::{Folder, MARK_BYTES, OPENING_BYTES, Rig, Worker, config};
 
 fn open(disk: &SimDisk, config: LogConfig) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config, Clock::manual())
@@ -292,12 +292,12 @@ fn a_block_that_is_damaged_and_was_proven_synced_is_found_when_it_is_replayed() 
     let closed =
         names(&disk, "log0").into_iter().find(|name| name.starts_with("log-1-1-to-")).expect("closed");
     let file = format!("log0/{closed}");
-    disk.flip(&file, 80 + 80 + 500, 1);
+    disk.flip(&file, OPENING_BYTES + MARK_BYTES + 500, 1);
     let Err(DurabilityError::Damaged { file: found, offset, detail }) = open(&disk, config(1)).map(drop)
     else {
         panic!("damaged")
     };
-    assert_eq!((found, offset), (file, 80));
+    assert_eq!((found, offset), (file, OPENING_BYTES));
     assert!(detail.contains("checksum"), "{detail}");
 }
 

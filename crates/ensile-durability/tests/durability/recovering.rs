@@ -8,7 +8,7 @@ use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, Recovery};
 use ensile_sim::SimDisk;
 
-use crate::rig::{Map, Rig, config};
+use crate::rig::{Map, OPENING_BYTES, Rig, config};
 
 fn reopen(disk: &SimDisk, loggers: usize) -> Result<Rig, DurabilityError> {
     Rig::open(Arc::new(disk.clone()), config(loggers), Clock::manual())
@@ -74,7 +74,7 @@ fn a_torn_tail_is_cut_reported_and_gone_at_the_next_open() {
     let mut worker = rig.worker();
     worker.commit(&rig.epochs, 1, b"durable").expect("runs");
     rig.settle();
-    let end = rig.log.stats().bytes + 80;
+    let end = rig.log.stats().bytes + OPENING_BYTES;
     let torn = worker.commit(&rig.epochs, 2, &[7; 5000]).expect("runs");
     disk.fail_sync(1);
     rig.settle();
@@ -153,7 +153,7 @@ fn an_entry_that_the_state_refuses_names_its_place() {
     let Err(DurabilityError::Replay { file, offset, tid: found, .. }) = reopen(&disk, 1).map(|_| ()) else {
         panic!("the map refuses a body without a key");
     };
-    assert_eq!((&*file, offset, found), ("log0/log-1-0", 80, tid));
+    assert_eq!((&*file, offset, found), ("log0/log-1-0", OPENING_BYTES, tid));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Life, Store, settings};
 use crate::damage::{disk_with_entries, examined};
-use crate::rig::{Map, Rig};
+use crate::rig::{Map, OPENING_BYTES, Rig};
 
 /// What each of three commits takes in each of the two logs of `disk_with_entries`, its mark included.
 const STEP_BYTES: u64 = 80 + 12 + 8 + 300 + 80;
@@ -43,7 +43,7 @@ fn whole_again(disk: &SimDisk) -> Repaired {
 fn a_log_that_is_damaged_in_the_middle_is_cut_there_and_opens() {
     let disk = disk_with_entries(false);
     let before = disk.bytes("log1/log-1-0");
-    let cut = 80 + STEP_BYTES;
+    let cut = OPENING_BYTES + STEP_BYTES;
     disk.flip("log1/log-1-0", cut + 100, 4);
     let Repaired { loss, copies } = whole_again(&disk);
     assert_eq!(copies, "repaired-1");
@@ -74,7 +74,7 @@ fn damage_in_an_older_generation_gives_up_the_later_ones() {
     rig.settle();
     drop(rig);
     disk.crash(2);
-    disk.flip("log0/log-1-0", 80 + 2 * STEP_BYTES + 90, 1);
+    disk.flip("log0/log-1-0", OPENING_BYTES + 2 * STEP_BYTES + 90, 1);
     let Repaired { loss, copies } = whole_again(&disk);
     assert!(loss.files.contains(&("log0/log-2-0".to_owned(), 0)), "{loss:?}");
     assert!(!disk.bytes(&format!("{copies}/log0-log-2-0")).is_empty());

@@ -17,6 +17,10 @@ use ensile_durability::{
 };
 use ensile_epoch::{Advance, CommitHandle, EpochConfig, Epochs};
 
+/// Bytes of the block that opens a file, and of a mark.
+pub(crate) const OPENING_BYTES: u64 = 128;
+pub(crate) const MARK_BYTES: u64 = 80;
+
 /// Bytes of a body that are the key.
 pub(crate) const KEY_BYTES: usize = 8;
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use super::Chain;
 use crate::DurabilityError;
+use crate::block::origin::{OPENING_BYTES, Origin};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::log::LogConfig;
-use crate::log::block::{HEADER_BYTES, Header, Kind, Salt};
 use crate::log::buffer::Buffer;
 use crate::log::segments::Segments;
+use crate::recoverable::EntryKind;
 use crate::recovery::file::FileChain;
 use crate::recovery::listing;
 use crate::store::identity::Identity;
@@ -26,13 +28,18 @@ fn salt() -> Salt {
     Salt::draw(&mut Random::seeded(7))
 }
 
+fn origin() -> Origin {
+    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    Origin { identity, salt: salt(), entries: EntryKind::Values }
+}
+
 /// A log of `steps` steps from epoch 11 on, one entry filled with `fill` and a mark in each; `files` files.
 fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
     let disk = SimDisk::new();
     disk.create_folder("log1").expect("makes a folder");
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let config = LogConfig { segment_bytes, ..LogConfig::default() };
-    let mut segments = Segments::create(&shared, NAME, &config, Epoch::new(10), salt()).expect("creates");
+    let mut segments = Segments::create(&shared, NAME, &config, Epoch::new(10), origin()).expect("creates");
     for epoch in (11..11 + steps).map(Epoch::new) {
         let mut buffer = Buffer::usual();
         buffer.push(Tid::first_of(epoch), |body| body.extend_from_slice(&[fill; 20]));
@@ -82,7 +89,7 @@ fn splice(disk: &SimDisk, at: usize, bytes: &[u8]) {
 }
 
 const fn step_at(step: usize) -> usize {
-    HEADER_BYTES + step * STEP_BYTES
+    OPENING_BYTES + step * STEP_BYTES
 }
 
 #[test]
@@ -240,21 +247,15 @@ fn what_later_blocks_show_to_be_synced_is_known() {
 }
 
 /// What the author of a value can make: everything right but the salt.
-fn forged(kind: Kind, salt: Salt) -> [u8; HEADER_BYTES] {
+fn forged(kind: BlockKind, salt: Salt) -> [u8; HEADER_BYTES] {
     let header = Header {
-        kind,
-        compressed: false,
-        logger: NAME.logger,
-        generation: NAME.generation,
         sequence: 1000,
-        payload_bytes: 0,
-        entries: u32::from(kind == Kind::Data),
+        entries: u32::from(kind == BlockKind::Data),
         epoch_min: Epoch::new(900),
         epoch_max: Epoch::new(999),
         mark: Epoch::new(999),
         published: Epoch::new(999),
-        previous_crc: 0,
-        payload_crc: 0,
+        ..Header::of(kind, NAME.logger, NAME.generation)
     };
     let mut block = [0; HEADER_BYTES];
     header.encode(&mut block, salt);
@@ -264,8 +265,8 @@ fn forged(kind: Kind, salt: Salt) -> [u8; HEADER_BYTES] {
 #[test]
 fn l5_a_block_forged_inside_a_value_is_not_believed() {
     let guess = Salt::draw(&mut Random::seeded(8));
-    for kind in [Kind::Data, Kind::Mark, Kind::Opening] {
-        for (salt, is_known) in [(guess, false), (salt(), kind != Kind::Opening)] {
+    for kind in [BlockKind::Data, BlockKind::Mark, BlockKind::LogOpening] {
+        for (salt, is_known) in [(guess, false), (salt(), kind != BlockKind::LogOpening)] {
             let disk = write_log(3, 1, 1 << 20);
             splice(&disk, step_at(2) + 4, &[0xff]);
             splice(&disk, step_at(3) + 800, &forged(kind, salt));

@@ -32,6 +32,10 @@ impl Damage {
             DurabilityError::Unknown { file, offset, detail } => {
                 Ok(Self { file, offset, detail: detail.to_owned(), is_refused: true })
             }
+            DurabilityError::NotOurs { file, found, own } => {
+                let detail = format!("it belongs to another database ({found}, and this one is {own})");
+                Ok(Self { file, offset: 0, detail, is_refused: true })
+            }
             other => Err(other),
         }
     }

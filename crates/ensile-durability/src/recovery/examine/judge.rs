@@ -17,7 +17,6 @@ use super::super::{RecoveryReport, check_high, verdict};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
-use crate::log::block::Salt;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
@@ -75,7 +74,7 @@ impl<'a> Judge<'a> {
             self.generation(generation, checkpoint.as_ref(), &mut files)?;
         }
         let last = generations.last().map_or(0, |last| last.number);
-        let unlisted = listing::check_unlisted(self.disk, &files, last);
+        let unlisted = listing::check_unlisted(self.disk, &manifest, &files, last);
         self.note(unlisted)?;
         for file in files.values().flatten() {
             self.add_file(file.to_string(), Role::Void("of a generation that left nothing"))?;
@@ -170,7 +169,7 @@ impl<'a> Judge<'a> {
                 self.note(Err::<(), _>(listing::missing_file(name)))?;
                 continue;
             };
-            chains.extend(self.chain(&files, generation.salt)?);
+            chains.extend(self.chain(&files, generation)?);
         }
         let mut facts = GenerationFacts {
             number: generation.number,
@@ -205,7 +204,11 @@ impl<'a> Judge<'a> {
     }
 
     /// Puts a log together from its files.
-    fn chain(&mut self, files: &[SegmentFile], salt: Salt) -> Result<Option<Chain>, DurabilityError> {
+    fn chain(
+        &mut self,
+        files: &[SegmentFile],
+        generation: &Generation,
+    ) -> Result<Option<Chain>, DurabilityError> {
         let mut read = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let next = files.get(index + 1).copied();
@@ -230,8 +233,10 @@ impl<'a> Judge<'a> {
             // One contradicts itself, which is noted: what stands behind it cannot be judged.
             return Ok(None);
         }
-        if self.note(chain::check_salt(salt, &read))?.is_none() {
-            return Ok(None);
+        for file in &read {
+            if self.note(chain::check_origin(generation, file))?.is_none() {
+                return Ok(None);
+            }
         }
         let chain = self.note(Chain::stitch(self.disk, read, self.covered))?;
         for file in chain.iter().flat_map(|chain| &chain.void) {

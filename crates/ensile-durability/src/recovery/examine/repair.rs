@@ -27,7 +27,6 @@ use super::super::load::{Load, LoadStep};
 use super::facts::{Damage, Examination, Loss, Repaired};
 use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
-use crate::log::block::Salt;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::store::names::{MANIFEST, SegmentFile};
@@ -104,7 +103,7 @@ pub(super) fn plan(
     let mut chains = Vec::new();
     for logger in 0..generation.logs {
         let own = files.get(&(oldest, logger)).map_or(&[][..], Vec::as_slice);
-        chains.push(cut_chain(disk, own, covered, generation.salt, limits.get(&(oldest, logger)))?);
+        chains.push(cut_chain(disk, own, covered, generation, limits.get(&(oldest, logger)))?);
     }
     let mark = |chain: &Option<Chain>| chain.as_ref().map_or(Epoch::ZERO, |chain| chain.mark);
     let whole = chains.iter().map(mark).min().unwrap_or_default();
@@ -149,10 +148,10 @@ type Limits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
 fn limits_of(damage: &[Damage]) -> Result<Limits, String> {
     let mut limits = Limits::new();
-    for Damage { file, offset, is_refused, .. } in damage {
+    for Damage { file, offset, detail, is_refused } in damage {
         if *is_refused {
             return Err(format!(
-                "{file} is whole, but this program does not know what is in it: use a newer version"
+                "{file} is whole, and nothing of it is cut: {detail}; use a newer version, or put the file where it belongs"
             ));
         }
         let Some(file) = parsed(file) else {
@@ -207,7 +206,7 @@ fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
     covered: Epoch,
-    salt: Salt,
+    generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Option<Chain>, DurabilityError> {
     let mut read = Vec::new();
@@ -217,7 +216,7 @@ fn cut_chain(
         let next = files.get(index + 1).copied().filter(|_| limit.is_none());
         read.push(FileChain::read_until(disk, *file, next, limit.unwrap_or(u64::MAX))?);
     }
-    let strange = read.iter().position(|file| chain::is_strange(salt, file));
+    let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
     read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {
         match Chain::stitch(disk, read.clone(), covered) {

@@ -1,7 +1,7 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
 use super::{Verdict, decide};
-use crate::log::block::{FORMAT, Salt};
+use crate::block::{FORMAT, Salt};
 use crate::recovery::chain::{Chain, End, Link};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;

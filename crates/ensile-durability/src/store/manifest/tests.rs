@@ -1,7 +1,7 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
 use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable};
-use crate::log::block::{FORMAT, Salt};
+use crate::block::{FORMAT, Salt};
 use crate::recoverable::EntryKind;
 use crate::store::identity::Identity;
 use ensile_base::Epoch;

@@ -13,14 +13,13 @@ use ensile_sim::{SimDisk, Survival};
 
 use super::folder::{Folder, History, Verdict, open, void_above};
 use crate::checkpoints::store::{Life, Store};
-use crate::rig::Worker;
+use crate::rig::{MARK_BYTES, OPENING_BYTES, Worker};
 
 mod of_checkpoints_and_manifest;
 mod of_logs;
 
 /// Bytes of a value: the blocks of an epoch fill more than two sectors, those of three epochs a file.
 const VALUE_BYTES: usize = 1_200;
-const MARK_BYTES: u64 = 80;
 const SECTOR_BYTES: u64 = 512;
 const MANIFEST: &str = "MANIFEST";
 const HINT: &str = "HINT";
@@ -109,7 +108,8 @@ impl<'l> Writer<'l> {
 
     fn end_of(&self, file: &str) -> u64 {
         let used = self.disk.bytes(file).iter().rposition(|byte| *byte != 0).map_or(0, |at| at as u64 + 1);
-        used.next_multiple_of(8)
+        // An opening block ends with zeros.
+        used.next_multiple_of(8).max(OPENING_BYTES)
     }
 
     /// A durable epoch with a change in each log; where it stands in log 1.

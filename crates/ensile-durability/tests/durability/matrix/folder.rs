@@ -186,6 +186,7 @@ impl Folder {
                     Ok(Verdict::Damaged { file, offset })
                 };
             }
+            Err(DurabilityError::NotOurs { file, .. }) => return Ok(Verdict::Damaged { file, offset: 0 }),
             Err(error) => return Err(format!("an error that does not say where: {error}")),
         };
         let (durable, is_torn) = (report.durable_epoch, !report.torn_tails.is_empty());

@@ -2,9 +2,9 @@
 
 use ensile_sim::SimDisk;
 
-use super::{Cells, Ending, MARK_BYTES, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
+use super::{Cells, Ending, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sector};
 use crate::matrix::folder::Verdict;
-use crate::rig::Rig;
+use crate::rig::{OPENING_BYTES, Rig};
 
 /// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean close.
 const WITNESSES: [Ending; 3] = [Ending::Ahead, Ending::Hinted, Ending::Closed];
@@ -129,7 +129,7 @@ fn a_length_at_d_between_blocks_of_the_only_log_is_what_a_crash_before_the_write
         let tid = worker.commit(&rig.epochs, key, b"durable").expect("runs");
         rig.settle();
         assert!(rig.log.durable_epoch() >= tid.epoch());
-        ends.push(rig.log.stats().bytes + MARK_BYTES);
+        ends.push(rig.log.stats().bytes + OPENING_BYTES);
     }
     drop((worker, rig));
     disk.crash(1);
@@ -208,7 +208,8 @@ fn a_missing_file_that_is_void_is_ignored() {
     let is_last = |name: &&String| name.starts_with("log0/log-1-") && !name.contains("-to-");
     let files = cells.folder.disk.files();
     let last = files.iter().find(is_last).expect("the file that was begun last");
-    assert_eq!(cells.bytes(last).iter().rposition(|byte| *byte != 0), Some(MARK_BYTES as usize - 1));
+    let used_to = cells.bytes(last).iter().rposition(|byte| *byte != 0);
+    assert!(used_to.is_some_and(|at| (at as u64) < OPENING_BYTES), "{used_to:?}");
     assert_eq!(cells.after(|disk| disk.lose(last)), WHOLE);
 }
 

@@ -1,11 +1,12 @@
 //! Reading blocks from a file, and looking for them where the chain is broken.
 //!
-//! Neighbours: `file` walks with this, `harden` reads with it again; the grammar is in `log::block`.
+//! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with it.
 
 use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
 
-use crate::log::block::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotAHeader, Salt};
+use super::origin::{OPENING_BYTES, Opened};
+use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
 
 /// Read at once while searching, and while walking over blocks that are small.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -18,19 +19,19 @@ const LARGE_BLOCK_BYTES: usize = 64 << 10;
 
 /// What stands at an offset.
 #[derive(Debug)]
-pub(super) enum At {
+pub(crate) enum At {
     /// A block whose checksums are right; its header and the header's checksum.
     Block(Header, u32),
     /// A good header, but not the payload that it promises.
     TornPayload(Header),
     /// Anything else, and why.
-    NoBlock(&'static str),
+    NoBlock(NotABlock),
     /// The file ends here, or in less than a header from here.
     End,
 }
 
 /// A file read through a window.
-pub(super) struct Scanner {
+pub(crate) struct Scanner {
     file: Box<dyn DiskFile>,
     length: u64,
     window: Vec<u8>,
@@ -40,22 +41,22 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    pub(super) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
+    pub(crate) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
         Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES })
     }
 
     /// Of a file's first bytes, as if it ended there.
-    pub(super) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
+    pub(crate) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
         let whole = Self::new(file)?;
         Ok(Self { length: whole.length.min(until), ..whole })
     }
 
     /// For a look at the first block only.
-    pub(super) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self { ahead: HEADER_BYTES, ..Self::new(file)? })
+    pub(crate) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
+        Ok(Self { ahead: OPENING_BYTES, ..Self::new(file)? })
     }
 
-    pub(super) fn length(&self) -> u64 {
+    pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
@@ -79,24 +80,19 @@ impl Scanner {
         Ok(Some(&self.window[start..start + bytes]))
     }
 
-    /// The block that opens the file, its header's checksum and the log's salt; or why there is none.
-    pub(super) fn opening(&mut self) -> Result<Result<(Header, u32, Salt), &'static str>, DiskError> {
-        let Some(bytes) = self.bytes(0, HEADER_BYTES)? else {
-            return Ok(Err(if self.length == 0 {
-                "the file is empty"
-            } else {
-                "the file ends inside its first block"
-            }));
-        };
-        Ok(Header::decode_opening(bytes).map_err(NotAHeader::detail))
+    /// The block that opens the file, or why there is none.
+    pub(crate) fn opening(&mut self) -> Result<Result<Opened, NotABlock>, DiskError> {
+        let bytes = self.length.min(OPENING_BYTES as u64) as usize;
+        let bytes = self.bytes(0, bytes)?.unwrap_or_default();
+        Ok(Opened::decode(bytes))
     }
 
     /// The header at `offset` in a log with this salt, whose payload is not looked at but fits the file.
-    pub(super) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+    pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };
         let (header, crc) = match Header::decode(bytes, salt) {
             Ok(found) => found,
-            Err(not) => return Ok(At::NoBlock(not.detail())),
+            Err(not) => return Ok(At::NoBlock(not)),
         };
         let block_bytes = header.block_bytes();
         self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
@@ -105,15 +101,15 @@ impl Scanner {
     }
 
     /// Is the payload of this block, whose header stands at `offset`, what the header promises?
-    pub(super) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
+    pub(crate) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
         let block = self.bytes(offset, header.block_bytes())?;
         Ok(block.is_some_and(|block| crc32c(&block[HEADER_BYTES..]) == header.payload_crc))
     }
 
     /// The whole block at `offset`, as it stands there, if its checksums are right.
-    pub(super) fn block(&mut self, offset: u64, salt: Salt) -> Result<Option<&[u8]>, DiskError> {
+    pub(crate) fn block(&mut self, offset: u64, salt: Salt) -> Result<Option<&[u8]>, DiskError> {
         let bytes = if offset == 0 {
-            self.opening()?.is_ok().then_some(HEADER_BYTES)
+            self.opening()?.is_ok().then_some(OPENING_BYTES)
         } else {
             match self.at(offset, salt)? {
                 At::Block(header, _) => Some(header.block_bytes()),
@@ -124,7 +120,7 @@ impl Scanner {
     }
 
     /// What stands at `offset` in a log with this salt, payload included?
-    pub(super) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+    pub(crate) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         Ok(match self.header(offset, salt)? {
             At::Block(header, _) if !self.is_whole(offset, &header)? => At::TornPayload(header),
             found => found,
@@ -133,7 +129,7 @@ impl Scanner {
 
     /// The next offset at or behind `offset` where a block may begin, and the end of the last bytes before it that
     /// are not zero.
-    pub(super) fn next_candidate(&mut self, mut offset: u64) -> Result<(Option<u64>, u64), DiskError> {
+    pub(crate) fn next_candidate(&mut self, mut offset: u64) -> Result<(Option<u64>, u64), DiskError> {
         offset = offset.next_multiple_of(ALIGN_BYTES as u64);
         let mut used_to = 0;
         while offset < self.length {
@@ -163,7 +159,7 @@ impl Scanner {
     }
 
     /// The end of the last bytes behind `from` that are not zero.
-    pub(super) fn used_to(&mut self, from: u64) -> Result<u64, DiskError> {
+    pub(crate) fn used_to(&mut self, from: u64) -> Result<u64, DiskError> {
         let (mut offset, mut used_to) = (from, from);
         loop {
             let (candidate, used) = self.next_candidate(offset)?;

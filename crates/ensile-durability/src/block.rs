@@ -1,0 +1,323 @@
+//! Blocks: the one grammar of every file of a log and of a checkpoint (`docs/formats/block.md` has the byte boxes).
+//!
+//! ```text
+//! file  := opening-block block*
+//! block := header payload zero-padding to a multiple of 8
+//! ```
+//! Invariants:
+//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The header
+//!   has its own checksum, which covers the payload's, so that the place of a block whose payload is torn can be read.
+//! - L5: header checksums begin with the salt that the opening block names. What stands inside an entry is chosen by
+//!   whoever wrote the value, and must not pass for a block.
+//! - I1: the opening block names the database.
+//! - L7: every block of a later version has this header. Its checksum holds, so its place can be read although its kind
+//!   is [`BlockKind::Unknown`]: it is never taken for damage or for a torn tail.
+//!
+//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files; loggers
+//! and checkpointers write, recovery reads.
+
+pub(crate) mod entries;
+pub(crate) mod origin;
+pub(crate) mod scan;
+
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c_append;
+use ensile_base::random::Random;
+
+/// Bytes of a block's header.
+pub(crate) const HEADER_BYTES: usize = 80;
+/// Blocks begin at multiples of this.
+pub(crate) const ALIGN_BYTES: usize = 8;
+/// The first bytes of a block.
+pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
+/// The format of blocks: the manifest tells it for each generation (L7).
+pub(crate) const FORMAT: u16 = 4;
+
+const HEADER_CRC_AT: usize = 76;
+const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
+
+/// What header checksums begin with: a random number of the generation, or of the checkpoint, known to nobody who has not
+/// read the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Salt(u32);
+
+impl Salt {
+    /// Of a file's opening block, which stands where no entry can, and names the salt of all others.
+    pub(crate) const OPENING: Self = Self(0);
+
+    /// A salt that nobody can guess.
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        Self((random.next_u64() as u32).max(1))
+    }
+
+    /// As it stands in the manifest.
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        let salt = Self::of_number(u32::from_str_radix(word, 16).ok()?)?;
+        (salt.to_string() == word).then_some(salt)
+    }
+
+    /// As it stands in an opening block.
+    fn of_number(number: u32) -> Option<Self> {
+        (number != Self::OPENING.0).then_some(Self(number))
+    }
+
+    fn checksum(self, header: &[u8]) -> u32 {
+        crc32c_append(self.0, header)
+    }
+}
+
+impl std::fmt::Display for Salt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// What a block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockKind {
+    /// Entries of a log.
+    Data,
+    /// A log's durable mark.
+    Mark,
+    /// The first block of a log's file, which is a mark too.
+    LogOpening,
+    /// Entries of one section of a checkpoint.
+    Rows,
+    /// The totals of a checkpoint's file: nothing follows.
+    End,
+    /// The first block of a checkpoint's file.
+    CheckpointOpening,
+    /// Written by a newer version: of a kind, with a flag or of a format that this one does not know (L7).
+    Unknown,
+}
+
+impl BlockKind {
+    const KNOWN: [Self; 6] =
+        [Self::Data, Self::Mark, Self::LogOpening, Self::Rows, Self::End, Self::CheckpointOpening];
+
+    fn of_byte(byte: u8) -> Self {
+        Self::KNOWN.get(usize::from(byte)).copied().unwrap_or(Self::Unknown)
+    }
+
+    fn byte(self) -> u8 {
+        let at = Self::KNOWN.iter().position(|kind| *kind == self);
+        at.expect("what is not known is not written") as u8
+    }
+
+    /// Does a file begin with it?
+    pub(crate) fn is_opening(self) -> bool {
+        matches!(self, Self::LogOpening | Self::CheckpointOpening)
+    }
+
+    /// May its entries be compressed?
+    fn has_entries(self) -> bool {
+        matches!(self, Self::Data | Self::Rows)
+    }
+}
+
+/// A block's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: BlockKind,
+    /// The logger or checkpointer.
+    pub(crate) owner: u32,
+    /// The generation that was open when it was written.
+    pub(crate) generation: u64,
+    /// Counts the blocks of this log, over all its files, or of this file of a checkpoint, from 0.
+    pub(crate) sequence: u64,
+    /// Bytes behind the header, padding left out.
+    pub(crate) payload_bytes: u32,
+    pub(crate) entries: u32,
+    /// In rows, what its entries belong to; zero in all others.
+    pub(crate) section: u32,
+    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all files before
+    /// it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
+    pub(crate) epoch_min: Epoch,
+    pub(crate) epoch_max: Epoch,
+    /// The payload is the entries compressed (`crate::compress`).
+    pub(crate) compressed: bool,
+    /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
+    pub(crate) mark: Epoch,
+    /// L5: the D that every log's synced marks allowed when this block was written.
+    pub(crate) published: Epoch,
+    /// The header checksum of the block before, in the file before if it is the first of a log's; zero in the first.
+    pub(crate) previous_crc: u32,
+    /// CRC-32C of payload and padding.
+    pub(crate) payload_crc: u32,
+}
+
+/// Why there is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotABlock {
+    /// The file has no bytes.
+    Empty,
+    /// The file ends before the block does.
+    Cut,
+    /// No block was ever written here.
+    Zeros,
+    /// The magic is missing.
+    NoMagic,
+    /// The header's checksum is wrong.
+    BadCrc,
+    /// The header is right, and the payload has another checksum, or says what no version writes.
+    BadPayload,
+    /// A right opening block, of another format than this program's (L7).
+    OtherFormat,
+    /// A right block of a kind that this program does not know, or not at this place (L7).
+    Unknown,
+}
+
+/// What a newer version wrote (L7).
+pub(crate) const NEWER: &str = "a newer version of Ensile wrote this block";
+
+impl NotABlock {
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            Self::Empty => "the file is empty",
+            Self::Cut => "the file ends inside a block",
+            Self::Zeros => "zeros where a block was expected",
+            Self::NoMagic => "no block begins here",
+            Self::BadCrc => "the block header's checksum is wrong",
+            Self::BadPayload => "the block's checksum is wrong",
+            Self::OtherFormat => "the block is of another format than the manifest says",
+            Self::Unknown => NEWER,
+        }
+    }
+}
+
+impl Header {
+    /// Without entries, payload or epochs.
+    pub(crate) fn of(kind: BlockKind, owner: u32, generation: u64) -> Self {
+        Self {
+            kind,
+            owner,
+            generation,
+            sequence: 0,
+            payload_bytes: 0,
+            entries: 0,
+            section: 0,
+            epoch_min: Epoch::ZERO,
+            epoch_max: Epoch::ZERO,
+            compressed: false,
+            mark: Epoch::ZERO,
+            published: Epoch::ZERO,
+            previous_crc: 0,
+            payload_crc: 0,
+        }
+    }
+
+    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An opening
+    /// block is checked without the salt, which it names.
+    pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
+        let header = &mut block[..HEADER_BYTES];
+        // Rows have no epochs of their own, and the other kinds no section.
+        let first =
+            if self.kind == BlockKind::Rows { u64::from(self.section) } else { self.epoch_min.number() };
+        header[0..4].copy_from_slice(&MAGIC);
+        header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
+        header[6] = self.kind.byte();
+        header[7] = u8::from(self.compressed);
+        header[8..12].copy_from_slice(&self.owner.to_le_bytes());
+        header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        header[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        header[24..32].copy_from_slice(&self.sequence.to_le_bytes());
+        header[32..40].copy_from_slice(&first.to_le_bytes());
+        header[40..48].copy_from_slice(&self.epoch_max.number().to_le_bytes());
+        header[48..56].copy_from_slice(&self.mark.number().to_le_bytes());
+        header[56..64].copy_from_slice(&self.published.number().to_le_bytes());
+        header[64..68].copy_from_slice(&self.entries.to_le_bytes());
+        header[68..72].copy_from_slice(&self.previous_crc.to_le_bytes());
+        header[72..76].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
+        let crc = salt.checksum(&header[..HEADER_CRC_AT]);
+        header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        crc
+    }
+
+    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt. Where the
+    /// checksum holds, place and length are right even if the kind is not known.
+    pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
+        let header = &bytes[..HEADER_BYTES];
+        if header[0..4] != MAGIC {
+            let zeros = header.iter().all(|byte| *byte == 0);
+            return Err(if zeros { NotABlock::Zeros } else { NotABlock::NoMagic });
+        }
+        let crc = u32_at(header, HEADER_CRC_AT);
+        if crc != salt.checksum(&header[..HEADER_CRC_AT]) {
+            return Err(NotABlock::BadCrc);
+        }
+        let mut kind = BlockKind::of_byte(header[6]);
+        let (is_compressed, has_flags) = (header[7] == 1, header[7] > 1);
+        let is_misplaced = kind.is_opening() != (salt == Salt::OPENING);
+        if format_of(header) != FORMAT || has_flags || is_compressed && !kind.has_entries() || is_misplaced {
+            kind = BlockKind::Unknown;
+        }
+        let mut word = |at, max: u64| {
+            let number = u64_at(header, at);
+            if number < max {
+                return number;
+            }
+            kind = BlockKind::Unknown;
+            0
+        };
+        // The largest epoch is nobody's: there must be one above every epoch that is seen (L4).
+        let (epoch, section) = (Epoch::MAX.number(), 1 << u32::BITS);
+        let is_rows = header[6] == BlockKind::Rows.byte();
+        let first = word(32, if is_rows { section } else { epoch });
+        let (epoch_min, section) = if is_rows { (0, first) } else { (first, 0) };
+        let [epoch_max, mark, published] = [40, 48, 56].map(|at| Epoch::new(word(at, epoch)));
+        let header = Self {
+            kind,
+            owner: u32_at(header, 8),
+            generation: u64_at(header, 16),
+            sequence: u64_at(header, 24),
+            payload_bytes: u32_at(header, 12),
+            entries: u32_at(header, 64),
+            section: section as u32,
+            epoch_min: Epoch::new(epoch_min),
+            epoch_max,
+            compressed: is_compressed,
+            mark,
+            published,
+            previous_crc: u32_at(header, 68),
+            payload_crc: u32_at(header, 72),
+        };
+        Ok((header, crc))
+    }
+
+    /// Bytes of the whole block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        block_bytes(self.payload_bytes as usize)
+    }
+
+    /// The largest epoch that this block knows of.
+    pub(crate) fn epoch_seen(&self) -> Epoch {
+        self.epoch_max.max(self.mark).max(self.published)
+    }
+}
+
+/// The format that a header names.
+fn format_of(header: &[u8]) -> u16 {
+    u16::from_le_bytes([header[4], header[5]])
+}
+
+/// `bytes` rounded up to a whole number of alignment units.
+pub(crate) const fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGN_BYTES)
+}
+
+/// Bytes of a whole block with such a payload.
+pub(crate) const fn block_bytes(payload_bytes: usize) -> usize {
+    HEADER_BYTES + padded(payload_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

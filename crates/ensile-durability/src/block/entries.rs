@@ -1,0 +1,47 @@
+//! The entries of a data or rows block: `tid u64 · body length u32 · body`, one behind the other.
+//!
+//! Neighbours: log buffers and checkpoint blocks frame them, replay and load parse them.
+
+use ensile_base::Tid;
+
+use super::{u32_at, u64_at};
+
+/// Bytes in front of an entry's body.
+pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
+
+/// The entries of a payload, each its TID and body; `Err` where the framing is broken.
+pub(crate) struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    pub(crate) fn of(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
+    }
+}
+
+/// An entry does not fit the payload that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BadFrame;
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(Tid, &'a [u8]), BadFrame>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let Some((frame, rest)) = self.rest.split_at_checked(ENTRY_FRAME_BYTES) else {
+            self.rest = &[];
+            return Some(Err(BadFrame));
+        };
+        let bits = u64_at(frame, 0);
+        let Some((body, rest)) = rest.split_at_checked(u32_at(frame, 8) as usize) else {
+            self.rest = &[];
+            return Some(Err(BadFrame));
+        };
+        self.rest = rest;
+        let tid = Tid::from_word(bits);
+        Some(if tid.bits() == bits { Ok((tid, body)) } else { Err(BadFrame) })
+    }
+}
