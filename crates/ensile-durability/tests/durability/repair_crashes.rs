@@ -82,7 +82,7 @@ fn every_call(damaged: &SimDisk, kind: Kind) {
             assert!(first > given_up, "call {call}, {survival:?}: {first} after {given_up} was given up");
         }
     }
-    assert!(again > 10 && whole > 10, "{again} repaired again, {whole} whole");
+    assert!(again > 10 && whole > 5, "{again} repaired again, {whole} whole");
 }
 
 #[test]
