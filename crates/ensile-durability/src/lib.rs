@@ -41,4 +41,4 @@ pub use recovery::examine;
 pub use recovery::{
     Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
 };
-pub use store::Opening;
+pub use store::{Adopted, Opening, adopt};

@@ -69,6 +69,11 @@ pub struct LogConfig {
     pub folders: Vec<PathBuf>,
     /// Whether there must be a database, or must be none.
     pub opening: Opening,
+    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so they are looked at
+    /// before anything is changed. 0 if that is not known yet.
+    pub checkpointers: usize,
+    /// See `checkpointers`.
+    pub checkpoint_folders: Vec<PathBuf>,
     /// A log begins a new file once its current one is this long.
     pub segment_bytes: u64,
     /// A log begins a new file once its current one is this old, if anything was written to it.
@@ -89,6 +94,8 @@ impl Default for LogConfig {
             loggers: 1,
             folders: Vec::new(),
             opening: Opening::default(),
+            checkpointers: 0,
+            checkpoint_folders: Vec::new(),
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,

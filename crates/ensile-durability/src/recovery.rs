@@ -48,7 +48,7 @@ use crate::log::segments::{ClosedFile, Segments};
 use crate::recoverable::EntryKind;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
 use crate::store::{Locks, Store, Wanted, claim};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
@@ -195,8 +195,10 @@ impl Scan {
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
-        let wanted = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
-        locks.extend(claim(&mut keeper, &wanted)?.0);
+        let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
+        let (count, links) = (config.checkpointers, &config.checkpoint_folders);
+        let checkpoints = Wanted { count, links, name: PartName::folder };
+        locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
         let generations = keeper.manifest().generations.clone();
         let (mut found, unfinished) = listing::find_with_unfinished(&*disk, keeper.manifest())?;
         let listed = listing::take_listed(&mut found, &generations)?;

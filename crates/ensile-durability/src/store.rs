@@ -13,6 +13,7 @@
 //!
 //! Neighbours: `recovery` opens it and hands it to the log; `ensile-disk` has the folders and locks.
 
+mod adopt;
 mod folders;
 pub(crate) mod hint;
 pub(crate) mod identity;
@@ -29,6 +30,7 @@ use std::sync::Arc as StdArc;
 use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
+pub use adopt::{Adopted, adopt};
 pub(crate) use folders::{check, check_links};
 pub(crate) use locks::{Hold, Locks};
 use manifest::{Manifest, ManifestKeeper, State};
@@ -150,21 +152,27 @@ pub(crate) struct Wanted<'a> {
 /// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
 pub(crate) fn claim(
     keeper: &mut ManifestKeeper,
-    wanted: &Wanted<'_>,
+    wanted: &[Wanted<'_>],
 ) -> Result<(Locks, bool), DurabilityError> {
     let disk = StdArc::clone(keeper.disk());
     let mut locks = Locks::none(Hold::Exclusive);
-    let names: Vec<String> = (0..wanted.count as u32).map(wanted.name).collect();
-    folders::make(&*disk, &names, wanted.links)?;
+    let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
+    let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
+    for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {
+        if !whose::is_needed(keeper.manifest(), name) {
+            whose::check_listed(&*disk, keeper.manifest(), name, true)?;
+        }
+    }
+    for wanted in wanted {
+        folders::make(&*disk, &names_of(wanted), wanted.links)?;
+    }
+    disk.sync_folder("")?;
     let listed = keeper.manifest().folders.keys().filter(|name| *name != MAIN && !names.contains(name));
     let all: Vec<String> = listed.chain(&names).cloned().collect();
     whose::check_apart(&*disk, &all)?;
     let mut is_new = false;
     for name in names {
         if keeper.manifest().folders.contains_key(&name) {
-            if !whose::is_needed(keeper.manifest(), &name) {
-                whose::check_listed(&*disk, keeper.manifest(), &name, true)?;
-            }
             continue;
         }
         locks.add_folder(&*disk, &name)?;
@@ -207,6 +215,15 @@ pub(crate) fn lock_existing(
     hold: Hold,
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Locks, DurabilityError> {
+    let mut locks = lock_main(disk, hold)?;
+    if let Ok(Some(manifest)) = Manifest::read(disk) {
+        lock_listed(disk, &manifest, &mut locks, note)?;
+    }
+    Ok(locks)
+}
+
+/// Locks the main folder of a database that must be there, and `LOCK`.
+fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
     let mut locks = Locks::of_folder(disk, hold)?;
     if !disk.exists(MANIFEST)? {
         match whose::why_not_new(disk)? {
@@ -217,9 +234,6 @@ pub(crate) fn lock_existing(
         }
     }
     locks.add_file(disk)?;
-    if let Ok(Some(manifest)) = Manifest::read(disk) {
-        lock_listed(disk, &manifest, &mut locks, note)?;
-    }
     Ok(locks)
 }
 

@@ -492,6 +492,8 @@ impl Builder {
         self.switches.apply_to_log(&mut config);
         let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
+        config.checkpointers = self.checkpoints.checkpointers;
+        config.checkpoint_folders = self.checkpoints.folders.clone();
         let scan = Scan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;

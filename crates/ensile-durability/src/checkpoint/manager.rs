@@ -179,7 +179,7 @@ impl Checkpoints {
         let mut keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
-        let (locks, is_new) = claim(&mut keeper, &wanted)?;
+        let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         log.keep_locks(locks);
         if is_new {
             // Listed before anything is in it: once its device is missing nobody takes the mount point for it.

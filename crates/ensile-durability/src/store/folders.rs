@@ -35,7 +35,7 @@ pub(crate) fn check_links(
     }
 }
 
-/// Makes these folders, as links to `links` if there are any.
+/// Makes these folders, as links to `links` if there are any. Their names are the caller's to sync.
 ///
 /// # Errors
 /// [`DurabilityError::Config`] when something else stands there already, [`DurabilityError::FolderMissing`].
@@ -51,7 +51,7 @@ pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Resu
             }
         }
     }
-    Ok(disk.sync_folder("")?)
+    Ok(())
 }
 
 /// What stands at a folder's name, unless it is a link to nothing.

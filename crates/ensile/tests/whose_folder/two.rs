@@ -74,7 +74,7 @@ fn i3_of_two_new_databases_given_one_empty_log_folder_at_once_one_acknowledges()
             if opened {
                 assert_eq!(rows(&builder(path).open()?)?, of(0..10, "acknowledged"));
             } else {
-                assert!(builder(path).open().is_err(), "the folder is the other one's");
+                assert!(builder(path).log_folders([&device]).open().is_err(), "it is the other one's");
             }
         }
     }
