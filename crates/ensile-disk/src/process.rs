@@ -5,17 +5,23 @@
 //!   opening wrote; so an inherited copy never matches. Asking is one load and no system call.
 //! - Where the kernel has no such page, the process identifiers are compared instead, by a system call each time.
 //!
+//! - [`Marks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is the process
+//!   that set them.
+//!
 //! Neighbours: [`crate::Disk::process`] hands it up; locks here and every public call above ask it first. `unsafe` stands
 //! in this file only: it maps the page and reads words through pointers.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Bytes of the mapping. The kernel clears whole pages, and maps no less than one.
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
+
+/// Words of [`Marks`].
+const MARKS: usize = 2;
 
 /// The word's value in a child that has opened nothing yet, and for ever where no page can be had.
 const CLEARED: u64 = 0;
@@ -23,8 +29,8 @@ const CLEARED: u64 = 0;
 /// The word on the page that is cleared at fork, once this process or one that it was forked from has mapped it.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// What stands for the page where the kernel has none: it stays [`CLEARED`].
-static NO_PAGE: AtomicU64 = AtomicU64::new(CLEARED);
+/// What stands for a page where the kernel has none: it stays [`CLEARED`].
+static NO_PAGE: [AtomicU64; MARKS] = [const { AtomicU64::new(CLEARED) }; MARKS];
 
 /// How many lives this process and those that it was forked from have begun. It lies in ordinary memory, which a child
 /// inherits: a child's number is larger than each number that it inherited.
@@ -38,7 +44,13 @@ pub struct Process {
     /// The process identifier if there is no page; else 0, which no process has.
     pid: u32,
     /// What a simulated process's word belongs to.
-    simulated: Option<Arc<AtomicU64>>,
+    simulated: Option<Arc<Simulated>>,
+}
+
+/// A process of a simulator.
+struct Simulated {
+    word: AtomicU64,
+    marks: Mutex<Vec<Weak<SimulatedMarks>>>,
 }
 
 // SAFETY: `word` points to an atomic, which any thread may read, and which outlives this value: see `is_this`.
@@ -51,9 +63,8 @@ impl Process {
     #[must_use]
     pub fn this() -> Self {
         let word = page();
-        if ptr::eq(word, &raw const NO_PAGE) {
-            let word = NonNull::from(&NO_PAGE);
-            return Self { word, life: 1, pid: std::process::id(), simulated: None };
+        if ptr::eq(word, &NO_PAGE[0]) {
+            return Self { word: NonNull::from(word), life: 1, pid: std::process::id(), simulated: None };
         }
         // Relaxed: the numbers differ along one line of descent, which is all that is asked of them; fork orders it.
         let mut life = word.load(Ordering::Relaxed);
@@ -72,8 +83,8 @@ impl Process {
     /// A process of its own for a simulator, which decides by [`Process::set_forked`] when code runs in a child of it.
     #[must_use]
     pub fn simulated() -> Self {
-        let owner = Arc::new(AtomicU64::new(1));
-        Self { word: NonNull::from(&*owner), life: 1, pid: 0, simulated: Some(owner) }
+        let owner = Arc::new(Simulated { word: AtomicU64::new(1), marks: Mutex::default() });
+        Self { word: NonNull::from(&owner.word), life: 1, pid: 0, simulated: Some(owner) }
     }
 
     /// From now on the simulated process's code runs in a child (`true`), or in the process itself again.
@@ -81,9 +92,32 @@ impl Process {
     /// # Panics
     /// If this process is not a simulated one.
     pub fn set_forked(&self, is_forked: bool) {
-        let word = self.simulated.as_ref().expect("a simulated process");
+        let simulated = self.simulated.as_ref().expect("a simulated process");
         // Relaxed: the simulator orders its threads itself.
-        word.store(if is_forked { CLEARED } else { self.life }, Ordering::Relaxed);
+        simulated.word.store(if is_forked { CLEARED } else { self.life }, Ordering::Relaxed);
+        let marks = simulated.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        for marks in marks.iter().filter_map(Weak::upgrade) {
+            for (seen, kept) in marks.seen.iter().zip(&marks.kept) {
+                // Relaxed, both: as for the word.
+                seen.store(if is_forked { CLEARED } else { kept.load(Ordering::Relaxed) }, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Words that are 0 in a forked child, whatever they were set to: for paths on which [`Process::is_this`] would be
+    /// one comparison too many.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        let process = self.clone();
+        if let Some(simulated) = &self.simulated {
+            let owner = Arc::new(SimulatedMarks::default());
+            let mut all = simulated.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|marks| marks.strong_count() > 0);
+            all.push(Arc::downgrade(&owner));
+            return Marks { words: NonNull::from(&owner.seen), process, simulated: Some(owner) };
+        }
+        let words = map().map_or(NonNull::from(&NO_PAGE), NonNull::cast);
+        Marks { words, process, simulated: None }
     }
 
     /// Does this code run in the process that made this value, and not in one forked from it?
@@ -109,12 +143,85 @@ impl fmt::Debug for Process {
     }
 }
 
+/// Two words that are 0 in every child that is forked while they stand. They prove that this is still the process that set
+/// them; a 0 proves nothing: then [`Marks::process`] decides. Where the kernel cannot clear pages they are always 0.
+pub struct Marks {
+    words: NonNull<[AtomicU64; MARKS]>,
+    process: Process,
+    simulated: Option<Arc<SimulatedMarks>>,
+}
+
+#[derive(Default)]
+struct SimulatedMarks {
+    seen: [AtomicU64; MARKS],
+    /// What the process itself sees.
+    kept: [AtomicU64; MARKS],
+}
+
+// SAFETY: `words` points to atomics, which any thread may read and set, and which outlive this value: see `words`.
+unsafe impl Send for Marks {}
+// SAFETY: nothing is changed through a shared `Marks` but those atomics.
+unsafe impl Sync for Marks {}
+
+impl Marks {
+    #[inline]
+    fn words(&self) -> &[AtomicU64; MARKS] {
+        // SAFETY: the words are a static, or on a page that this value alone unmaps, or in the `Arc` that it holds.
+        unsafe { self.words.as_ref() }
+    }
+
+    /// The value of the first or second word (0 or 1).
+    #[inline]
+    #[must_use]
+    pub fn get(&self, word: usize) -> u64 {
+        // Relaxed: the kernel clears it before the child's first instruction, and it says nothing of other memory.
+        self.words()[word].load(Ordering::Relaxed)
+    }
+
+    /// Sets the first or second word (0 or 1). A word of a page that is not there stays 0.
+    pub fn set(&self, word: usize, value: u64) {
+        if ptr::eq(self.words(), &NO_PAGE) {
+            return;
+        }
+        if let Some(simulated) = &self.simulated {
+            // Relaxed: the simulator orders its threads itself.
+            simulated.kept[word].store(value, Ordering::Relaxed);
+        }
+        if self.process.is_this() {
+            // Relaxed: as for `get`.
+            self.words()[word].store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Whose they are.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl fmt::Debug for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Marks").field("words", self.words()).field("process", &self.process).finish()
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.simulated.is_none() && !ptr::eq(self.words(), &NO_PAGE) {
+            // SAFETY: the page was mapped for this value, whose last use this is.
+            let _ = unsafe { rustix::mm::munmap(self.words.as_ptr().cast(), PAGE_BYTES) };
+        }
+    }
+}
+
 /// The word to ask. No lock is taken: a fork in the midst of it leaves nothing that a child would wait for.
 fn page() -> &'static AtomicU64 {
     // Acquire: pairs with the exchange below, so that the mapping's advice has been given before the page is used.
     let mut found = PAGE.load(Ordering::Acquire);
     if found.is_null() {
-        let made = map();
+        let made = map().map_or((&raw const NO_PAGE[0]).cast_mut(), |page| page.cast().as_ptr());
         // AcqRel: Release publishes the advised page; Acquire, on both outcomes, pairs with the exchange that won.
         found = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
@@ -126,26 +233,27 @@ fn page() -> &'static AtomicU64 {
     unsafe { &*found }
 }
 
+/// A page of zeros that is zeros again in every child.
 #[cfg(target_os = "linux")]
-fn map() -> *mut AtomicU64 {
+fn map() -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a mapping at an address of the kernel's choice touches no memory that is in use.
-    let mapped = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::PRIVATE) };
-    let Ok(mapped) = mapped else { return (&raw const NO_PAGE).cast_mut() };
+    let mapped =
+        unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
     // SAFETY: the mapping was made above, and nothing else knows it.
     if unsafe { madvise(mapped, PAGE_BYTES, Advice::LinuxWipeOnFork) }.is_err() {
         // SAFETY: the mapping was made above, and no pointer to it is left.
         let _ = unsafe { munmap(mapped, PAGE_BYTES) };
-        return (&raw const NO_PAGE).cast_mut();
+        return None;
     }
-    mapped.cast()
+    NonNull::new(mapped.cast())
 }
 
 #[cfg(not(target_os = "linux"))]
-fn map() -> *mut AtomicU64 {
-    (&raw const NO_PAGE).cast_mut()
+fn map() -> Option<NonNull<u8>> {
+    None
 }
 
 #[cfg(test)]

@@ -167,6 +167,12 @@ pub enum DurabilityError {
         /// The lock's file.
         path: PathBuf,
     },
+    /// This process was forked from the one that opened the database, which goes on there. Nothing was changed. Open it anew
+    /// once the other process has closed it.
+    #[error(
+        "this process was forked from the one that opened the database: open it anew, once that one has closed it"
+    )]
+    Forked,
     /// The disk refused before anything was promised: retry once the cause is gone.
     #[error(transparent)]
     Disk(Arc<DiskError>),
@@ -176,7 +182,8 @@ impl From<DiskError> for DurabilityError {
     fn from(error: DiskError) -> Self {
         match error {
             DiskError::InUse { path } => Self::InUse { path },
-            error @ (DiskError::Io { .. } | DiskError::Forked { .. }) => Self::Disk(Arc::new(error)),
+            DiskError::Forked { .. } => Self::Forked,
+            error @ DiskError::Io { .. } => Self::Disk(Arc::new(error)),
         }
     }
 }

@@ -37,7 +37,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -160,13 +160,15 @@ pub enum Health {
     Closed,
     /// A write or sync failed: nothing will become durable any more. Open the database again.
     Poisoned(String),
+    /// This process was forked from the one that opened it, where it goes on: open it anew once it is closed there.
+    Forked,
 }
 
 impl Health {
     /// Will it never write again?
     #[must_use]
     pub const fn has_ended(&self) -> bool {
-        matches!(self, Self::Closed | Self::Poisoned(_))
+        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
     }
 }
 
@@ -198,6 +200,8 @@ pub struct Log {
     refuses: AtomicBool,
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
+    /// The process that opened the log: no other one does anything with it (I4).
+    process: Process,
     /// Files of closed generations, which the next checkpoint makes void.
     older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
@@ -241,6 +245,7 @@ impl Log {
             next_logger: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
             refusal: Mutex::new(Refusal::default()),
+            process: recovered.disk.process(),
             disk: recovered.disk,
             older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
@@ -268,23 +273,40 @@ impl Log {
     /// One iteration of a logger: close the epoch early if strict results wait, take what its workers appended, write
     /// it, and where a closed epoch is complete write a mark, sync once, and announce D (L1 to L3).
     pub fn logger_step(&self, logger: usize) -> Step {
+        if !self.process.is_this() {
+            return Step::Stopped;
+        }
         self.loggers[logger].step(self)
     }
 
     /// Waits until this logger has a reason to step, or `timeout`.
     pub fn logger_wait(&self, logger: usize, timeout: Duration) {
-        self.loggers[logger].wait(timeout);
+        if self.process.is_this() {
+            self.loggers[logger].wait(timeout);
+        }
     }
 
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
-        self.loggers.iter().for_each(Logger::ring);
+        if self.process.is_this() {
+            self.loggers.iter().for_each(Logger::ring);
+        }
+    }
+
+    /// Fails in a process that was forked from the one that opened the log (I4).
+    pub(crate) fn check_process(&self) -> Result<(), DurabilityError> {
+        if self.process.is_this() { Ok(()) } else { Err(DurabilityError::Forked) }
+    }
+
+    /// The process that opened the log.
+    pub(crate) fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
     pub fn hint_step(&self) {
         // A closed log has written its last one.
-        if !self.refuses() {
+        if !self.refuses() && self.process.is_this() {
             self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
         }
     }
@@ -318,6 +340,7 @@ impl Log {
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
     /// the disk was full for [`LogConfig::full_wait`] meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
+        self.check_process()?;
         self.waiters.wait(epoch, || self.clock.nanos(), || self.wake_loggers())
     }
 
@@ -329,6 +352,9 @@ impl Log {
     /// Does the log work?
     #[must_use]
     pub fn health(&self) -> Health {
+        if !self.process.is_this() {
+            return Health::Forked;
+        }
         match self.waiters.how_ended() {
             Some(End::Closed) => Health::Closed,
             Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
@@ -336,9 +362,12 @@ impl Log {
         }
     }
 
-    /// What the log has done since it started, and its files on disk now.
+    /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {
+        if !self.process.is_this() {
+            return self.counters.read();
+        }
         let (mut files, mut file_bytes) = {
             let older = self.lock_older();
             (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
@@ -355,7 +384,9 @@ impl Log {
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
     /// empty does not.
     pub fn request_roll(&self) {
-        self.loggers.iter().for_each(Logger::ask_roll);
+        if self.process.is_this() {
+            self.loggers.iter().for_each(Logger::ask_roll);
+        }
     }
 
     fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
@@ -370,6 +401,7 @@ impl Log {
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
+        self.check_process()?;
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut removed = Removed::default();
@@ -446,6 +478,7 @@ impl Log {
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
     pub fn close(&self) -> Result<(), DurabilityError> {
+        self.check_process()?;
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
@@ -588,6 +621,9 @@ impl Log {
 
     /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
     pub fn stop(&self, reason: &str) {
+        if !self.process.is_this() {
+            return;
+        }
         self.poison(reason);
     }
 
@@ -615,6 +651,9 @@ impl Future for Durable {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { log, epoch, slot } = &mut *self;
+        if let Err(forked) = log.check_process() {
+            return Poll::Ready(Err(forked));
+        }
         let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
         if tell {
             log.wake_loggers();
@@ -625,7 +664,10 @@ impl Future for Durable {
 
 impl Drop for Durable {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
+        // I4: in a forked child the list may be locked for ever.
+        if let Some(slot) = self.slot
+            && self.log.process.is_this()
+        {
             self.log.waiters.give_back(self.epoch, slot);
         }
     }

@@ -10,7 +10,7 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
-use ensile_disk::{Disk, RealDisk};
+use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
     CheckpointConfig, Checkpoints, DurabilityError, Log, LogConfig, Opening, Phase, PhaseReport, Progress,
     Recovered, RecoveryReport, Scan,
@@ -446,6 +446,7 @@ impl Builder {
         self.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
         let disk = self.disk_for(opening)?;
+        let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory);
         let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
         let first = recovered.as_ref().map_or(Epoch::FIRST, |recovered| recovered.next_first_epoch);
@@ -458,8 +459,8 @@ impl Builder {
         let config = self.measured_checkpoints(report.as_ref());
         let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
         let catalog = Catalog::new(replay.finish());
-        let parts =
-            CoreParts { epochs, log, checkpoints, memory, catalog, clock: self.clock.clone(), report, cores };
+        let clock = self.clock.clone();
+        let parts = CoreParts { epochs, log, checkpoints, memory, catalog, clock, report, cores, process };
         let core = Arc::new(Core::new(&self, parts));
         let inner = Inner { core, threads: Threads::none(), closed: Mutex::new(None) };
         let database = Database { inner: Arc::new(inner) };

@@ -12,8 +12,9 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
+use ensile_disk::{Marks, Process};
 use ensile_durability::{CheckpointHandle, Checkpoints, DurabilityError, Log, RecoveryReport};
-use ensile_epoch::{Advance, Epochs, Limits};
+use ensile_epoch::{Advance, EpochConfig, Epochs, Limits, PinHandle};
 use ensile_memory::Memory;
 
 use crate::builder::Builder;
@@ -62,8 +63,15 @@ pub(crate) struct Core {
     pub(crate) expired: AtomicU64,
     counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
     closed: AtomicBool,
+    /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
+    marks: Marks,
     heart_stopped: AtomicBool,
 }
+
+/// The mark that is 1 while the database is open, in the process that opened it (I4).
+const OPEN: usize = 0;
+/// The mark that is the database's id, in the process that opened it (I4).
+const DATABASE: usize = 1;
 
 /// What `Builder::open` puts a core together from.
 pub(crate) struct CoreParts {
@@ -75,6 +83,8 @@ pub(crate) struct CoreParts {
     pub(crate) clock: Clock,
     pub(crate) report: Option<RecoveryReport>,
     pub(crate) cores: Option<Cores>,
+    /// The process that opens the database.
+    pub(crate) process: Process,
 }
 
 static NEXT_ID: std::sync::OnceLock<AtomicU64> = std::sync::OnceLock::new();
@@ -84,6 +94,9 @@ impl Core {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
+        let marks = parts.process.marks();
+        marks.set(OPEN, 1);
+        marks.set(DATABASE, id);
         Self {
             id,
             epochs: parts.epochs,
@@ -92,7 +105,7 @@ impl Core {
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_trees: LoggedTrees::new(parts.catalog.trees()),
-            pool: Arc::new(Pool::default()),
+            pool: Arc::new(Pool::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             clock: parts.clock,
             durability: builder.durability,
@@ -108,6 +121,7 @@ impl Core {
             expired: AtomicU64::new(0),
             counters: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
+            marks,
             heart_stopped: AtomicBool::new(false),
         }
     }
@@ -120,24 +134,64 @@ impl Core {
         table
     }
 
-    /// Refuses a table of another database.
+    /// Refuses a table of another database, and any in a forked child.
     #[inline]
     pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
         note::load(table);
+        if table.database == self.marks.get(DATABASE) { Ok(()) } else { self.check_table_again(table) }
+    }
+
+    #[cold]
+    fn check_table_again(&self, table: &TableCore) -> Result<()> {
+        self.check_process()?;
         if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
     }
 
-    /// Refuses work after `close`.
+    /// Refuses work after `close`, and any in a forked child. No lock has been taken when this is asked (I4).
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
+        if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
+    }
+
+    #[cold]
+    fn check_open_again(&self) -> Result<()> {
+        self.check_process()?;
+        self.check_not_closed()
+    }
+
+    /// Refuses work after `close`: for a commit that holds its locks, so that `close` knows which it waits for.
+    #[inline]
+    pub(crate) fn check_not_closed(&self) -> Result<()> {
         // Acquire: partner is the Release in `mark_closed`.
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
     }
 
+    /// Is this the process that opened the database, and not one forked from it?
+    pub(crate) fn is_own_process(&self) -> bool {
+        self.marks.process().is_this()
+    }
+
+    /// Refuses work in a forked child (I4).
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// A pin for a thread or an open transaction. In a forked child it is one that nobody scans: the parent's list may have been
+    /// locked at the fork, and whoever gets this pin is refused before it is used (I4).
+    pub(crate) fn register_pin(&self) -> PinHandle {
+        if self.is_own_process() {
+            self.epochs.register_pin()
+        } else {
+            let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::from_secs(1) };
+            Epochs::new(&config).register_pin()
+        }
+    }
+
     /// Marks the database closed.
     pub(crate) fn mark_closed(&self) {
-        // Release: partner is the Acquire in `check_open`.
+        // Release: partner is the Acquire in `check_not_closed`.
         self.closed.store(true, Ordering::Release);
+        self.marks.set(OPEN, 0);
     }
 
     /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
@@ -218,8 +272,11 @@ impl Core {
         counters.iter().map(|worker| held(worker)).sum()
     }
 
-    /// Sums one counter over all workers there ever were.
+    /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever (I4).
     pub(crate) fn sum(&self, counter: impl Fn(&Counters) -> &AtomicU64) -> u64 {
+        if !self.is_own_process() {
+            return 0;
+        }
         let counters = self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Relaxed: figures, each a little old.
         counters.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
@@ -241,6 +298,7 @@ pub(crate) struct Inner {
 
 impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
+        self.core.check_process()?;
         // Whoever comes second waits for the first, and is told what came of it.
         let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let result = closed.get_or_insert_with(|| {
@@ -263,6 +321,12 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if !self.core.is_own_process() {
+            // I4: a child closes, frees, joins and waits for nothing. Its copy of the memory goes with it.
+            std::mem::forget(Arc::clone(&self.core));
+            std::mem::forget(std::mem::replace(&mut self.threads, Threads::none()));
+            return;
+        }
         // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
         let _ = self.close();
         self.core.pool.close();

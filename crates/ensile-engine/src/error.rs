@@ -72,6 +72,12 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
+    /// This process was forked from the one that opened the database, which goes on there. Nothing was read or written. Open it
+    /// anew once the other process has closed it.
+    #[error(
+        "this process was forked from the one that opened the database: open it anew, once that one has closed it"
+    )]
+    Forked,
     /// The disk is full. Nothing was written, and nothing that was acknowledged is in doubt; reads go on. Free some space and
     /// run it again: the log goes on by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
@@ -108,6 +114,7 @@ impl From<DurabilityError> for Error {
                 Self::TooLarge { what: "the transaction's log entry", bytes, bytes_max: limit }
             }
             DurabilityError::Config(what) => Self::Misuse(what.into_owned()),
+            DurabilityError::Forked => Self::Forked,
             error => Self::Durability(error),
         }
     }

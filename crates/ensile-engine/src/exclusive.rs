@@ -47,7 +47,7 @@ impl Database {
     #[must_use]
     pub fn exclusive(&self) -> Exclusive<'_> {
         let core = self.core();
-        Exclusive { core, pin: core.epochs.register_pin(), buffers: Buffers::default() }
+        Exclusive { core, pin: core.register_pin(), buffers: Buffers::default() }
     }
 }
 

@@ -47,13 +47,14 @@ struct RawKeyValue<'db> {
 
 impl<'db> RawKeyValue<'db> {
     fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
-        let pin = database.core().epochs.register_pin();
+        let pin = database.core().register_pin();
         Self { database, table, pin, scratch: Scratch::default(), value: Vec::new() }
     }
 
     /// Reads a key's value.
     #[inline]
-    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        self.database.core().check_open()?;
         let call = self.pin.begin(self.database.core().epochs.now());
         let found = loop {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
@@ -65,12 +66,13 @@ impl<'db> RawKeyValue<'db> {
         };
         drop(call);
         self.pin.end();
-        found.then(|| read(self.scratch.bytes()))
+        Ok(found.then(|| read(self.scratch.bytes())))
     }
 
     /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing.
     #[inline]
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool> {
+        self.database.core().check_open()?;
         let call = self.pin.begin(self.database.core().epochs.now());
         let result = (|| {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
@@ -161,10 +163,10 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`Error::Decode`] if the stored bytes are not a `V`.
+    /// [`Error::Decode`] if the stored bytes are not a `V`; [`Error::Closed`].
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<V>> {
-        let found = self.raw.get(encoded(key).as_ref(), V::decode);
+        let found = self.raw.get(encoded(key).as_ref(), V::decode)?;
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -174,7 +176,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// As for [`KeyValue::get`].
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
-        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
+        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read))?;
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -182,7 +184,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// must not come back to this table; if it panics, the value is as before.
     ///
     /// # Errors
-    /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record.
+    /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
     #[inline]
     pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
         let mut broken = None;
@@ -202,7 +204,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// Puts a value; one that replaces another must not be longer than the first was.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the value does not fit its record.
+    /// [`Error::Misuse`] if the value does not fit its record; [`Error::Closed`].
     pub fn put(&mut self, key: &K, value: &V) -> Result<()> {
         let mut bytes = Vec::new();
         value.encode(&mut bytes);

@@ -83,6 +83,7 @@ impl<'db> Receipt<'db> {
     /// if the disk was full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
     /// becomes durable once there is space. The receipt can be waited on again.
     pub fn durable(&self) -> Result<()> {
+        self.core.check_process()?;
         self.core.wait_durable(self.committed.epoch)
     }
 

@@ -267,6 +267,10 @@ impl Database {
         bounds: &mut [usize],
     ) {
         let core = self.core();
+        if core.check_open().is_err() {
+            // Each request is told by itself.
+            return;
+        }
         let context = tx.context();
         context.hints.clear();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {

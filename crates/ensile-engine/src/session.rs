@@ -9,6 +9,7 @@
 use std::cell::{Cell, RefCell};
 
 use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering, thread_local};
+use ensile_disk::Process;
 
 use crate::database::Core;
 use crate::transaction::context::Context;
@@ -18,14 +19,19 @@ use crate::worker::Worker;
 const SPARE_MAX: usize = 8;
 
 /// Workers that no thread has.
-#[derive(Default)]
 pub(crate) struct Pool {
     #[expect(clippy::vec_box, reason = "a worker moves between seats, threads and the pool as a pointer")]
     idle: Mutex<Vec<Box<Worker>>>,
     closed: AtomicBool,
+    /// The process that opened the database. In one forked from it nothing is given back: the lock may be held for ever (I4).
+    process: Process,
 }
 
 impl Pool {
+    pub(crate) fn new(process: Process) -> Self {
+        Self { idle: Mutex::default(), closed: AtomicBool::new(false), process }
+    }
+
     /// The idle workers, held still.
     #[expect(clippy::vec_box, reason = "as above")]
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Box<Worker>>> {
@@ -46,6 +52,9 @@ impl Pool {
     }
 
     pub(crate) fn give(&self, worker: Box<Worker>) {
+        if !self.process.is_this() {
+            return std::mem::forget(worker);
+        }
         let mut idle = self.idle();
         // Under the lock: what comes later than `close` empties the pool would stay in it.
         if !self.is_closed() {
@@ -82,17 +91,49 @@ impl Drop for Seat {
     }
 }
 
+impl Seat {
+    /// Drops a seat that nobody wants, unless this is a forked child: there its pin's list may be locked for ever, and the
+    /// seat is leaked (I4).
+    #[cold]
+    fn let_go(self) {
+        if self.context.pool.process.is_this() {
+            drop(self);
+        } else {
+            std::mem::forget(self);
+        }
+    }
+}
+
+/// Seats that go with their thread.
+#[derive(Default)]
+struct LastSeat(Cell<Option<Seat>>);
+
+impl Drop for LastSeat {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Seat::let_go);
+    }
+}
+
+#[derive(Default)]
+struct SpareSeats(RefCell<Vec<Seat>>);
+
+impl Drop for SpareSeats {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Seat::let_go);
+    }
+}
+
 thread_local! {
     /// The seat of the transaction that ended last on this thread.
-    static LAST: Cell<Option<Seat>> = const { Cell::new(None) };
+    static LAST: LastSeat = const { LastSeat(Cell::new(None)) };
     /// Its other idle seats: of transactions that overlapped, of other databases.
-    static SPARE: RefCell<Vec<Seat>> = const { RefCell::new(Vec::new()) };
+    static SPARE: SpareSeats = const { SpareSeats(RefCell::new(Vec::new())) };
 }
 
 /// A seat for a transaction that commits before its thread does anything else: with the thread's worker, if it has one.
 #[inline(always)]
 pub(crate) fn take_seat(core: &Core) -> Seat {
-    match LAST.try_with(Cell::take) {
+    match LAST.try_with(|last| last.0.take()) {
         Ok(Some(seat)) if seat.is_of(core) => seat,
         last => take_other_seat(core, last.ok().flatten()),
     }
@@ -130,9 +171,12 @@ pub(crate) fn give_seat(mut seat: Seat) {
     if seat.worker.is_none() {
         return keep(seat);
     }
-    // While the thread is being torn down the seat is dropped with the closure.
-    if let Ok(Some(displaced)) = LAST.try_with(|last| last.replace(Some(seat))) {
-        keep_displaced(displaced);
+    let mut seat = Some(seat);
+    match LAST.try_with(|last| last.0.replace(seat.take())) {
+        Ok(Some(displaced)) => keep_displaced(displaced),
+        Ok(None) => {}
+        // The thread is being torn down.
+        Err(_) => seat.into_iter().for_each(Seat::let_go),
     }
 }
 
@@ -142,9 +186,9 @@ pub(crate) fn give_seat(mut seat: Seat) {
 fn keep_displaced(mut displaced: Seat) {
     let database = displaced.context.database;
     let nested = LAST.try_with(|last| {
-        let seat = last.take();
+        let seat = last.0.take();
         let nested = seat.as_ref().is_some_and(|seat| seat.context.database == database);
-        last.set(seat);
+        last.0.set(seat);
         nested
     });
     if nested == Ok(true)
@@ -166,8 +210,8 @@ fn keep(seat: Seat) {
         let stale = spare.extract_if(.., |seat| seat.context.pool.is_closed());
         stale.chain(surplus).collect::<Vec<Seat>>()
     });
-    // Outside the visit: what is dropped here gives its worker away.
-    drop(dropped);
+    // Outside the visit: what is dropped here gives its worker away. With the thread being torn down it is all that is left.
+    dropped.into_iter().flatten().chain(seat).for_each(Seat::let_go);
 }
 
 /// Drops this thread's seats of closed databases. What other threads have of them is small without the memory, which
@@ -175,10 +219,10 @@ fn keep(seat: Seat) {
 pub(crate) fn forget_closed() {
     let is_closed = |seat: &Seat| seat.context.pool.is_closed();
     let last = LAST.try_with(|last| {
-        let (closed, kept) = last.take().map_or((None, None), |seat| {
+        let (closed, kept) = last.0.take().map_or((None, None), |seat| {
             if is_closed(&seat) { (Some(seat), None) } else { (None, Some(seat)) }
         });
-        last.set(kept);
+        last.0.set(kept);
         closed
     });
     let spare = with_spare(|spare| spare.extract_if(.., |seat| is_closed(seat)).collect::<Vec<Seat>>());
@@ -189,7 +233,7 @@ pub(crate) fn forget_closed() {
 /// Runs `f` on the thread's spare seats; `None` while the thread is being torn down.
 #[inline]
 fn with_spare<R>(f: impl FnOnce(&mut Vec<Seat>) -> R) -> Option<R> {
-    SPARE.try_with(|spare| f(&mut spare.borrow_mut())).ok()
+    SPARE.try_with(|spare| f(&mut spare.0.borrow_mut())).ok()
 }
 
 /// Runs `f` with the seat's worker: the one that it has, this thread's, an idle one, or a new one.
@@ -223,9 +267,9 @@ fn take_worker(core: &Core) -> Box<Worker> {
 /// Runs `f` on the thread's last seat if it is one of this database.
 fn at_last_seat<R>(core: &Core, f: impl FnOnce(&mut Seat) -> R) -> Option<R> {
     LAST.try_with(|last| {
-        let mut seat = last.take();
+        let mut seat = last.0.take();
         let done = seat.as_mut().filter(|seat| seat.is_of(core)).map(f);
-        last.set(seat);
+        last.0.set(seat);
         done
     })
     .ok()

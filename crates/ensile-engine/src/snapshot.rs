@@ -95,6 +95,7 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
+        self.core.check_process()?;
         let shown = self.shown;
         self.core.wait_durable(if is_planted(Bug::SnapshotReleasedEarly) { shown.previous() } else { shown })
     }

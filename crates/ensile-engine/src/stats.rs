@@ -51,6 +51,9 @@ pub struct DatabaseHealth {
     pub checkpoint_misfit: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report it.
     pub heartbeat_has_panicked: bool,
+    /// This process was forked from the one that opened the database: nothing of it works here. Open it anew once the other
+    /// process has closed it.
+    pub is_forked: bool,
 }
 
 impl DatabaseHealth {
@@ -60,6 +63,7 @@ impl DatabaseHealth {
         matches!(self.log, None | Some(Health::Running))
             && self.checkpoint_misfit.is_none()
             && !self.heartbeat_has_panicked
+            && !self.is_forked
     }
 }
 
@@ -81,10 +85,11 @@ impl Database {
             log: core.log.as_ref().map(|log| log.health()),
             checkpoint_misfit: core.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
             heartbeat_has_panicked: core.heartbeat_has_panicked(),
+            is_forked: !core.is_own_process(),
         }
     }
 
-    /// Figures of this database. Cheap enough to ask every second; not meant for every request.
+    /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every second; not meant for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let core = self.core();

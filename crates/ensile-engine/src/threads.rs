@@ -197,7 +197,9 @@ impl Database {
     /// One beat of the heartbeat: for a database opened `without_threads`.
     #[doc(hidden)]
     pub fn heartbeat_step(&self) {
-        step(self.core());
+        if self.core().is_own_process() {
+            step(self.core());
+        }
     }
 
     /// One step of a checkpointer: for a database opened `without_threads`. `None` without a folder.

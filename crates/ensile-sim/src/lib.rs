@@ -13,4 +13,4 @@ pub mod ledger;
 pub mod schedules;
 mod sim_disk;
 
-pub use sim_disk::{Call, Calls, Fault, Moment, SimDisk, Survival};
+pub use sim_disk::{Call, Calls, Fault, InChild, Moment, SimDisk, Survival};

@@ -227,8 +227,21 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)), mounted: None, process: Process::simulated() }
     }
 
+    /// Until the result is dropped, whatever is called on this handle and on what was opened through it is called by a child
+    /// that was forked from its process (I4).
+    #[must_use]
+    pub fn in_child(&self) -> InChild {
+        self.process.set_forked(true);
+        InChild(self.process.clone())
+    }
+
+    fn check_process(&self, operation: Operation, name: &str) -> Result<(), DiskError> {
+        if self.process.is_this() { Ok(()) } else { Err(DiskError::Forked { operation, path: name.into() }) }
+    }
+
     /// The state for a call that needs the right to write.
     fn writable_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
+        self.check_process(operation, name)?;
         let state = self.live_state(operation, name)?;
         if state.read_only { Err(fail(operation, name, io::ErrorKind::PermissionDenied)) } else { Ok(state) }
     }
@@ -257,6 +270,7 @@ impl SimDisk {
     }
 
     fn take_folder_lock(&self, folder: &str, hold: Hold) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.check_process(Operation::Lock, folder)?;
         let mut state = self.live_state(Operation::Lock, folder)?;
         let fate = state.begin(Operation::Lock, folder, None);
         state.end(fate, Operation::Lock, folder)?;
@@ -607,6 +621,7 @@ impl Disk for SimDisk {
     }
 
     fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
+        self.check_process(Operation::SyncFolder, folder)?;
         let mut state = self.live_state(Operation::SyncFolder, folder)?;
         let fate = state.begin(Operation::SyncFolder, folder, None);
         if !state.names.has_folder(folder) {
@@ -640,6 +655,7 @@ impl Disk for SimDisk {
     }
 
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        self.check_process(Operation::Lock, name)?;
         let mut state = self.live_state(Operation::Lock, name)?;
         let fate = state.begin(Operation::Lock, name, None);
         state.end(fate, Operation::Lock, name)?;
@@ -683,6 +699,16 @@ impl Disk for SimDisk {
 
     fn process(&self) -> Process {
         self.process.clone()
+    }
+}
+
+/// The time in which a simulated process's calls are those of its child: see [`SimDisk::in_child`].
+#[derive(Debug)]
+pub struct InChild(Process);
+
+impl Drop for InChild {
+    fn drop(&mut self) {
+        self.0.set_forked(false);
     }
 }
 
@@ -740,6 +766,9 @@ impl SimFile {
         operation: Operation,
         range: Option<(u64, u64)>,
     ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
+        if !matches!(operation, Operation::Read) {
+            self.disk.check_process(operation, &self.name)?;
+        }
         let mut state = self.disk.lock_state();
         if state.boot != self.boot || state.sequence.is_cut {
             return Err(input_output_error(operation, &self.name));

@@ -13,6 +13,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/ensile-disk/src/process*", "a page that the kernel clears at fork"),
     ("crates/ensile-epoch/", "deferred frees, evidence that a pin is held, membarrier"),
     ("crates/ensile-index/", "nodes are shared memory reached by pointers"),
+    ("crates/ensile-engine/tests/forked.rs", "`fork`"),
     ("crates/ensile-engine/src/record*", "records are overwritten in place under readers"),
 ];
 

@@ -232,6 +232,10 @@ impl Checkpoints {
     /// Asks for a checkpoint that begins from now on; one that is under way ends first.
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
+        if self.log.check_process().is_err() {
+            // A ticket that nobody answers: its handle tells of the fork.
+            return CheckpointHandle::new(Arc::default(), self.log.process().clone());
+        }
         let mut state = lock(&self.state);
         let ticket = match &state.demand {
             Some(ticket) => Arc::clone(ticket),
@@ -244,7 +248,7 @@ impl Checkpoints {
             drop(state);
             self.ring();
         }
-        CheckpointHandle::new(ticket)
+        CheckpointHandle::new(ticket, self.log.process().clone())
     }
 
     fn ring(&self) {
@@ -253,18 +257,26 @@ impl Checkpoints {
 
     /// Waits until this checkpointer has a reason to step, or `timeout`.
     pub fn wait(&self, checkpointer: usize, timeout: Duration) {
-        self.stations[checkpointer].bell.wait(timeout);
+        if self.log.process().is_this() {
+            self.stations[checkpointer].bell.wait(timeout);
+        }
     }
 
     /// Why the next one is put off, if it does not fit.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
+        if !self.log.process().is_this() {
+            return None;
+        }
         lock(&self.state).misfit.as_deref().map(str::to_owned)
     }
 
-    /// What checkpoints have come to.
+    /// What checkpoints have come to; in a forked child what was counted only.
     #[must_use]
     pub fn stats(&self) -> CheckpointStats {
+        if !self.log.process().is_this() {
+            return self.counters.read();
+        }
         let state = lock(&self.state);
         CheckpointStats {
             last_error: state.last_error.as_deref().map(str::to_owned),
@@ -277,6 +289,9 @@ impl Checkpoints {
 
     /// One iteration of a checkpointer: a block of its part, or the next phase.
     pub fn step(&self, checkpointer: usize, walk: &dyn Walk) -> CheckpointStep {
+        if !self.log.process().is_this() {
+            return CheckpointStep::Stopped;
+        }
         let _guard = EndOnPanic::new(self);
         let mut work = lock(&self.stations[checkpointer].work);
         if work.is_some() {
@@ -287,7 +302,7 @@ impl Checkpoints {
             match self.log.health() {
                 Health::Poisoned(why) => self.end(&mut state, &why, DurabilityError::Stopped),
                 Health::Closed => self.end(&mut state, CLOSED, DurabilityError::Stopped),
-                Health::Running | Health::Full(_) => {}
+                Health::Running | Health::Full(_) | Health::Forked => {}
             }
         }
         match state.phase {
@@ -689,6 +704,9 @@ impl Checkpoints {
     /// Ends the attempt under way, if there is one, and removes its files. Steps find [`CheckpointStep::Stopped`]
     /// afterwards. To be called before the log is closed, which gives the folder free.
     pub fn close(&self) {
+        if !self.log.process().is_this() {
+            return;
+        }
         let mut state = lock(&self.state);
         let was_open = state.phase != Phase::Ended;
         if was_open {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
+use ensile_disk::Process;
+
 use crate::DurabilityError;
 
 /// An installed checkpoint, in figures.
@@ -93,19 +95,23 @@ impl Ticket {
 #[derive(Clone, Debug)]
 pub struct CheckpointHandle {
     ticket: Arc<Ticket>,
+    process: Process,
 }
 
 impl CheckpointHandle {
-    pub(crate) fn new(ticket: Arc<Ticket>) -> Self {
-        Self { ticket }
+    pub(crate) fn new(ticket: Arc<Ticket>, process: Process) -> Self {
+        Self { ticket, process }
     }
 
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.
     ///
     /// # Errors
     /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]: the log
-    /// has stopped, or the database was closed.
+    /// has stopped, or the database was closed. [`DurabilityError::Forked`].
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
+        if !self.process.is_this() {
+            return Err(DurabilityError::Forked);
+        }
         let mut outcome = self.ticket.lock();
         loop {
             match &*outcome {
@@ -121,6 +127,9 @@ impl CheckpointHandle {
     /// What came of it, if that is known yet.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<CheckpointReport, DurabilityError>> {
+        if !self.process.is_this() {
+            return Some(Err(DurabilityError::Forked));
+        }
         self.ticket.lock().clone()
     }
 

@@ -145,6 +145,11 @@ impl Appender {
 
 impl Drop for Appender {
     fn drop(&mut self) {
+        // I4: another thread of the parent may have held a lock at the fork that nobody gives back here.
+        if !self.log.process().is_this() {
+            std::mem::forget(self.owned.take());
+            return;
+        }
         self.release();
         // What is left in the buffer is the logger's to take; then it forgets the slot (L2).
         self.slot.end();

@@ -121,7 +121,7 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
-            .check_open()
+            .check_not_closed()
             .and_then(|()| validate(worker, sets, pinned))
             .and_then(|()| check_room(worker, sets, boundary, pinned))
             .and_then(|()| if core.before_images { images::check(worker, sets, pinned) } else { Ok(()) })

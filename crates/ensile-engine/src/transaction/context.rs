@@ -110,7 +110,7 @@ impl Context {
         Self {
             database: core.id,
             pool: Arc::clone(&core.pool),
-            pin: core.epochs.register_pin(),
+            pin: core.register_pin(),
             sets: Sets::default(),
             scratch: Scratch::default(),
             row_scratch: Scratch::default(),

@@ -54,6 +54,8 @@ enum Failure {
     Expired,
     /// The database was closed before the transaction began.
     Closed,
+    /// It began in a process that was forked from the one that opened the database.
+    Forked,
 }
 
 impl std::fmt::Debug for Transaction<'_> {
@@ -123,7 +125,11 @@ impl<'db> Transaction<'db> {
     #[inline]
     pub(crate) fn begin(core: CoreRef<'db>, durability: Durability) -> Self {
         let seat = session::take_seat_to_keep(&core);
-        let failed = core.check_open().is_err().then_some(Failure::Closed);
+        let failed = match core.check_open() {
+            Ok(()) => None,
+            Err(Error::Forked) => Some(Failure::Forked),
+            Err(_) => Some(Failure::Closed),
+        };
         let mut tx = Self::seated(core, seat, durability);
         tx.failed = failed;
         tx
@@ -429,6 +435,7 @@ impl<'db> Transaction<'db> {
         if let Some(failure) = self.failed {
             return Err(failure.into());
         }
+        self.core.check_process()?;
         let Some(Seat { context, .. }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
         };
@@ -527,6 +534,7 @@ impl<'db> Transaction<'db> {
         if let Some(failure) = self.failed {
             return Err(failure.into());
         }
+        self.core.check_process()?;
         let context = self.context();
         let call = context.pin.enter()?;
         commit::commit_read_only(&context.sets, call.pinned())
@@ -684,6 +692,7 @@ impl From<Failure> for Error {
         match failure {
             Failure::Expired => Self::Expired,
             Failure::Closed => Self::Closed,
+            Failure::Forked => Self::Forked,
         }
     }
 }

@@ -260,3 +260,32 @@ fn folders_and_files_are_told_apart_and_locked_by_what_they_are() {
     disk.create("a").expect("create").write_at(&[1; 30], 0).expect("write");
     assert_eq!(disk.free_bytes("log0").expect("asked"), Some(70));
 }
+
+#[test]
+fn a_forked_child_changes_nothing_and_gives_back_no_lock_of_its_parent() {
+    let world = SimDisk::new();
+    let disk = world.mounted();
+    let file = disk.create("a").expect("create");
+    file.write_at(b"parent", 0).expect("write");
+    let lock = disk.lock("LOCK").expect("free");
+    let child = disk.in_child();
+    drop(lock);
+    let refused = [
+        file.write_at(b"child", 0),
+        file.set_len(0),
+        file.sync_data(),
+        disk.create("b").map(drop),
+        disk.rename("a", "b"),
+        disk.remove("a"),
+        disk.sync_folder(""),
+        disk.lock("LOCK").map(drop),
+        disk.lock_folder("").map(drop),
+    ];
+    assert!(refused.into_iter().all(|result| result.is_err_and(|error| error.is_forked())));
+    let other = world.mounted();
+    assert!(matches!(other.lock("LOCK"), Err(DiskError::InUse { .. })), "the parent has it still");
+    other.create("c").expect("another process is none of it");
+    drop(child);
+    file.write_at(b"!", 6).expect("the parent goes on");
+    assert_eq!(world.bytes("a"), b"parent!");
+}
