@@ -1,6 +1,7 @@
 //! `ensile verify` and `ensile inspect`: what is in a database's folder, and whether it is whole.
 //!
-//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told.
+//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
+//! cannot be read.
 //!
 //! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log.
 
@@ -14,7 +15,7 @@ mod changes;
 use changes::HELP as CHANGES;
 use clap::Args;
 use ensile::folder::{
-    self, CheckpointFacts, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts,
+    self, CheckpointFacts, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts, Unread,
 };
 use ensile::{Epoch, TornTail};
 use serde_json::{Value, json};
@@ -62,11 +63,8 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     } else {
         show(&verdict(folder, &found, arguments.repair));
     }
-    if found.damage.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    if !arguments.repair {
-        return ExitCode::from(DAMAGED);
+    if found.is_whole() || !arguments.repair {
+        return exit_code(&found);
     }
     match folder::repair(folder) {
         Ok(Some(done)) => {
@@ -97,7 +95,17 @@ pub(crate) fn inspect(arguments: &InspectArguments) -> ExitCode {
     } else {
         show(&(explained(&found, &tables) + &verdict(folder, &found, false)));
     }
-    if found.damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) }
+    exit_code(&found)
+}
+
+fn exit_code(found: &Examination) -> ExitCode {
+    if found.is_whole() {
+        ExitCode::SUCCESS
+    } else if found.damage.is_empty() {
+        ExitCode::from(FAILED)
+    } else {
+        ExitCode::from(DAMAGED)
+    }
 }
 
 /// Writes to standard output. Who stops reading has seen enough; any other failure is told, and changes no verdict.
@@ -129,13 +137,21 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
             "torn tail: {file}, {bytes} bytes from byte {offset}{of} ({detail}): never acknowledged, the next open cuts it"
         );
     }
+    if let Some(epochs) = found.unfinished_epochs {
+        let _ = writeln!(
+            text,
+            "not every log has finished {}: writes of that time, if one lost any, are gone; if a crash took them, none was \
+             acknowledged",
+            between(epochs)
+        );
+    }
     for Damage { file, offset, detail, .. } in &found.unneeded {
         let _ = writeln!(
             text,
             "damaged and not needed: {file} at byte {offset}: {detail}; nothing is to be done"
         );
     }
-    if found.damage.is_empty() {
+    if found.is_whole() {
         let whole = found.durable_epoch.map_or_else(
             || "nothing was ever written".to_owned(),
             |epoch| format!("whole up to epoch {}", epoch.number()),
@@ -146,7 +162,11 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
         }
         return text;
     }
-    let _ = writeln!(text, "{name}: DAMAGED; {size}");
+    let state = if found.damage.is_empty() { "UNKNOWN, not all of it can be read" } else { "DAMAGED" };
+    let _ = writeln!(text, "{name}: {state}; {size}");
+    for Unread { detail, .. } in &found.unread {
+        let _ = writeln!(text, "  {detail}: whether it is damaged is unknown");
+    }
     for Damage { file, offset, detail, .. } in &found.damage {
         let _ = writeln!(text, "  {file} at byte {offset}: {detail}");
     }
@@ -165,15 +185,17 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
     text
 }
 
-/// What a cut gives up, before or after it.
+/// What a cut would give up.
 fn given_up(loss: &Loss) -> String {
-    let epochs = loss.epochs.map_or_else(|| "no epoch".to_owned(), between);
-    let mut text = format!(
-        "keeps everything up to epoch {}, gives up {epochs}: {} entries that can still be read, and those that cannot; \
-         results in these epochs were acknowledged, and would be lost",
-        loss.durable.number(),
-        loss.entries
-    );
+    let mut text = match lost(loss) {
+        None => "keeps everything: it cuts bytes that do not belong there".to_owned(),
+        Some(lost) => format!(
+            "keeps everything up to epoch {}, gives up {lost}: {} entries that can still be read, and those that cannot; \
+             results in these epochs were acknowledged, and would be lost",
+            loss.durable.number(),
+            loss.entries
+        ),
+    };
     for (file, from) in &loss.files {
         let _ = match from {
             0 => write!(text, "\n    removes {file}"),
@@ -183,12 +205,27 @@ fn given_up(loss: &Loss) -> String {
     text
 }
 
+/// The epochs that a cut gives up, and the files that held more than can be read; `None` if it gives up nothing.
+fn lost(loss: &Loss) -> Option<String> {
+    let files = loss.unreadable.join(", ");
+    match (loss.epochs, files.is_empty()) {
+        (None, true) => None,
+        (None, false) => Some(format!("what {files} held after it")),
+        (Some(epochs), true) => Some(between(epochs)),
+        (Some(epochs), false) => Some(format!("{} and what else {files} held after it", between(epochs))),
+    }
+}
+
 fn after_repair(folder: &Path, Repaired { loss, copies }: &Repaired) -> String {
-    let lost = loss.epochs.map_or_else(|| "no epoch".to_owned(), between);
+    let state = match lost(loss) {
+        None => "everything is kept".to_owned(),
+        Some(lost) => format!(
+            "the database is as it was at the end of epoch {}. Acknowledged results of {lost} are LOST",
+            loss.durable.number()
+        ),
+    };
     format!(
-        "repaired: the database is as it was at the end of epoch {}. Acknowledged results of {lost} are LOST; what was cut, \
-         and the manifest as it was, are in {}\n",
-        loss.durable.number(),
+        "repaired, and read once more from end to end: {state}; what was cut, and the manifest as it was, are in {}\n",
         folder.join(copies).display()
     )
 }
@@ -345,9 +382,13 @@ fn examination(found: &Examination) -> Value {
             })
         })
         .collect();
+    let unread: Vec<Value> =
+        found.unread.iter().map(|unread| json!({ "path": unread.path, "detail": unread.detail })).collect();
     json!({
-        "whole": found.damage.is_empty(), "refused": found.refused, "durable_epoch": found.durable_epoch.map(Epoch::number),
+        "whole": found.is_whole(), "refused": found.refused,
+        "durable_epoch": found.durable_epoch.map(Epoch::number),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
+        "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),
         "remedy": found.remedy.as_ref().map(remedy),
     })
@@ -358,7 +399,7 @@ fn remedy(remedy: &Remedy) -> Value {
         Remedy::Cut(loss) => json!({
             "cut": {
                 "durable_epoch": loss.durable.number(), "epochs": epochs_json(loss.epochs), "entries": loss.entries,
-                "files": loss.files,
+                "unreadable": loss.unreadable, "files": loss.files,
             }
         }),
         Remedy::Copy(why) => json!({ "copy": why }),

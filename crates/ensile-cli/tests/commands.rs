@@ -288,3 +288,68 @@ fn a_folder_that_cannot_be_judged_is_exit_code_2() {
     );
     drop(db);
 }
+
+/// A closed database whose log folder is a link to another one.
+fn database_with_a_link(folder: &Folder) -> PathBuf {
+    let device = folder.0.join("device");
+    let db = ensile::Database::builder(folder.0.join("data")).log_folders([&device]).open().expect("opens");
+    let table = db.table::<u64, u64>("numbers").expect("a table");
+    db.run(|tx| tx.put(&table, &1, &1)).expect("commits");
+    db.close().expect("closes");
+    device
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_told_as_an_open_tells_it() {
+    let folder = Folder::new("dangling");
+    let device = database_with_a_link(&folder);
+    std::fs::rename(&device, folder.0.join("elsewhere")).expect("renames");
+    let opened = ensile::Database::open(folder.0.join("data")).expect_err("its log is elsewhere").to_string();
+    assert!(opened.contains("log0 is a link to") && opened.contains("mount its device"), "{opened}");
+    for line in ["verify data", "verify data --repair", "inspect data", "inspect data --changes"] {
+        let (output, stdout, stderr) = ensile(&folder, line);
+        assert_eq!((output.status.code(), &*stdout), (Some(2), ""), "{line}: {stderr}");
+        assert_eq!(stderr, format!("ensile: data: {opened}\n"), "{line}");
+    }
+}
+
+#[test]
+fn a_link_to_a_log_folder_is_no_file_and_a_stranger_that_cannot_be_read_disturbs_nobody() {
+    let folder = Folder::new("links");
+    let _device = database_with_a_link(&folder);
+    std::os::unix::fs::symlink("nowhere", folder.0.join("data/notes")).expect("links");
+    let (output, stdout, stderr) = ensile(&folder, "inspect data");
+    assert!(output.status.success(), "{stdout}{stderr}");
+    let files: Vec<&str> = stdout.lines().filter(|line| line.trim_start().starts_with("log0")).collect();
+    assert!(files.iter().all(|line| line.trim_start().starts_with("log0/log-")), "{stdout}");
+    assert!(stdout.contains("notes") && stdout.contains("not the database's"), "{stdout}");
+}
+
+#[test]
+fn bytes_behind_a_log_file_are_cut_and_nothing_is_lost() {
+    let folder = Folder::new("behind");
+    for _ in 0..2 {
+        // The first life's file stays, and is no log's last.
+        let db =
+            ensile::Database::builder(folder.0.join("data")).log_file_bytes(64 << 10).open().expect("opens");
+        let table = db.table::<u64, Vec<u8>>("rows").expect("a table");
+        for key in 0..200 {
+            db.run(|tx| tx.put(&table, &key, &vec![7; 2_000])).expect("commits");
+        }
+        db.close().expect("closes");
+    }
+    let names = std::fs::read_dir(folder.0.join("data/log0")).expect("its log's folder");
+    let names = names.map(|file| file.expect("a name").path());
+    let closed = names.filter(|path| path.to_string_lossy().contains("log-1-0-to-")).next().expect("closed");
+    let mut bytes = std::fs::read(&closed).expect("reads");
+    bytes.extend_from_slice(&[7; 100]);
+    std::fs::write(&closed, bytes).expect("writes");
+    let (output, stdout, _) = ensile(&folder, "verify data --repair");
+    assert!(output.status.success() && stdout.contains("everything is kept"), "{stdout}");
+    let (output, stdout, _) = ensile(&folder, "verify data");
+    assert!(output.status.success() && stdout.contains("whole up to epoch"), "{stdout}");
+    let db = ensile::Database::open(folder.0.join("data")).expect("opens");
+    let table = db.table::<u64, Vec<u8>>("rows").expect("a table");
+    let rows = db.run(|tx| (0..200).map(|key| tx.get(&table, &key)).collect::<Result<Vec<_>, _>>());
+    assert!(rows.expect("reads").iter().all(Option::is_some));
+}

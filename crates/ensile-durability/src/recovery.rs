@@ -14,7 +14,7 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: [`examine`] judges with the same parts; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
+//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
 //! `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
@@ -22,6 +22,7 @@ mod chain;
 pub mod examine;
 mod file;
 mod harden;
+mod judgement;
 mod listing;
 mod load;
 mod merge;
@@ -53,11 +54,16 @@ use crate::store::{Locks, Store, Wanted, claim};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
+use judgement::{FirstEnds, Inventory};
 use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
 use reading::{AHEAD, Pool};
 use replay::{Bounds, Piece};
+use verdict::Verdict;
+
+/// Why a judgement that ends with its first finding gives a value when it ends without.
+const NOTHING_FOUND: &str = "the first finding has ended the open";
 
 /// The end of a log that was being written when the database stopped: cut off, as no result rested on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +107,9 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
+    /// Epochs above D that some logs have a mark of and others not. Entries of them, if a log lost any, are gone; if it was a
+    /// crash that took them, none was acknowledged.
+    pub unfinished_epochs: Option<(Epoch, Epoch)>,
     /// Earlier generations whose entries were merged into one file.
     pub merged_generations: u64,
     /// What each phase took, as whoever drove the steps has measured it.
@@ -162,6 +171,8 @@ pub struct Recovery {
     /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are void, as until
     /// then they tell which epochs were used (L4).
     given_up: Vec<SegmentFile>,
+    /// Where a repair cuts files that stay, once the manifest is durable.
+    cuts: Vec<(SegmentFile, u64)>,
     seen: Epoch,
     load: Load,
     /// Oldest first; `taken` counts from the end.
@@ -199,13 +210,9 @@ impl Scan {
         let (count, links) = (config.checkpointers, &config.checkpoint_folders);
         let checkpoints = Wanted { count, links, name: PartName::folder };
         locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
-        let generations = keeper.manifest().generations.clone();
-        let (mut found, unfinished) = listing::find_with_unfinished(&*disk, keeper.manifest())?;
-        let listed = listing::take_listed(&mut found, &generations)?;
-        let last = generations.last().map_or(0, |last| last.number);
-        let mut unlisted = listing::check_unlisted(&*disk, keeper.manifest(), &found, last)?;
-        listing::check_unfinished(&*disk, keeper.manifest(), &unfinished)?;
-        unlisted.extend(unfinished);
+        let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
+        let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
+        let load = load.expect(NOTHING_FOUND);
         let with_next = |files: &Vec<SegmentFile>| {
             let next = files.iter().skip(1).copied().map(Some).chain([None]);
             files.iter().copied().zip(next).collect::<Vec<_>>()
@@ -213,7 +220,6 @@ impl Scan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        let load = Load::new(&*disk, keeper.manifest().checkpoint.clone())?;
         Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
     }
 
@@ -250,15 +256,18 @@ impl Scan {
         for ((number, _), files) in &listed {
             let files: Vec<_> = read.by_ref().take(files.len()).collect();
             let listing = generations.iter().find(|generation| generation.number == *number);
-            let listing = listing.expect("it lists them");
-            files.iter().try_for_each(|file| chain::check_origin(listing, file))?;
-            chains.push(Chain::stitch(&*recovery.disk, files, recovery.load.low())?);
+            let (listing, low) = (listing.expect("it lists them"), recovery.load.low());
+            let chain = judgement::log(&*recovery.disk, listing, files, low, &mut FirstEnds)?;
+            chains.push(chain.expect(NOTHING_FOUND));
         }
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
-            let hint = hint.as_ref().filter(|hint| hint.generation == generation.number);
-            recovery.take_generation(generation, chains.by_ref().take(logs).collect(), hint)?;
+            let chains: Vec<_> = chains.by_ref().take(logs).collect();
+            let checkpoint = recovery.load.checkpoint();
+            let verdict =
+                judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
+            recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
         Ok(recovery)
     }
@@ -285,6 +294,7 @@ impl Recovery {
             open_chains: Vec::new(),
             unlisted: Vec::new(),
             given_up: Vec::new(),
+            cuts: Vec::new(),
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
@@ -306,18 +316,8 @@ impl Recovery {
         scan.finish()
     }
 
-    fn take_generation(
-        &mut self,
-        generation: Generation,
-        chains: Vec<Chain>,
-        hint: Option<&Hint>,
-    ) -> Result<(), DurabilityError> {
+    fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        let verdict = verdict::decide(&generation, &chains, hint)?;
-        if let Some(checkpoint) = self.load.checkpoint().filter(|checkpoint| checkpoint.generation == number)
-        {
-            check_high(checkpoint, verdict.durable, &chains)?;
-        }
         let low = self.load.low();
         let covered =
             if is_planted(Bug::EntriesOfLowSkipped) && low > Epoch::ZERO { low.next() } else { low };
@@ -340,13 +340,13 @@ impl Recovery {
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
         self.report.torn_tails.extend(verdict.torn);
+        self.report.unfinished_epochs = verdict.unfinished;
         if generation.durable.is_none() {
             self.open_chains = chains;
         } else {
             self.closed_chains.extend(chains);
         }
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
-        Ok(())
     }
 
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
@@ -514,6 +514,7 @@ impl Recovery {
         self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        self.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.closed_chains.iter().chain(&self.open_chains) {
             let folder = log_folder(chain.logger);
@@ -539,9 +540,13 @@ impl Recovery {
 
     /// Gives back what stands behind the end of a chain.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DurabilityError> {
-        let file = self.disk.open(&chain.end_file())?;
-        if file.len()? > chain.end.offset {
-            file.set_len(chain.end.offset)?;
+        self.cut_file(&chain.end_file(), chain.end.offset)
+    }
+
+    fn cut_file(&self, name: &str, end: u64) -> Result<(), DurabilityError> {
+        let file = self.disk.open(name)?;
+        if file.len()? > end {
+            file.set_len(end)?;
             file.sync_all()?;
         }
         Ok(())

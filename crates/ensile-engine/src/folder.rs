@@ -17,7 +17,7 @@ use ensile_base::sync::Mutex;
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::Adopted;
 pub use ensile_durability::examine::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
@@ -75,7 +75,7 @@ pub struct Change<'c> {
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is no error: it is what the
-/// answer is about.
+/// answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`].
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::examine(&disk, &Framing)?)
@@ -92,7 +92,7 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let target = Counting { replay: Replay::new(&memory), images: Mutex::default() };
     let found = ensile_durability::examine::examine(&disk, &target)?;
     let trees = target.replay.finish();
-    let mut tables = if found.damage.is_empty() { tables_of(&trees) } else { Vec::new() };
+    let mut tables = if found.is_whole() { tables_of(&trees) } else { Vec::new() };
     let images = target.images.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     for table in &mut tables {
         table.before_images = images.get(&table.id).copied().unwrap_or(0);
@@ -128,10 +128,12 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
     Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
 }
 
-/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.
+/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged. Before it
+/// returns it has read the whole folder once more, and found it whole.
 ///
 /// # Errors
-/// As for [`verify`]; and if no consistent state can be had from what is there: the message says why.
+/// As for [`verify`]; if no consistent state can be had from what is there, or something cannot be read: the message says why;
+/// and if something is damaged after the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::repair(&disk, &Framing)?)

@@ -21,7 +21,7 @@
 mod calls;
 mod content;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -46,6 +46,8 @@ struct State {
     unsynced_names: Vec<NameChange>,
     /// Folders that were made as links, and whether what they lead to is there.
     links: BTreeMap<String, (PathBuf, bool)>,
+    /// Files whose bytes the medium does not give back.
+    unreadable: BTreeSet<String>,
     /// The inodes of folders that were asked for.
     folder_inodes: BTreeMap<String, u64>,
     /// Who holds which lock.
@@ -483,6 +485,11 @@ impl SimDisk {
         self.lock_state().links.get_mut(folder).expect("a link").1 = is_there;
     }
 
+    /// From now on reading bytes of this file fails with EIO, as where the medium cannot give them back.
+    pub fn make_unreadable(&self, name: &str) {
+        self.lock_state().unreadable.insert(name.to_owned());
+    }
+
     fn handle(&self, inode: usize, name: &str, boot: u64) -> Box<dyn DiskFile> {
         Box::new(SimFile { disk: self.clone(), inode, name: name.to_owned(), boot })
     }
@@ -796,6 +803,9 @@ impl DiskFile for SimFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
         let (state, fate) = self.begin(Operation::Read, Some((offset, bytes.len() as u64)))?;
         state.end(fate, Operation::Read, &self.name)?;
+        if state.unreadable.contains(&self.name) {
+            return Err(input_output_error(Operation::Read, &self.name));
+        }
         Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
     }
 

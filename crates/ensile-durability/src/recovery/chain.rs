@@ -7,6 +7,8 @@
 //!   installed checkpoint covers. Files before that are void: a removal was under way.
 //! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later file shows
 //!   that what is missing before its blocks was synced.
+//! - L5: a file gets the name of a closed one when the opening mark of the next file is synced. So a next file without one,
+//!   emptied for example, has lost it.
 //!
 //! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the
 //! runs of blocks.
@@ -30,6 +32,17 @@ pub(super) struct End {
     pub(super) offset: u64,
     pub(super) detail: &'static str,
 }
+
+/// Something is missing that was synced, and why that is known.
+#[derive(Clone, Debug)]
+pub(super) struct Lost {
+    pub(super) end: End,
+    pub(super) why: &'static str,
+}
+
+pub(super) const BLOCK_SHOWS_IT: &str = "a later block of this log was written after it was synced";
+const NAME_SHOWS_IT: &str =
+    "its first block was synced before the file before it was closed, which that one's name says";
 
 /// A file of the chain.
 #[derive(Clone, Debug)]
@@ -61,7 +74,7 @@ pub(super) struct Chain {
     pub(super) blocks: u64,
     pub(super) tail: Tail,
     /// Where something is missing that a block of this log shows to be synced.
-    pub(super) lost: Option<End>,
+    pub(super) lost: Option<Lost>,
     /// Files behind the end.
     pub(super) beyond: Vec<SegmentFile>,
     /// Files before the beginning.
@@ -121,7 +134,8 @@ impl Chain {
         self.seen = self.seen.max(file.seen);
         self.end = End { file: file.file, offset: file.end, detail: file.detail };
         self.tail = file.tail.clone();
-        self.lost = (file.shown > file.mark).then(|| self.end.clone());
+        let is_lost = file.shown > file.mark;
+        self.lost = is_lost.then(|| Lost { end: self.end.clone(), why: BLOCK_SHOWS_IT });
         self.links.push(Link {
             file: file.file,
             end: file.end,
@@ -149,11 +163,13 @@ impl Chain {
                 file.look_with(disk, salt)?;
                 // Its opening block was synced before anything was written behind it.
                 let has_more = file.identity.is_none() && file.tail.bytes > OPENING_BYTES as u64;
-                lost = (has_more || file.has_blocks()).then_some(End {
-                    file: file.file,
-                    offset: 0,
-                    detail: file.detail,
-                });
+                let why = if file.has_blocks() || has_more {
+                    Some(BLOCK_SHOWS_IT)
+                } else {
+                    self.is_closed_before(file.file).then_some(NAME_SHOWS_IT)
+                };
+                let end = End { file: file.file, offset: 0, detail: file.detail };
+                lost = why.map(|why| Lost { end, why });
             }
             // The first file: whatever stands behind it, it is the end.
             (None, None) => {}
@@ -168,7 +184,8 @@ impl Chain {
                     file.tail.add_epochs(low, high);
                 }
                 let is_later = last.is_some_and(|last| opening.sequence > last.next_sequence);
-                lost = (is_later || file.has_blocks()).then(|| self.end.clone());
+                let is_lost = is_later || file.has_blocks();
+                lost = is_lost.then(|| Lost { end: self.end.clone(), why: BLOCK_SHOWS_IT });
             }
         }
         if self.lost.is_none() {
@@ -178,6 +195,11 @@ impl Chain {
         self.seen = self.seen.max(file.seen);
         self.tail.add(&file.tail);
         Ok(())
+    }
+
+    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first block.
+    fn is_closed_before(&self, file: SegmentFile) -> bool {
+        self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
 
     /// The name of the file in which the chain ends.
@@ -229,22 +251,34 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
-    let first = &files[begin];
+    let (void, first) = (&files[..begin], &files[begin]);
     let number = first.file.name.number;
+    let misplaced =
+        |file: &FileChain, detail: &str| Err(DurabilityError::damaged(&file.file.to_string(), 0, detail));
     match &first.opening {
-        Some(opening) if opening.sequence == 0 || opening.before < covered => Ok(begin),
+        Some(opening) if number == 0 && opening.sequence > 0 => {
+            misplaced(first, "a later file of the log stands in place of its first one")
+        }
+        Some(opening) if number > 0 && opening.sequence == 0 => {
+            misplaced(first, "the first file of the log stands in place of a later one")
+        }
+        Some(opening) if number == 0 || opening.before < covered => {
+            // What the checkpoint covers comes before, or this file, or that one, has another one's name.
+            let is_later = |file: &&FileChain| {
+                file.opening.as_ref().is_some_and(|void| void.sequence >= opening.sequence)
+            };
+            void.iter().find(is_later).map_or(Ok(begin), |file| {
+                misplaced(file, "a later file of the log stands in place of an earlier one")
+            })
+        }
         // It cannot be read: the verdict says why.
         None if number == 0 => Ok(begin),
-        _ if number > 0 => Err(missing_file(SegmentName { number: number - 1, ..first.file.name })),
-        _ => {
-            let detail = "a later file of the log stands in place of its first one";
-            Err(DurabilityError::damaged(&first.file.to_string(), 0, detail))
-        }
+        _ => Err(missing_file(SegmentName { number: number - 1, ..first.file.name })),
     }
 }
 
 /// Does the chain go on from the end of `last` with `file`?
-fn is_next(last: &FileChain, file: &FileChain) -> bool {
+pub(super) fn is_next(last: &FileChain, file: &FileChain) -> bool {
     let (Some(before), Some(opening)) = (&last.opening, &file.opening) else { return false };
     opening.sequence == last.next_sequence
         && opening.previous_crc == last.crc

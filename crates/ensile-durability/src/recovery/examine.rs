@@ -1,11 +1,12 @@
 //! A folder examined without opening the database: every byte read and judged as an open would, and nothing changed.
 //!
-//! The judgement is recovery's own, by the same chains, verdict, load and replay; what differs is that it goes on behind
-//! the first damage, looks at blocks that recovery has no use for, and says what each file is.
+//! The judgement is recovery's own (`recovery::judgement`); what differs is that it goes on behind
+//! the first finding, looks at blocks that recovery has no use for, and says what each file is.
 //!
 //! Invariants:
-//! - What an open calls damage is in [`Examination::damage`], with the same file and offset; where that is empty, an open
-//!   succeeds, unless the folder was copied ([`Examination::refused`]).
+//! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
+//!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied ([`Examination::refused`]).
+//! - A repair says that it has repaired once it has examined what it left.
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
 //!   is told apart, in [`Examination::unneeded`].
 //!
@@ -24,11 +25,12 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 pub use facts::{
-    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role,
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
 pub use repair::repair;
 
 use super::harden::harden;
+use super::judgement::Findings as _;
 use crate::store::names::LOCK;
 use crate::store::{Hold, lock_existing};
 use crate::{DurabilityError, Entry, Recoverable, Refused};
@@ -40,32 +42,34 @@ use judge::Judge;
 /// # Errors
 /// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
 /// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device
-/// of a folder is not there. Damage is no error here, and a copy can be examined.
+/// of a folder is not there. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`]. A copy can be
+/// examined.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut refusals = Vec::new();
-    let mut note = |why| {
-        refusals.push(told(why)?);
-        Ok(())
+    let mut note = |why| match why {
+        why @ DurabilityError::NotMounted { .. } => Err(why),
+        why => {
+            refusals.push(why);
+            Ok(())
+        }
     };
     let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
-    let found = examine_locked(disk, target);
+    let judged = examine_locked(disk, target);
     // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
     if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }
-    let mut found = found?;
+    let (mut found, seen) = judged?;
     for refusal in refusals {
         match refusal {
-            Refusal::Damage(damage) => found.damage.push(damage),
-            Refusal::Copied(why) => found.refused = Some(why),
+            why @ DurabilityError::Copied { .. } => found.refused = Some(why.to_string()),
+            why => found.found(why)?,
         }
     }
-    if !found.damage.is_empty() {
+    if !found.is_whole() {
         found.durable_epoch = None;
-    }
-    if !found.damage.is_empty() {
-        found.remedy =
-            Some(repair::plan(disk, &found)?.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
+        let plan = repair::plan(&**disk, &found, seen)?;
+        found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
     Ok(found)
 }
@@ -87,32 +91,21 @@ pub fn visit_log(
     let _locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
     let mut judge = Judge::new(disk, target);
     judge.look()?;
-    if judge.found.damage.is_empty() {
+    if judge.found.is_whole() {
         judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)
 }
 
-/// The same as [`examine`], by who holds the lock; without a remedy.
-fn examine_locked(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+/// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything shows.
+fn examine_locked(
+    disk: &StdArc<dyn Disk>,
+    target: &dyn Recoverable,
+) -> Result<(Examination, Epoch), DurabilityError> {
     let mut judge = Judge::new(disk, target);
     judge.look()?;
-    Ok(judge.found)
-}
-
-/// Why an open would refuse the folders, apart from their files.
-enum Refusal {
-    Damage(Damage),
-    /// It can be read all the same.
-    Copied(String),
-}
-
-fn told(why: DurabilityError) -> Result<Refusal, DurabilityError> {
-    match why {
-        why @ DurabilityError::Copied { .. } => Ok(Refusal::Copied(why.to_string())),
-        why => Damage::of(why).map(Refusal::Damage),
-    }
+    Ok((judge.found, judge.seen))
 }
 
 /// Takes entries and keeps nothing.

@@ -13,19 +13,15 @@ use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::block::{NEWER, NotABlock};
 use crate::store::is_folder;
-use crate::store::manifest::{Generation, Manifest};
+use crate::store::manifest::Manifest;
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files in the folders that are this database's (I1).
-pub(super) fn find(disk: &dyn Disk, manifest: &Manifest) -> Result<Files, DurabilityError> {
-    find_with_unfinished(disk, manifest).map(|(files, _)| files)
-}
-
-/// As [`find`]; apart from those, what a merge left that had not ended: its sources are listed still, and hold all of it.
-pub(super) fn find_with_unfinished(
+/// Finds all log files in the folders that are this database's (I1). Apart from those, what a merge left that had not ended: its
+/// sources are listed still, and hold all of it.
+pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
 ) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
@@ -56,23 +52,16 @@ pub(super) fn find_with_unfinished(
     Ok((found, unfinished))
 }
 
-/// Takes the files of listed logs out of `found`: each has one at least.
-pub(super) fn take_listed(found: &mut Files, generations: &[Generation]) -> Result<Files, DurabilityError> {
-    let mut listed = Files::new();
-    for generation in generations {
-        for logger in 0..generation.logs {
-            let key = (generation.number, logger);
-            let Some(files) = found.remove(&key) else {
-                if is_planted(Bug::MissingLogAccepted) {
-                    continue;
-                }
-                let missing = SegmentName { generation: key.0, logger, number: 0 };
-                return Err(missing_file(missing));
-            };
-            listed.insert(key, files);
-        }
+/// Takes the files of a listed log out of `found`: it has one at least.
+pub(super) fn take_listed(
+    found: &mut Files,
+    (generation, logger): (u64, u32),
+) -> Result<Option<Vec<SegmentFile>>, DurabilityError> {
+    match found.remove(&(generation, logger)) {
+        None if is_planted(Bug::MissingLogAccepted) => Ok(None),
+        None => Err(missing_file(SegmentName { generation, logger, number: 0 })),
+        files => Ok(files),
     }
-    Ok(listed)
 }
 
 /// A file that must be there is not.
@@ -112,7 +101,9 @@ pub(super) fn check_unlisted(
 /// Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the rest.
 fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
     let chain = FileChain::read(disk, file, None)?;
-    if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours {
+    // One of another log or generation, under a name that is not its own, holds what it held there.
+    let is_misnamed = chain.opening.is_none() && chain.tail.bytes > OPENING_BYTES as u64;
+    if chain.runs.is_empty() && chain.tail.epochs.is_none() && is_ours && !is_misnamed {
         return Ok(());
     }
     let detail = format!("it is missing or too old: {file} holds entries and is not listed");

@@ -17,7 +17,7 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 
 use super::TornTail;
-use super::chain::Chain;
+use super::chain::{Chain, Lost};
 use crate::DurabilityError;
 use crate::store::hint::Hint;
 use crate::store::manifest::Generation;
@@ -28,51 +28,66 @@ pub(super) struct Verdict {
     /// Entries of epochs up to this count.
     pub(super) durable: Epoch,
     pub(super) torn: Vec<TornTail>,
+    /// Epochs above D that the marks of some logs cover, and not those of all.
+    pub(super) unfinished: Option<(Epoch, Epoch)>,
 }
 
 /// Decides over a generation, whose logs all have a chain here.
+///
+/// # Errors
+/// What is damaged, one finding for each log at most; there is one at least.
 pub(super) fn decide(
     generation: &Generation,
     chains: &[Chain],
     hint: Option<&Hint>,
-) -> Result<Verdict, DurabilityError> {
+) -> Result<Verdict, Vec<DurabilityError>> {
     debug_assert_eq!(chains.len(), generation.logs as usize);
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
-    if let Some(empty) = chains.iter().find(|chain| chain.links.is_empty()) {
-        let detail = format!("{}; a listed log begins with a mark", empty.end.detail);
-        return Err(DurabilityError::damaged(&empty.end_file(), 0, detail));
-    }
-    let shortest = chains.iter().min_by_key(|chain| chain.mark).expect("a generation has logs");
+    let empty = |chain: &Chain| {
+        let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
+        chain.links.is_empty().then(|| DurabilityError::damaged(&chain.end_file(), 0, detail))
+    };
+    all_or(chains.iter().filter_map(empty))?;
+    let mut by_marks: Vec<&Chain> = chains.iter().collect();
+    by_marks.sort_by_key(|chain| chain.mark);
     let published = chains.iter().map(|chain| chain.published).max();
     let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
     let hinted = hint.map(|hint| hint.durable);
     let shown = generation.durable.or(published.max(hinted)).unwrap_or_default();
-    if shortest.mark < shown {
+    let short = |chain: &&Chain| {
         let detail = format!(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
-            shortest.end.detail, shortest.mark
+            chain.end.detail, chain.mark
         );
-        return Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail));
-    }
+        (chain.mark < shown).then(|| DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail))
+    };
     // An earlier recovery has decided over a closed one, and what stands behind its D is void.
     let is_open = generation.durable.is_none();
-    if let Some(lost) = chains.iter().filter(|_| is_open).find_map(|chain| chain.lost.as_ref()) {
-        let detail = format!("{}; a later block of this log was written after it was synced", lost.detail);
-        return Err(DurabilityError::damaged(&lost.file.to_string(), lost.offset, detail));
-    }
+    let lost = |chain: &Chain| {
+        let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
+        let detail = format!("{}; {why}", end.detail);
+        Some(DurabilityError::damaged(&end.file.to_string(), end.offset, detail))
+    };
+    let found: Vec<_> = by_marks.iter().filter_map(short).collect();
+    let more = chains.iter().filter(|chain| chain.mark >= shown).filter_map(lost);
+    all_or(found.into_iter().chain(more))?;
     let ends = hint.filter(|_| is_open).map(|hint| &hint.closed[..]).unwrap_or_default();
-    if let Some((cut, blocks)) = chains.iter().zip(ends).find(|(chain, blocks)| chain.blocks < **blocks) {
-        let detail = format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
-        return Err(DurabilityError::damaged(&cut.end_file(), cut.end.offset, detail));
-    }
+    all_or(chains.iter().zip(ends).filter(|(chain, blocks)| chain.blocks < **blocks).map(
+        |(cut, blocks)| {
+            let detail =
+                format!("{}; the database was closed with {blocks} blocks in this log", cut.end.detail);
+            DurabilityError::damaged(&cut.end_file(), cut.end.offset, detail)
+        },
+    ))?;
     if let Some(durable) = generation.durable {
         if is_planted(Bug::DiscardedReplayed) {
             return Ok(Verdict {
                 durable: chains.iter().map(|chain| chain.seen).max().unwrap_or_default(),
                 torn: Vec::new(),
+                unfinished: None,
             });
         }
-        return Ok(Verdict { durable, torn: Vec::new() });
+        return Ok(Verdict { durable, torn: Vec::new(), unfinished: None });
     }
     let torn =
         chains.iter().filter(|chain| chain.tail.bytes > 0 || chain.lacks_next()).map(|chain| TornTail {
@@ -83,8 +98,18 @@ pub(super) fn decide(
             detail: if chain.lacks_next() { "the file behind it is missing" } else { chain.end.detail },
         });
     // Every generation begins with everything below its first epoch durable, entries or not.
-    let durable = shortest.mark.max(generation.first.previous());
-    Ok(Verdict { durable, torn: torn.collect() })
+    let durable =
+        by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    // Where blocks are gone between which nothing shows it, the other logs' marks do.
+    let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
+    let unfinished = (longest > durable).then(|| (durable.next(), longest));
+    Ok(Verdict { durable, torn: torn.collect(), unfinished })
+}
+
+/// An error if something was found.
+fn all_or(found: impl Iterator<Item = DurabilityError>) -> Result<(), Vec<DurabilityError>> {
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

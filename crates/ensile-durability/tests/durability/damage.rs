@@ -454,3 +454,28 @@ fn a_later_file_of_a_log_does_not_pass_for_its_first() {
     disk.put(&files[0], disk.bytes(&files[2]));
     assert_eq!(damage_found(&disk).0, files[0]);
 }
+
+#[test]
+fn an_emptied_newest_file_of_an_only_log_is_damage_as_the_one_before_was_closed() {
+    let (disk, files) = disk_with_files();
+    let newest = files.last().expect("several");
+    disk.lose("HINT");
+    disk.put(newest, Vec::new());
+    let (file, offset, detail) = damage_found(&disk);
+    assert_eq!((&file, offset), (newest, 0));
+    assert!(detail.contains("the file is empty") && detail.contains("closed"), "{detail}");
+}
+
+#[test]
+fn the_first_file_of_a_log_under_a_later_number_is_damage() {
+    // A number behind a gap is that of a log whose beginning a checkpoint covers; the first file needs none to cover it.
+    let disk = disk_with_two_files();
+    disk.lose("HINT");
+    let files = disk.files();
+    let first = files.iter().find(|name| name.starts_with("log0/log-1-0")).expect("it is closed");
+    disk.put("log0/log-1-3", disk.bytes(first));
+    disk.lose(first);
+    let (file, _, detail) = damage_found(&disk);
+    assert_eq!(file, "log0/log-1-3");
+    assert!(detail.contains("in place of a later one"), "{detail}");
+}

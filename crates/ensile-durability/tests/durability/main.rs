@@ -1,9 +1,11 @@
 //! The log and its recovery through the public API: logging, recovering, poison, latency, and a seeded simulation.
 #![cfg(not(any(loom, shuttle)))]
 
+mod campaign;
 mod checkpoints;
 mod damage;
 mod files;
+mod first_open;
 mod full;
 mod lives;
 mod logging;

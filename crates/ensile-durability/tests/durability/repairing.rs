@@ -2,14 +2,14 @@
 //!
 //! That an examination finds what an open finds is checked wherever `damage` opens.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ensile_disk::Disk;
 use ensile_durability::examine::{Examination, Remedy, Repaired, Role, repair};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Life, Store, settings};
+use crate::checkpoints::store::{Framing, Life, Store, settings};
 use crate::damage::{disk_with_entries, examined};
 use crate::rig::{Map, OPENING_BYTES, Rig};
 
@@ -222,7 +222,7 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
             match found.remedy {
                 Some(Remedy::Cut(loss)) => {
                     assert!(loss.durable >= checkpoint.high, "{loss:?}");
-                    repaired(&disk, &Store::default()).expect("as it was said").expect("damaged");
+                    repaired(&disk, &Framing).expect("as it was said").expect("damaged");
                     let life = Life::open(&disk, 2, settings()).expect("it is whole again");
                     assert_eq!(life.found.len(), 40, "the checkpoint has every key");
                     cut += 1;
@@ -236,4 +236,165 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
         }
     }
     assert!(cut > 0 && kept > 0, "{cut} cut, {kept} not");
+}
+
+/// One log in several files, the names of those that are closed, and all keys.
+fn disk_with_closed_files() -> (SimDisk, Vec<String>, Vec<u64>) {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    rig.fill_files(&mut worker, 80);
+    drop((worker, rig));
+    disk.crash(3);
+    let closed: Vec<String> = disk.files().into_iter().filter(|name| name.contains("-to-")).collect();
+    assert!(closed.len() > 2);
+    let all = keys(&Rig::simulated(&disk.fork(), 1));
+    (disk, closed, all)
+}
+
+/// Adds bytes behind the end of a file.
+fn lengthen(disk: &SimDisk, name: &str, more: &[u8]) {
+    let mut bytes = disk.bytes(name);
+    bytes.extend_from_slice(more);
+    disk.put(name, bytes);
+}
+
+#[test]
+fn bytes_behind_closed_files_are_cut_and_nothing_is_given_up() {
+    let (disk, closed, all) = disk_with_closed_files();
+    let ends: Vec<u64> = closed.iter().map(|name| disk.bytes(name).len() as u64).collect();
+    // In one file garbage, in another one a block of the log once more.
+    lengthen(&disk, &closed[0], &[7; 100]);
+    lengthen(&disk, &closed[1], &disk.bytes(&closed[1])[..800]);
+    let Repaired { loss, copies } = whole_again(&disk);
+    assert_eq!((loss.epochs, loss.entries, &loss.unreadable[..]), (None, 0, &[][..]));
+    assert_eq!(loss.files, [(closed[0].clone(), ends[0]), (closed[1].clone(), ends[1])]);
+    let copy = format!("{copies}/{}-from-{}", closed[0].replace('/', "-"), ends[0]);
+    assert_eq!(disk.bytes(&copy), [7; 100]);
+    assert_eq!(keys(&Rig::simulated(&disk, 1)), all);
+}
+
+#[test]
+fn bytes_behind_a_closed_file_of_an_older_generation_give_up_no_later_one() {
+    let (disk, closed, all) = disk_with_closed_files();
+    let rig = Rig::simulated(&disk, 1);
+    rig.worker().commit(&rig.epochs, 1_000, b"later").expect("runs");
+    rig.settle();
+    drop(rig);
+    disk.crash(4);
+    lengthen(&disk, &closed[1], &[7; 100]);
+    let loss = whole_again(&disk).loss;
+    assert_eq!((loss.epochs, &loss.unreadable[..]), (None, &[][..]));
+    assert_eq!(keys(&Rig::simulated(&disk, 1)), [&all[..], &[1_000]].concat());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_unknown_and_no_repair_gives_it_up() {
+    for name in ["log1/log-1-0", "MANIFEST", "HINT"] {
+        let disk = disk_with_entries(false);
+        disk.put("HINT", b"a hint".to_vec());
+        disk.flip("log0/log-1-0", 700, 4);
+        disk.make_unreadable(name);
+        let before: Vec<_> = disk.files().into_iter().map(|name| (disk.bytes(&name), name)).collect();
+        let found = examined(&disk);
+        assert!(found.unread.iter().any(|unread| unread.path.ends_with(name)), "{name}: {found:?}");
+        assert!(!found.is_whole() && found.durable_epoch.is_none());
+        assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("unknown")), "{found:?}");
+        let refused = repaired(&disk, &Map::default()).expect_err("nothing tells what stands there");
+        assert!(refused.to_string().contains("unknown"), "{refused}");
+        let after: Vec<_> = disk.files().into_iter().map(|name| (disk.bytes(&name), name)).collect();
+        assert!(before == after, "{name}: a repair that was refused changed something");
+    }
+}
+
+/// Damages a file of an older generation while those of a later one are read.
+struct DamagesMeanwhile {
+    disk: SimDisk,
+    later: ensile_base::Epoch,
+    is_done: Mutex<bool>,
+}
+
+impl Recoverable for DamagesMeanwhile {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut is_done = self.is_done.lock().expect("no panic");
+        if !*is_done && entries.iter().any(|entry| entry.tid.epoch() >= self.later) {
+            self.disk.flip("log0/log-1-0", OPENING_BYTES + 100, 1);
+            *is_done = true;
+        }
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_repair_that_leaves_damage_does_not_say_that_it_repaired() {
+    let disk = disk_with_entries(false);
+    let rig = Rig::simulated(&disk, 1);
+    let later = rig.first;
+    let mut worker = rig.worker();
+    for key in 7..10 {
+        worker.commit(&rig.epochs, key, &[1; 300]).expect("runs");
+        rig.settle();
+    }
+    drop((worker, rig));
+    disk.crash(2);
+    disk.flip("log0/log-2-0", OPENING_BYTES + STEP_BYTES + 90, 1);
+    let hostile = DamagesMeanwhile { disk: disk.clone(), later, is_done: Mutex::new(false) };
+    let refused = repaired(&disk, &hostile).expect_err("generation 1 is damaged by now");
+    let DurabilityError::Damaged { file, detail, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(file, "log0/log-1-0");
+    assert!(detail.contains("a repair has cut what it could") && detail.contains("repaired-1"), "{detail}");
+}
+
+#[test]
+fn a_manifest_of_another_database_is_no_reason_to_cut_the_logs() {
+    let (disk, other) = (disk_with_entries(false), disk_with_entries(false));
+    disk.put("MANIFEST", other.bytes("MANIFEST"));
+    let before = disk.files();
+    let found = examined(&disk);
+    assert!(
+        matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("another database")),
+        "{found:?}"
+    );
+    repaired(&disk, &Map::default()).expect_err("it would remove every log");
+    assert_eq!(disk.files(), before);
+}
+
+#[test]
+fn a_manifest_from_before_a_checkpoint_is_no_reason_to_cut() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let before = disk.bytes("MANIFEST");
+    let mut worker = life.rig.worker();
+    for key in 0..40 {
+        life.commit(&mut worker, key, Some(&[1; 500]));
+        life.rig.settle();
+    }
+    life.checkpoint().expect("it is installed");
+    drop((worker, life));
+    disk.crash(5);
+    disk.put("MANIFEST", before);
+    let files = disk.files();
+    let found = examined_store(&disk);
+    assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains("older copy")), "{found:?}");
+    repaired(&disk, &Framing).expect_err("the checkpoint would be removed with all rows");
+    assert_eq!(disk.files(), files);
+}
+
+#[test]
+fn epochs_that_only_a_file_without_its_first_block_shows_are_not_used_again() {
+    let (disk, ..) = disk_with_closed_files();
+    disk.lose("HINT");
+    let newest = disk.files().into_iter().rfind(|name| name.contains("log-1-")).expect("a log");
+    // All but its first block is whole.
+    disk.flip(&newest, 20, 1);
+    let last = Rig::simulated(&disk_with_closed_files().0, 1).report.durable_epoch;
+    let loss = whole_again(&disk).loss;
+    assert!(loss.epochs.is_some_and(|(_, high)| high >= last), "{loss:?}, {last} was durable");
+    assert_eq!(loss.unreadable.len(), 1, "{loss:?}");
+    let first = Rig::simulated(&disk, 1).first;
+    assert!(first > last, "{first} after {last}");
 }

@@ -2,8 +2,12 @@
 //!
 //! Neighbours: filled by `judge` and `repair`; printed by the `ensile` command.
 
-use ensile_base::Epoch;
+use std::path::PathBuf;
 
+use ensile_base::Epoch;
+use ensile_disk::DiskError;
+
+use super::super::judgement::Findings;
 use crate::{DurabilityError, TornTail};
 
 /// Something that was durable, or says that it is, and cannot be read.
@@ -39,6 +43,15 @@ impl Damage {
             other => Err(other),
         }
     }
+}
+
+/// Something that cannot be read: whether it is damaged is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The file or folder, as the system names it.
+    pub path: PathBuf,
+    /// What the system said.
+    pub detail: String,
 }
 
 /// What a file is.
@@ -146,6 +159,9 @@ pub struct Loss {
     pub epochs: Option<(Epoch, Epoch)>,
     /// Entries of those epochs that can still be read; there may have been more.
     pub entries: u64,
+    /// Files that are damaged and held more than can be read: of which epochs, nothing tells. None if the cut gives up
+    /// nothing but bytes that do not belong there.
+    pub unreadable: Vec<String>,
     /// Files that are cut, each with where; 0 is the whole file.
     pub files: Vec<(String, u64)>,
 }
@@ -162,7 +178,7 @@ pub struct Repaired {
 /// What is in a database's folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Examination {
-    /// The last epoch that counts; `None` where something is damaged, or nothing was ever written.
+    /// The last epoch that counts; `None` where something is damaged or cannot be read, or nothing was ever written.
     pub durable_epoch: Option<Epoch>,
     /// The generations that count, oldest first.
     pub generations: Vec<GenerationFacts>,
@@ -172,12 +188,45 @@ pub struct Examination {
     pub files: Vec<FileFacts>,
     /// Ends of logs that were being written when the database stopped; the next open cuts them, as no result rests on them.
     pub torn_tails: Vec<TornTail>,
+    /// Epochs above the last one that counts which some logs have a mark of and others not. Entries of them, if a log lost
+    /// any, are gone; if it was a crash that took them, none was acknowledged.
+    pub unfinished_epochs: Option<(Epoch, Epoch)>,
     /// What is damaged.
     pub damage: Vec<Damage>,
+    /// What cannot be read, so that nothing tells whether it is damaged.
+    pub unread: Vec<Unread>,
     /// What is damaged and not needed any more.
     pub unneeded: Vec<Damage>,
     /// Why an open refuses the folder all the same: it was copied, restored or moved, and what to do then (I1).
     pub refused: Option<String>,
-    /// What can be done about the damage.
+    /// What can be done about the damage, or about what cannot be read.
     pub remedy: Option<Remedy>,
+}
+
+impl Examination {
+    /// Is all of it read, and nothing damaged?
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.damage.is_empty() && self.unread.is_empty()
+    }
+}
+
+/// An examination's: damage and what cannot be read are noted; anything else ends it.
+impl Findings for Examination {
+    fn found(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+        if let DurabilityError::Disk(error) = &finding
+            && let DiskError::Io { path, .. } = &**error
+        {
+            let unread = Unread { path: path.clone(), detail: error.to_string() };
+            if !self.unread.contains(&unread) {
+                self.unread.push(unread);
+            }
+            return Ok(());
+        }
+        let damage = Damage::of(finding)?;
+        if !self.damage.contains(&damage) {
+            self.damage.push(damage);
+        }
+        Ok(())
+    }
 }

@@ -1,25 +1,28 @@
-//! Reads a folder from the manifest to the last block, and notes damage instead of ending at it.
+//! Reads a folder from the manifest to the last block, and notes findings instead of ending at the first.
 //!
-//! Neighbours: [`super::examine`] asks; what is read with stands in `recovery`.
+//! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open.
 
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::Disk;
+use ensile_disk::{Disk, DiskError};
 
-use super::super::chain::{self, Chain};
-use super::super::file::FileChain;
-use super::super::listing::{self, Files};
+use super::super::RecoveryReport;
+use super::super::chain::Chain;
+use super::super::file::{FileChain, Run};
+use super::super::judgement::{self, Findings, Inventory};
+use super::super::listing::Files;
 use super::super::load::{Load, LoadStep};
 use super::super::reading::Buffers;
 use super::super::replay::{self, Bounds, Piece};
-use super::super::{RecoveryReport, check_high, verdict};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::{FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{
+    FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, SegmentFile, SegmentName, log_folder,
+};
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -33,6 +36,8 @@ pub(super) struct Judge<'a> {
     pub(super) logs: Vec<Vec<Piece>>,
     /// The logs of the generation over which no recovery has decided.
     pub(super) open_chains: Vec<Chain>,
+    /// The largest epoch that anything shows, damaged or not (L4).
+    pub(super) seen: Epoch,
 }
 
 impl<'a> Judge<'a> {
@@ -45,55 +50,72 @@ impl<'a> Judge<'a> {
             found: Examination::default(),
             logs: Vec::new(),
             open_chains: Vec::new(),
+            seen: Epoch::ZERO,
         }
     }
 
-    /// Notes damage; `None` then. Any other error ends the examination.
-    fn note<T>(&mut self, result: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
-        match result {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                let damage = Damage::of(error)?;
-                if !self.found.damage.contains(&damage) {
-                    self.found.damage.push(damage);
-                }
-                Ok(None)
-            }
-        }
+    /// An epoch was used.
+    fn saw(&mut self, epoch: Epoch) {
+        self.seen = self.seen.max(epoch);
+    }
+
+    /// What a file shows, also where it does not belong to its log's chain.
+    fn saw_file(&mut self, file: &FileChain) {
+        self.saw(file.seen.max(file.published));
+        self.saw(file.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high));
     }
 
     pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
         self.list_root()?;
-        self.hint = Hint::read(self.disk)?;
-        let Some(manifest) = self.note(Manifest::expect(self.disk))? else { return Ok(()) };
+        let hint = Hint::read(self.disk).map_err(DurabilityError::from);
+        self.hint = self.found.note(hint)?.flatten();
+        let Some(manifest) = self.found.note(Manifest::expect(self.disk))? else { return Ok(()) };
+        let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
+            return Ok(());
+        };
+        let Inventory { mut listed, unlisted, unfinished, load, .. } = inventory;
         let Manifest { checkpoint, generations, .. } = &manifest;
-        // More loggers than are listed may have left files: as many as there are folders are looked at.
-        let Some(mut files) = self.note(listing::find(self.disk, &manifest))? else { return Ok(()) };
-        self.load(&manifest)?;
+        self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
+        self.load(&manifest, load)?;
         for generation in generations {
-            self.generation(generation, checkpoint.as_ref(), &mut files)?;
+            self.saw(generation.first.previous().max(generation.durable.unwrap_or_default()));
+            self.generation(generation, checkpoint.as_ref(), &mut listed)?;
         }
-        let last = generations.last().map_or(0, |last| last.number);
-        let unlisted = listing::check_unlisted(self.disk, &manifest, &files, last);
-        self.note(unlisted)?;
-        for file in files.values().flatten() {
+        for file in unlisted.values().flatten() {
+            if let Some(chain) = self.found.note(FileChain::read(self.disk, *file, None))? {
+                self.saw_file(&chain);
+            }
             self.add_file(file.to_string(), Role::Void("of a generation that left nothing"))?;
         }
+        for file in unfinished {
+            self.add_file(file.to_string(), Role::Void("of a merge that had not ended"))?;
+        }
         self.list_foreign()?;
-        if self.found.damage.is_empty() {
+        if self.found.is_whole() {
             self.found.durable_epoch = self.found.generations.last().and_then(|last| last.durable);
         }
         Ok(())
     }
 
+    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: nobody needs it.
     fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
-        let bytes = self.disk.open_to_read(&name)?.len()?;
+        let length = self.disk.open_to_read(&name).and_then(|file| file.len());
+        let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
+        let bytes = length.unwrap_or(0);
         self.found.files.push(FileFacts { name, role, bytes, whole_bytes: None, entries: 0, epochs: None });
         Ok(())
     }
 
+    fn length(&mut self, length: Result<u64, DiskError>) -> Result<Option<u64>, DurabilityError> {
+        self.found.note(length.map_err(DurabilityError::from))
+    }
+
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
+            // A link to a folder is one of the folders that hold the files.
+            if is_folder(&name) {
+                continue;
+            }
             let role = match &*name {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
@@ -125,7 +147,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Loads the checkpoint, all files of it, whichever are damaged.
-    fn load(&mut self, manifest: &Manifest) -> Result<(), DurabilityError> {
+    fn load(&mut self, manifest: &Manifest, load: Option<Load>) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
         for part in list_parts(self.disk, manifest)? {
             let number = part.checkpoint;
@@ -139,6 +161,7 @@ impl<'a> Judge<'a> {
         }
         let Some(installed) = installed else { return Ok(()) };
         self.covered = installed.low;
+        self.saw(installed.high);
         self.found.checkpoint = Some(CheckpointFacts {
             number: installed.number,
             low: installed.low,
@@ -148,8 +171,8 @@ impl<'a> Judge<'a> {
             bytes: installed.bytes,
             plain_bytes: 0,
         });
-        let Some(load) = self.note(Load::new(self.disk, Some(installed.clone())))? else { return Ok(()) };
-        while let Some(LoadStep::Loaded) | None = self.note(load.step(self.disk, self.target))? {}
+        let Some(load) = load else { return Ok(()) };
+        while let Some(LoadStep::Loaded) | None = self.found.note(load.step(self.disk, self.target))? {}
         if let Some(facts) = &mut self.found.checkpoint {
             facts.plain_bytes = load.plain_bytes();
         }
@@ -164,12 +187,9 @@ impl<'a> Judge<'a> {
     ) -> Result<(), DurabilityError> {
         let mut chains = Vec::new();
         for logger in 0..generation.logs {
-            let Some(files) = files.remove(&(generation.number, logger)) else {
-                let name = SegmentName { generation: generation.number, logger, number: 0 };
-                self.note(Err::<(), _>(listing::missing_file(name)))?;
-                continue;
-            };
-            chains.extend(self.chain(&files, generation)?);
+            if let Some(files) = files.remove(&(generation.number, logger)) {
+                chains.extend(self.chain(&files, generation)?);
+            }
         }
         let mut facts = GenerationFacts {
             number: generation.number,
@@ -181,16 +201,14 @@ impl<'a> Judge<'a> {
             ignored_entries: 0,
             covered_entries: 0,
         };
-        let hint = self.hint.clone().filter(|hint| hint.generation == generation.number);
+        let Self { hint, found, .. } = self;
         if chains.len() == generation.logs as usize
-            && let Some(verdict) = self.note(verdict::decide(generation, &chains, hint.as_ref()))?
+            && let Some(verdict) =
+                judgement::generation(generation, &chains, hint.as_ref(), installed, found)?
         {
-            let durable = verdict.durable;
-            facts.durable = Some(durable);
-            self.found.torn_tails.extend(verdict.torn);
-            if let Some(installed) = installed.filter(|installed| installed.generation == generation.number) {
-                self.note(check_high(installed, durable, &chains))?;
-            }
+            facts.durable = Some(verdict.durable);
+            found.torn_tails.extend(verdict.torn);
+            found.unfinished_epochs = verdict.unfinished;
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
         for chain in &chains {
@@ -212,39 +230,47 @@ impl<'a> Judge<'a> {
         let mut read = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let next = files.get(index + 1).copied();
-            let Some(chain) = self.note(FileChain::read(self.disk, *file, next))? else { continue };
-            let whole_bytes = Some(chain.end);
-            let SegmentName { generation, logger, .. } = file.name;
-            let bytes = self.disk.open_to_read(&file.to_string())?.len()?;
-            self.found.files.push(FileFacts {
-                name: file.to_string(),
-                role: Role::Log { generation, logger },
-                bytes,
-                whole_bytes,
-                entries: chain.runs.iter().map(|run| run.entries).sum(),
-                epochs: chain
-                    .runs
-                    .iter()
-                    .fold(None, |range, run| widened(range, run.epoch_min, run.epoch_max)),
-            });
+            let Some(chain) = self.found.note(FileChain::read(self.disk, *file, next))? else { continue };
+            self.add_log_file(&chain)?;
+            self.saw_file(&chain);
+            if chain.opening.is_none() {
+                // What it holds tells which epochs were used, whatever became of its first block.
+                let mut behind = chain.clone();
+                if self.found.note(behind.look_with(self.disk, generation.salt))?.is_some() {
+                    self.saw_file(&behind);
+                }
+            }
             read.push(chain);
         }
         if read.len() < files.len() {
-            // One contradicts itself, which is noted: what stands behind it cannot be judged.
+            // One contradicts itself or cannot be read, which is noted: what stands behind it cannot be judged.
             return Ok(None);
         }
-        for file in &read {
-            if self.note(chain::check_origin(generation, file))?.is_none() {
-                return Ok(None);
-            }
-        }
-        let chain = self.note(Chain::stitch(self.disk, read, self.covered))?;
+        let chain = judgement::log(self.disk, generation, read, self.covered, &mut self.found)?;
+        self.saw(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen.max(chain.published)));
         for file in chain.iter().flat_map(|chain| &chain.void) {
             let name = file.to_string();
             let facts = self.found.files.iter_mut().filter(|facts| facts.name == name);
             facts.for_each(|facts| facts.role = Role::Void("the checkpoint covers it"));
         }
         Ok(chain)
+    }
+
+    fn add_log_file(&mut self, chain: &FileChain) -> Result<(), DurabilityError> {
+        let SegmentName { generation, logger, .. } = chain.file.name;
+        let name = chain.file.to_string();
+        let length = self.disk.open_to_read(&name).and_then(|file| file.len());
+        let Some(bytes) = self.length(length)? else { return Ok(()) };
+        let wider = |range, run: &Run| widened(range, run.epoch_min, run.epoch_max);
+        self.found.files.push(FileFacts {
+            name,
+            role: Role::Log { generation, logger },
+            bytes,
+            whole_bytes: Some(chain.end),
+            entries: chain.runs.iter().map(|run| run.entries).sum(),
+            epochs: chain.runs.iter().fold(None, wider),
+        });
+        Ok(())
     }
 
     /// Hands over the entries of a log that count, and checks those that do not.
@@ -259,9 +285,8 @@ impl<'a> Judge<'a> {
         let bounds = Bounds { first, covered: self.covered, durable };
         let pieces = replay::cut(chain, bounds, &mut report);
         for piece in &pieces {
-            let Some(counts) = self.note(replay::replay(self.disk, piece, &mut buffers, self.target))? else {
-                continue;
-            };
+            let replayed = replay::replay(self.disk, piece, &mut buffers, self.target);
+            let Some(counts) = self.found.note(replayed)? else { continue };
             facts.entries += counts.entries;
             report.ignored_entries += counts.ignored;
             report.covered_entries += counts.covered;
@@ -275,13 +300,20 @@ impl<'a> Judge<'a> {
         // Once more with nothing left out; what was found before is not told twice.
         let everything = Bounds { first, covered: Epoch::ZERO, durable: Epoch::MAX };
         for piece in replay::cut(chain, everything, &mut RecoveryReport::default()) {
-            if let Err(error) = replay::replay(self.disk, &piece, &mut buffers, &Nowhere) {
-                let found = Damage::of(error)?;
-                if !self.found.damage.contains(&found) {
-                    self.found.unneeded.push(found);
-                }
+            match replay::replay(self.disk, &piece, &mut buffers, &Nowhere).map_err(Damage::of) {
+                Ok(_) => {}
+                Err(Ok(found)) if self.found.damage.contains(&found) => {}
+                Err(Ok(found)) => self.found.unneeded.push(found),
+                Err(Err(error)) => self.found.found(error)?,
             }
         }
         Ok(())
     }
+}
+
+/// Is this the name of a folder of log or checkpoint files?
+fn is_folder(name: &str) -> bool {
+    let number = name.strip_prefix("log").or_else(|| name.strip_prefix("checkpoint"));
+    let number = number.and_then(|number| number.parse().ok());
+    number.is_some_and(|number: u32| log_folder(number) == name || PartName::folder(number) == name)
 }

@@ -13,24 +13,28 @@
 //!
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::super::Recovery;
 use super::super::chain::{self, Chain};
-use super::super::file::FileChain;
+use super::super::file::{FileChain, Tail};
+use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
-use super::facts::{Damage, Examination, Loss, Repaired};
+use super::super::{Recovered, Recovery};
+use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
+use crate::block::scan::Scanner;
+use crate::checkpoint::block::{HEADER_BYTES, Header};
+use crate::checkpoint::void::list_parts;
 use crate::log::LogConfig;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::store::names::{MANIFEST, SegmentFile};
-use crate::store::{Hold, Locks, lock_existing};
+use crate::store::names::{FOLDER, MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
@@ -44,6 +48,8 @@ pub(super) struct Plan {
     with_entries: Vec<u64>,
     /// Chains of the cut one, if it stays.
     chains: Vec<Chain>,
+    /// Where files that stay are cut.
+    cuts: Vec<(SegmentFile, u64)>,
     /// Files that do not stay, none of a chain.
     dropped: Vec<SegmentFile>,
     /// Files of a merge that had not ended.
@@ -53,32 +59,65 @@ pub(super) struct Plan {
     last: (u64, u32),
 }
 
-/// Cuts a damaged folder; `None` if nothing is damaged.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once more
+/// those of the repaired one: it keeps nothing.
 ///
 /// # Errors
-/// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state.
+/// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
+/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done.
 pub fn repair(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
-    let found = examine_locked(disk, target)?;
-    if found.damage.is_empty() {
+    let locks = lock_existing(&**disk, Hold::Exclusive, &mut note_missing)?;
+    let (found, seen) = examine_locked(disk, target)?;
+    if found.is_whole() {
         return Ok(None);
     }
-    let plan = plan(disk, &found)?.map_err(DurabilityError::config)?;
+    let plan = plan(&**disk, &found, seen)?.map_err(DurabilityError::config)?;
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
-    carry_out(disk, plan, locks)?;
+    // The locks are held until the folder is examined once more.
+    let _recovered = carry_out(disk, plan, locks)?;
+    check(&examine_locked(disk, target)?.0, &copies)?;
     Ok(Some(Repaired { loss, copies }))
 }
 
-/// What a repair would do, or why there is none.
+/// A log's folder that is missing is cut like its files. A folder that does not prove to be this database's is left alone (I1).
+fn note_missing(why: DurabilityError) -> Result<(), DurabilityError> {
+    match why {
+        DurabilityError::Damaged { file, .. } if !file.ends_with(FOLDER) => Ok(()),
+        why => Err(why),
+    }
+}
+
+/// The folder is whole after a repair.
+fn check(left: &Examination, copies: &str) -> Result<(), DurabilityError> {
+    if let Some(Unread { path, detail }) = left.unread.first() {
+        return Err(DurabilityError::config(format!(
+            "{} cannot be read after the cut ({detail}), so it is unknown whether the repair is whole; what was cut is in \
+             {copies}",
+            path.display()
+        )));
+    }
+    let Some(Damage { file, offset, detail, .. }) = left.damage.first() else { return Ok(()) };
+    let detail =
+        format!("{detail}; a repair has cut what it could, and left this; what was cut is in {copies}");
+    Err(DurabilityError::damaged(file, *offset, detail))
+}
+
+/// What a repair would do, or why there is none. `seen`: the largest epoch that any file showed.
 pub(super) fn plan(
-    disk: &StdArc<dyn Disk>,
+    disk: &dyn Disk,
     found: &Examination,
+    seen: Epoch,
 ) -> Result<Result<Plan, String>, DurabilityError> {
-    let disk = &**disk;
+    if let Some(Unread { detail, .. }) = found.unread.first() {
+        return Ok(Err(format!(
+            "{detail}: what stands there is unknown, and a cut might give it up; make it readable, or copy the folder to \
+             another device"
+        )));
+    }
     let limits = match limits_of(&found.damage) {
         Ok(limits) => limits,
         Err(reason) => return Ok(Err(reason)),
@@ -86,61 +125,228 @@ pub(super) fn plan(
     let Some(manifest) = Manifest::read(disk)? else {
         return Ok(Err("the manifest is missing, and no other file tells what it held".to_owned()));
     };
-    let oldest = limits.keys().map(|(generation, _)| *generation).min().unwrap_or(0);
-    let Some(index) = manifest.generations.iter().position(|generation| generation.number == oldest) else {
-        return Ok(Err(format!("generation {oldest} is damaged, and not listed")));
-    };
-    let (files, unfinished) = match listing::find_with_unfinished(disk, &manifest) {
+    let is_listed = |number| manifest.generations.iter().any(|generation| generation.number == number);
+    if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
+        return Ok(Err(format!("generation {number} is damaged, and not listed")));
+    }
+    let (files, unfinished) = match listing::find(disk, &manifest) {
         Ok(files) => files,
         Err(error) => {
             let Damage { file, detail, .. } = Damage::of(error)?;
             return Ok(Err(format!("{file}: {detail}; move that one away")));
         }
     };
-    let (before, rest) = manifest.generations.split_at(index);
-    let (generation, later) = rest.split_first().expect("it stands at its index");
-    let covered = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
-    let mut chains = Vec::new();
-    for logger in 0..generation.logs {
-        let own = files.get(&(oldest, logger)).map_or(&[][..], Vec::as_slice);
-        chains.push(cut_chain(disk, own, covered, generation, limits.get(&(oldest, logger)))?);
+    let hint = Hint::read(disk)?;
+    let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
+    let cut = match cutting.find()? {
+        Ok(cut) => cut,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if let Some(reason) = cutting.reason_against(&cut)? {
+        return Ok(Err(reason));
     }
-    let mark = |chain: &Option<Chain>| chain.as_ref().map_or(Epoch::ZERO, |chain| chain.mark);
-    let whole = chains.iter().map(mark).min().unwrap_or_default();
-    let durable = whole.min(generation.durable.unwrap_or(Epoch::MAX)).max(generation.first.previous());
-    if let Some(checkpoint) = manifest.checkpoint.as_ref().filter(|checkpoint| checkpoint.high > durable) {
-        return Ok(Err(format!(
-            "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
-             the checkpoint is gone",
-            checkpoint.high
-        )));
-    }
-    let stays = durable >= generation.first;
-    let chains: Vec<Chain> = if stays { chains.into_iter().flatten().collect() } else { Vec::new() };
-    let mut loss = Loss { durable, ..Loss::default() };
-    let mut dropped: Vec<SegmentFile> = Vec::new();
-    for logger in 0..generation.logs {
-        let in_chain = chains.iter().find(|chain| chain.logger == logger);
-        let own = files.get(&(oldest, logger)).into_iter().flatten();
-        dropped.extend(own.filter(|file| !in_chain.is_some_and(|chain| is_of_chain(chain, **file))));
-    }
-    dropped.extend(later.iter().flat_map(|other| files_of(&files, other)));
-    for other in rest {
-        loss.entries += entries_above(disk, &files, other, durable)?;
-    }
-    for (file, from) in cuts_of(&chains, &limits) {
-        if disk.open_to_read(&file)?.len()? > from {
-            loss.files.push((file, from));
+    let plan = cutting.plan(cut, found, seen)?;
+    Ok(Ok(Plan { unfinished, ..plan }))
+}
+
+/// A folder that is to be cut.
+struct Cutting<'c> {
+    disk: &'c dyn Disk,
+    manifest: &'c Manifest,
+    files: &'c Files,
+    limits: &'c Limits,
+    hint: Option<&'c Hint>,
+}
+
+/// Where it is cut.
+struct Cut {
+    /// Of the generation that is closed there, in the manifest's order.
+    index: usize,
+    durable: Epoch,
+    /// Its logs, those of which something is whole.
+    chains: Vec<Chain>,
+    /// Nothing is given up but bytes that do not belong there.
+    is_lossless: bool,
+    /// Where files of it, and of generations before it, are cut.
+    cuts: Vec<(SegmentFile, u64)>,
+}
+
+impl Cutting<'_> {
+    /// The first generation that cannot be whole again, or the last one; or why nothing can be cut.
+    fn find(&self) -> Result<Result<Cut, String>, DurabilityError> {
+        let mut cuts = Vec::new();
+        let generations = &self.manifest.generations;
+        for (index, generation) in generations.iter().enumerate() {
+            let is_last = index + 1 == generations.len();
+            let is_damaged = self.limits.keys().any(|(number, _)| *number == generation.number);
+            if !is_damaged && !is_last {
+                continue;
+            }
+            if let Some((durable, chains)) = self.whole(generation)? {
+                cuts.extend(self.cuts_of(&chains)?);
+                if is_last {
+                    return Ok(Ok(Cut { index, durable, chains, is_lossless: true, cuts }));
+                }
+                continue;
+            }
+            let mut chains = Vec::new();
+            for logger in 0..generation.logs {
+                chains.push(self.cut_chain(generation, logger)?);
+            }
+            let mark = |chain: &Option<Chain>| chain.as_ref().map_or(Epoch::ZERO, |chain| chain.mark);
+            let whole = chains.iter().map(mark).min().unwrap_or_default();
+            let chains: Vec<Chain> = chains.into_iter().flatten().collect();
+            cuts.extend(self.cuts_of(&chains)?);
+            if self.is_strange(generation)? {
+                return Ok(Err(format!(
+                    "no log of generation {} is that of the manifest: if the manifest is of another database or of another \
+                     time, put the right one back; if the logs are, move them away",
+                    generation.number
+                )));
+            }
+            let durable =
+                whole.min(generation.durable.unwrap_or(Epoch::MAX)).max(generation.first.previous());
+            return Ok(Ok(Cut { index, durable, chains, is_lossless: false, cuts }));
         }
+        Ok(Err("the manifest lists no log".to_owned()))
     }
-    loss.files.extend(dropped.iter().map(|file| (file.to_string(), 0)));
-    let seen = seen_in(disk, &manifest, &files)?;
-    loss.epochs = (seen > durable).then(|| (durable.next(), seen));
-    let last = manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
-    let closed = Generation { durable: Some(durable), ..generation.clone() };
-    let with_entries = before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
-    let generations = before.iter().cloned().chain([closed]).collect();
-    Ok(Ok(Plan { loss, generations, with_entries, chains, dropped, unfinished, seen, last }))
+
+    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the verdict
+    /// is that of an open.
+    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
+        let checkpoint = self.manifest.checkpoint.as_ref();
+        let judged = || -> Result<_, DurabilityError> {
+            let mut chains = Vec::new();
+            for logger in 0..generation.logs {
+                let key = (generation.number, logger);
+                let Some(files) = self.files.get(&key) else {
+                    let missing = SegmentName { generation: key.0, logger, number: 0 };
+                    return Err(listing::missing_file(missing));
+                };
+                let read = read_until(self.disk, files, None)?;
+                chains.extend(judgement::log(self.disk, generation, read, self.covered(), &mut FirstEnds)?);
+            }
+            let verdict = judgement::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
+            Ok(verdict.map(|verdict| (verdict.durable, chains)))
+        };
+        let judged = judged().or_else(|error| Damage::of(error).map(|_| None))?;
+        Ok(judged.filter(|(_, chains)| chains.iter().all(|chain| self.is_damaged_behind_only(chain))))
+    }
+
+    /// Is all damage of a log behind the ends of its files?
+    fn is_damaged_behind_only(&self, chain: &Chain) -> bool {
+        let Some(limits) = self.limits.get(&(chain.generation, chain.logger)) else { return true };
+        let is_behind = |(file, offset): (&SegmentFile, &u64)| {
+            chain.links.iter().any(|link| link.file == *file && link.end <= *offset)
+        };
+        limits.iter().all(is_behind)
+    }
+
+    /// A log as it is once it is cut: see [`cut_chain`].
+    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
+        let key = (generation.number, logger);
+        let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
+        cut_chain(self.disk, own, self.covered(), generation, self.limits.get(&key))
+    }
+
+    /// Entries of smaller epochs are in the checkpoint.
+    fn covered(&self) -> Epoch {
+        self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
+    }
+
+    /// Does no file of this generation's logs bear the salt that the manifest lists, and one another?
+    fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
+        let (mut own, mut strange) = (false, false);
+        for file in files_of(self.files, generation) {
+            let opening = match FileChain::read(self.disk, *file, None) {
+                Ok(chain) => chain.opening,
+                Err(error) => {
+                    Damage::of(error)?;
+                    continue;
+                }
+            };
+            own |= opening.as_ref().is_some_and(|opening| opening.origin.salt == generation.salt);
+            strange |= opening.is_some_and(|opening| opening.origin.salt != generation.salt);
+        }
+        Ok(strange && !own)
+    }
+
+    /// Where files of damaged logs are cut: behind the end of each.
+    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>, DurabilityError> {
+        let mut cuts = Vec::new();
+        for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
+        {
+            for link in &chain.links {
+                let mut scanner = Scanner::new(self.disk.open_to_read(&link.file.to_string())?)?;
+                // Space that was set aside is no reason to touch a file.
+                if scanner.used_to(link.end)? > link.end {
+                    cuts.push((link.file, link.end));
+                }
+            }
+        }
+        Ok(cuts)
+    }
+
+    /// Why a cut there would not help, or would do harm.
+    fn reason_against(&self, cut: &Cut) -> Result<Option<String>, DurabilityError> {
+        let Cut { durable, is_lossless, .. } = *cut;
+        let installed = self.manifest.checkpoint.as_ref();
+        if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.high > durable) {
+            return Ok(Some(format!(
+                "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
+                 the checkpoint is gone",
+                checkpoint.high
+            )));
+        }
+        if is_lossless {
+            return Ok(None);
+        }
+        let known = installed.map_or(0, |checkpoint| checkpoint.number);
+        for part in list_parts(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known) {
+            let mut bytes = [0; HEADER_BYTES];
+            let file = self.disk.open_to_read(&part.to_string())?;
+            let is_read = file.read_at(&mut bytes, 0)? == HEADER_BYTES;
+            if is_read && Header::decode(&bytes).is_ok_and(|(header, _)| header.low > durable) {
+                return Ok(Some(format!(
+                    "{part} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if \
+                     the manifest is an older copy, put the newer one back; if not, move that file away"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn plan(&self, cut: Cut, found: &Examination, seen: Epoch) -> Result<Plan, DurabilityError> {
+        let Cut { index, durable, chains, is_lossless, cuts } = cut;
+        let (before, rest) = self.manifest.generations.split_at(index);
+        let (generation, later) = rest.split_first().expect("it stands at its index");
+        let stays = durable >= generation.first;
+        let chains = if stays { chains } else { Vec::new() };
+        let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of_chain(chain, *file));
+        let mut dropped: Vec<SegmentFile> =
+            files_of(self.files, generation).filter(|file| !is_kept(file)).copied().collect();
+        dropped.extend(later.iter().flat_map(|other| files_of(self.files, other)));
+        let cuts: Vec<_> = cuts.into_iter().filter(|(file, _)| !dropped.contains(file)).collect();
+        let mut loss = Loss { durable, ..Loss::default() };
+        if !is_lossless {
+            for other in rest {
+                loss.entries += entries_above(self.disk, self.files, other, durable)?;
+            }
+            loss.epochs = (seen > durable).then(|| (durable.next(), seen));
+            let damaged = found.damage.iter().map(|damage| damage.file.clone());
+            loss.unreadable = damaged.collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
+        let beyond = chains.iter().flat_map(|chain| &chain.beyond);
+        loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
+        let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
+        let closed = Generation { durable: Some(durable), ..generation.clone() };
+        let with_entries =
+            before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
+        let generations = before.iter().cloned().chain([closed]).collect();
+        let unfinished = Vec::new();
+        Ok(Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
+    }
 }
 
 /// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.
@@ -179,36 +385,12 @@ fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
     is_link || chain.beyond.contains(&file) || chain.void.contains(&file)
 }
 
-/// The largest epoch that anything shows: each file by itself, damaged or not.
-fn seen_in(disk: &dyn Disk, manifest: &Manifest, files: &Files) -> Result<Epoch, DurabilityError> {
-    let mut seen = manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.high);
-    if let Some(hint) = Hint::read(disk)? {
-        seen = seen.max(hint.durable);
-    }
-    for generation in &manifest.generations {
-        seen = seen.max(generation.first.previous()).max(generation.durable.unwrap_or_default());
-        for file in files_of(files, generation) {
-            match FileChain::read(disk, *file, None) {
-                Ok(chain) => {
-                    let tail = chain.tail.epochs.map_or(Epoch::ZERO, |(_, high)| high);
-                    seen = seen.max(chain.seen).max(chain.published).max(tail);
-                }
-                Err(error) => drop(Damage::of(error)?),
-            }
-        }
-    }
-    Ok(seen)
-}
-
-/// A log read from its files as if each ended where it is damaged; `None` if nothing of it is whole. A missing file ends
-/// it before the gap.
-fn cut_chain(
+/// Reads the files of a log as if each ended where it is damaged, and where the next one goes on.
+fn read_until(
     disk: &dyn Disk,
     files: &[SegmentFile],
-    covered: Epoch,
-    generation: &Generation,
     limits: Option<&BTreeMap<SegmentFile, u64>>,
-) -> Result<Option<Chain>, DurabilityError> {
+) -> Result<Vec<FileChain>, DurabilityError> {
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let limit = limits.and_then(|limits| limits.get(file)).copied();
@@ -216,6 +398,28 @@ fn cut_chain(
         let next = files.get(index + 1).copied().filter(|_| limit.is_none());
         read.push(FileChain::read_until(disk, *file, next, limit.unwrap_or(u64::MAX))?);
     }
+    for index in 1..read.len() {
+        let (before, next) = read.split_at_mut(index);
+        if let (Some(last), Some(next)) = (before.last_mut(), next.first())
+            && chain::is_next(last, next)
+        {
+            // Nothing is missing between the two: what stands behind the first one's end does not belong there.
+            last.tail = Tail::default();
+        }
+    }
+    Ok(read)
+}
+
+/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of it is
+/// whole. A missing file ends it before the gap.
+fn cut_chain(
+    disk: &dyn Disk,
+    files: &[SegmentFile],
+    covered: Epoch,
+    generation: &Generation,
+    limits: Option<&BTreeMap<SegmentFile, u64>>,
+) -> Result<Option<Chain>, DurabilityError> {
+    let mut read = read_until(disk, files, limits)?;
     let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
     read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {
@@ -254,15 +458,6 @@ fn entries_above(
     Ok(entries)
 }
 
-/// Where files of a generation that stays are cut: those behind the end of a chain, and the damaged one itself.
-fn cuts_of<'a>(chains: &'a [Chain], limits: &'a Limits) -> impl Iterator<Item = (String, u64)> + 'a {
-    chains.iter().flat_map(move |chain| {
-        let is_damaged = limits.contains_key(&(chain.generation, chain.logger));
-        let own = is_damaged.then(|| (chain.end_file(), chain.end.offset));
-        own.into_iter().chain(chain.beyond.iter().map(|file| (file.to_string(), 0)))
-    })
-}
-
 /// Copies what will be cut, and the manifest, into a new folder; its name.
 fn copy_aside(disk: &dyn Disk, loss: &Loss) -> Result<String, DurabilityError> {
     let mut number = 1;
@@ -297,20 +492,29 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, locks: Locks) -> Result<(), DurabilityError> {
-    let keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
+fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+    let mut keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
-    let Plan { loss, generations, with_entries, chains, dropped, unfinished, seen, last: (number, logs) } =
-        plan;
+    let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
+    let (number, logs) = last;
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
+    // The next generation's files need a folder each, also where one was removed: that is a new one.
+    for folder in (0..logs).map(log_folder) {
+        if !is_folder(&**disk, &folder)? {
+            keeper.folders_mut().remove(&folder);
+        }
+    }
+    let logs = Wanted { count: config.loggers, links: &[], name: log_folder };
+    locks.extend(claim(&mut keeper, &[logs])?.0);
     let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;
     recovery.given_up = dropped;
+    recovery.cuts = cuts;
     recovery.unlisted = unfinished;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
-    recovery.finish().map(drop)
+    recovery.finish()
 }

@@ -1,8 +1,8 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
-use super::{Verdict, decide};
+use super::Verdict;
 use crate::block::{FORMAT, Salt};
-use crate::recovery::chain::{Chain, End, Link};
+use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, End, Link, Lost};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
 use crate::store::identity::Identity;
@@ -11,6 +11,15 @@ use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, EntryKind};
 use ensile_base::Epoch;
 use ensile_base::random::Random;
+
+/// The verdict, or the first of what is damaged.
+fn decide(
+    generation: &Generation,
+    chains: &[Chain],
+    hint: Option<&Hint>,
+) -> Result<Verdict, DurabilityError> {
+    super::decide(generation, chains, hint).map_err(|mut damages| damages.swap_remove(0))
+}
 
 fn generation(durable: Option<u64>) -> Generation {
     let salt = Salt::draw(&mut Random::seeded(1));
@@ -136,7 +145,7 @@ fn the_hint_is_a_witness_of_the_open_generation() {
 fn what_a_later_block_shows_to_be_synced_is_not_torn_unless_an_earlier_recovery_decided() {
     for closed in [None, Some(6)] {
         let mut torn = chain(1, 7, 6, 512);
-        torn.lost = Some(torn.end.clone());
+        torn.lost = Some(Lost { end: torn.end.clone(), why: BLOCK_SHOWS_IT });
         let verdict = decide(&generation(closed), &[chain(0, 9, 6, 0), torn], None);
         match closed {
             None => assert!(matches!(

@@ -9,7 +9,7 @@ use ensile_durability::examine::{Remedy, examine, repair};
 use ensile_durability::{CheckpointConfig, DurabilityError};
 use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Changes, KEYS, Life, Store, settings};
+use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, settings};
 
 fn compressing(compress: bool) -> CheckpointConfig {
     CheckpointConfig { compress, ..settings() }
@@ -116,7 +116,7 @@ fn a_flipped_bit_or_a_cut_in_a_compressed_checkpoint_is_damage_with_file_and_off
         let found = examine(&on, &Store::default()).expect("it can be read");
         assert!(found.damage.len() == 1 && found.damage[0].file == part, "{found:?}");
         assert!(matches!(&found.remedy, Some(Remedy::Copy(why)) if why.contains(&part)), "{found:?}");
-        let refused = repair(&on, &Store::default());
+        let refused = repair(&on, &Framing);
         assert!(matches!(&refused, Err(DurabilityError::Config(why)) if why.contains(&part)), "{refused:?}");
     }
 }
@@ -141,7 +141,7 @@ fn a_damaged_log_is_cut_beside_a_compressed_checkpoint() {
     let first = bytes.windows(6).position(|window| window == b"behind").expect("was logged") as u64;
     disk.flip(&log, first, 1);
     let on: Arc<dyn Disk> = Arc::new(disk.clone());
-    let done = repair(&on, &Store::default()).expect("it can be repaired").expect("something is damaged");
+    let done = repair(&on, &Framing).expect("it can be repaired").expect("something is damaged");
     assert!(done.loss.files.iter().any(|(file, _)| *file == log), "{done:?}");
     drop(on);
     assert!(Life::open(&disk, 1, compressing(true)).expect("opens").found == state);

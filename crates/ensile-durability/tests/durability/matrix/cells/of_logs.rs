@@ -229,10 +229,10 @@ fn a_file_of_another_log_below_d_is_an_error() {
 }
 
 #[test]
-fn a_file_of_another_log_at_d_is_a_torn_tail_told_and_the_epoch_before() {
+fn a_file_of_another_log_at_d_is_an_error_as_the_one_before_was_closed() {
     let cells = Cells::build(Ending::Bare);
     let other = cells.bytes(&cells.file(0, 2, 1));
-    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, other)), Verdict::Earlier);
+    assert_eq!(cells.after(|disk| disk.put(&cells.at.file, other)), error(&cells.at.file, 0));
 }
 
 #[test]
@@ -246,10 +246,35 @@ fn a_file_of_another_log_at_d_with_a_witness_is_an_error() {
 }
 
 #[test]
-fn a_file_of_another_log_above_d_is_a_torn_tail_told() {
+fn a_file_of_another_log_above_d_is_an_error_as_the_one_before_was_closed() {
     let cells = Cells::build(Ending::FurtherAhead);
     let other = cells.bytes(&cells.file(1, 2, 1));
-    assert_eq!(cells.after(|disk| disk.put(&cells.above[1].file, other)), TOLD);
+    let verdict = cells.after(|disk| disk.put(&cells.above[1].file, other));
+    assert_eq!(verdict, error(&cells.above[1].file, 0));
+}
+
+// ---- an emptied file
+
+#[test]
+fn an_emptied_file_below_d_is_an_error() {
+    let cells = Cells::build(Ending::Bare);
+    let first = cells.file(1, 2, 0);
+    assert_eq!(cells.after(cut(&first, 0)), error(&first, 0));
+}
+
+#[test]
+fn an_emptied_file_at_d_is_an_error_as_the_one_before_was_closed() {
+    for ending in [Ending::Bare, Ending::Closed] {
+        let cells = Cells::build(ending);
+        let verdict = cells.after(cut(&cells.at.file, 0));
+        assert!(matches!(verdict, Verdict::Damaged { .. }), "{ending:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn an_emptied_file_above_d_is_an_error_as_the_one_before_was_closed() {
+    let cells = Cells::build(Ending::FurtherAhead);
+    assert_eq!(cells.after(cut(&cells.above[1].file, 0)), error(&cells.above[1].file, 0));
 }
 
 // ---- a file of the same log at another place

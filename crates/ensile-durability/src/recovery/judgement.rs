@@ -1,0 +1,132 @@
+//! The judgement over a folder, one for all that ask: an open, an examination and a repair differ in where findings go.
+//!
+//! In this order: the folders, the names and the checkpoint's files ([`Inventory::take`]); each log file by itself
+//! (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each generation ([`generation`]); the
+//! payloads (`load`, `replay`).
+//!
+//! Invariants:
+//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open ends,
+//!   an examination has the same finding, and where an examination has none, an open finds none.
+//! - A repair judges what it is about to leave with the same verdict, and what it has left with an examination.
+//!
+//! Neighbours: `recovery` and `examine` call; `listing`, `chain`, `verdict`, `load` judge the parts.
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+
+use super::chain::{self, Chain};
+use super::check_high;
+use super::file::FileChain;
+use super::listing::{self, Files};
+use super::load::Load;
+use super::verdict::{self, Verdict};
+use crate::DurabilityError;
+use crate::store::hint::Hint;
+use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::names::SegmentFile;
+
+/// Where findings go.
+pub(super) trait Findings {
+    /// Takes a finding; an error ends the judgement.
+    fn found(&mut self, finding: DurabilityError) -> Result<(), DurabilityError>;
+
+    /// The value, or `None` for a finding.
+    fn note<T>(&mut self, result: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(finding) => self.found(finding).map(|()| None),
+        }
+    }
+}
+
+/// An open's: the first finding ends it.
+#[derive(Debug)]
+pub(super) struct FirstEnds;
+
+impl Findings for FirstEnds {
+    fn found(&mut self, finding: DurabilityError) -> Result<(), DurabilityError> {
+        Err(finding)
+    }
+}
+
+/// What is there, by names.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    /// Files of listed logs.
+    pub(super) listed: Files,
+    /// Files of other logs: they hold nothing that counts.
+    pub(super) unlisted: Files,
+    /// What a merge left that had not ended.
+    pub(super) unfinished: Vec<SegmentFile>,
+    /// Those of both that prove to be this database's.
+    pub(super) removable: Vec<SegmentFile>,
+    /// `None` if a file of the checkpoint cannot be read.
+    pub(super) load: Option<Load>,
+}
+
+impl Inventory {
+    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if nothing can be said by names.
+    pub(super) fn take(
+        disk: &dyn Disk,
+        manifest: &Manifest,
+        findings: &mut impl Findings,
+    ) -> Result<Option<Self>, DurabilityError> {
+        let Manifest { checkpoint, generations, .. } = manifest;
+        let found = listing::find(disk, manifest);
+        let Some((mut unlisted, unfinished)) = findings.note(found)? else { return Ok(None) };
+        let mut listed = Files::new();
+        for generation in generations {
+            for logger in 0..generation.logs {
+                let key = (generation.number, logger);
+                let files = findings.note(listing::take_listed(&mut unlisted, key))?.flatten();
+                listed.extend(files.map(|files| (key, files)));
+            }
+        }
+        let open = generations.last().map_or(0, |last| last.number);
+        let mut removable =
+            findings.note(listing::check_unlisted(disk, manifest, &unlisted, open))?.unwrap_or_default();
+        if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
+            removable.extend(&unfinished);
+        }
+        let load = findings.note(Load::new(disk, checkpoint.clone()))?;
+        Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
+    }
+}
+
+/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go together.
+pub(super) fn log(
+    disk: &dyn Disk,
+    generation: &Generation,
+    files: Vec<FileChain>,
+    covered: Epoch,
+    findings: &mut impl Findings,
+) -> Result<Option<Chain>, DurabilityError> {
+    for file in &files {
+        if findings.note(chain::check_origin(generation, file))?.is_none() {
+            return Ok(None);
+        }
+    }
+    findings.note(Chain::stitch(disk, files, covered))
+}
+
+/// Decides over a generation, whose logs all have a chain here. `None` if it is damaged.
+pub(super) fn generation(
+    generation: &Generation,
+    chains: &[Chain],
+    hint: Option<&Hint>,
+    checkpoint: Option<&Installed>,
+    findings: &mut impl Findings,
+) -> Result<Option<Verdict>, DurabilityError> {
+    let hint = hint.filter(|hint| hint.generation == generation.number);
+    let verdict = match verdict::decide(generation, chains, hint) {
+        Ok(verdict) => verdict,
+        Err(damages) => {
+            damages.into_iter().try_for_each(|damage| findings.found(damage))?;
+            return Ok(None);
+        }
+    };
+    if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.generation == generation.number) {
+        findings.note(check_high(checkpoint, verdict.durable, chains))?;
+    }
+    Ok(Some(verdict))
+}
