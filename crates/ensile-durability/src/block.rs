@@ -61,7 +61,7 @@ impl Salt {
         (number != Self::OPENING.0).then_some(Self(number))
     }
 
-    fn checksum(self, header: &[u8]) -> u32 {
+    pub(crate) fn checksum(self, header: &[u8]) -> u32 {
         crc32c_append(self.0, header)
     }
 }

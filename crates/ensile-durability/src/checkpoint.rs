@@ -34,10 +34,11 @@ pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
 
 use crate::DurabilityError;
+use crate::block::HEADER_BYTES;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
 use crate::store;
-use block::{BLOCK_BYTES_MAX, HEADER_BYTES, LARGE_BYTES_MAX};
+use block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 
 /// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,

@@ -45,6 +45,7 @@ pub(crate) use bell::Bell;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
+use crate::recoverable::EntryKind;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::ManifestKeeper;
 use crate::store::names::log_folder;
@@ -82,6 +83,8 @@ pub struct LogConfig {
     /// that needs one beyond this waits in [`Appender::reserve`]. Each worker may have one in any case, and one entry that
     /// is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
+    /// What the entries of this state are: each generation has one kind.
+    pub entries: EntryKind,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
@@ -99,6 +102,7 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
+            entries: EntryKind::Values,
             compress: false,
             full_wait: Duration::from_secs(30),
         }

@@ -32,6 +32,9 @@ impl EntryKind {
     }
 }
 
+/// Why a folder is refused that holds entries which the state does not take.
+pub(crate) const NOT_TAKEN: &str = "its entries are of a kind that this program's state does not take";
+
 /// One entry of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'b> {
@@ -52,9 +55,13 @@ pub struct Refused {
 
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
 ///
-/// Each entry must tell whole values, so that the one with the largest TID says all: entries are replayed in any order, and a
-/// checkpoint leaves out what the log holds again.
+/// Values are replayed in any order, and a checkpoint leaves out what the log holds again.
 pub trait Recoverable: Sync {
+    /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
+    fn takes(&self, kind: EntryKind) -> bool {
+        kind == EntryKind::Values
+    }
+
     /// Replays the entries of one log block. Called from several threads, in any order; of two entries about the same
     /// thing, in one batch or in two, the one with the larger TID wins.
     ///

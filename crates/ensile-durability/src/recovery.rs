@@ -46,7 +46,6 @@ use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
-use crate::recoverable::EntryKind;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
 use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
@@ -436,7 +435,7 @@ impl Recovery {
         let logs = self.config.loggers as u32;
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
-        let (format, entries) = (FORMAT, EntryKind::Values);
+        let (format, entries) = (FORMAT, self.config.entries);
         let before = self.keeper.manifest().clone();
         let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;

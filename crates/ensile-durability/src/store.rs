@@ -22,7 +22,7 @@ pub(crate) mod manifest;
 mod mark;
 pub(crate) mod names;
 mod watched;
-mod whose;
+pub(crate) mod whose;
 
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;

@@ -10,6 +10,8 @@ use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
 
 /// Read at once while searching, and while walking over blocks that are small.
 const WINDOW_BYTES: usize = 1 << 20;
+/// Read at once of large blocks one behind the other: one that the window cuts is read twice, so several.
+const SEQUENTIAL_WINDOW_BYTES: usize = 4 << 20;
 /// Looked at together while searching: space that was set aside is zeros, and much of it.
 const PAGE_BYTES: usize = 4 << 10;
 /// Read at once where only the headers of large blocks are wanted.
@@ -31,6 +33,7 @@ pub(crate) enum At {
 }
 
 /// A file read through a window.
+#[derive(Debug)]
 pub(crate) struct Scanner {
     file: Box<dyn DiskFile>,
     length: u64,
@@ -38,17 +41,31 @@ pub(crate) struct Scanner {
     window_at: u64,
     /// How much is read at once.
     ahead: usize,
+    /// All of it will be read, in order: the next window is asked for while this one is worked through.
+    is_sequential: bool,
 }
 
 impl Scanner {
     pub(crate) fn new(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self { length: file.len()?, file, window: Vec::new(), window_at: 0, ahead: WINDOW_BYTES })
+        Ok(Self {
+            length: file.len()?,
+            file,
+            window: Vec::new(),
+            window_at: 0,
+            ahead: WINDOW_BYTES,
+            is_sequential: false,
+        })
     }
 
     /// Of a file's first bytes, as if it ended there.
     pub(crate) fn until(file: Box<dyn DiskFile>, until: u64) -> Result<Self, DiskError> {
         let whole = Self::new(file)?;
         Ok(Self { length: whole.length.min(until), ..whole })
+    }
+
+    /// Of a file that is read from its beginning to its end.
+    pub(crate) fn sequential(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
+        Ok(Self { ahead: SEQUENTIAL_WINDOW_BYTES, is_sequential: true, ..Self::new(file)? })
     }
 
     /// For a look at the first block only.
@@ -61,7 +78,7 @@ impl Scanner {
     }
 
     /// `bytes` bytes from `offset`, or `None` if the file has fewer.
-    fn bytes(&mut self, offset: u64, bytes: usize) -> Result<Option<&[u8]>, DiskError> {
+    pub(crate) fn bytes(&mut self, offset: u64, bytes: usize) -> Result<Option<&[u8]>, DiskError> {
         let end = offset + bytes as u64;
         if end > self.length {
             return Ok(None);
@@ -72,6 +89,10 @@ impl Scanner {
             self.window_at = offset;
             let read = self.file.read_at(&mut self.window, offset)?;
             self.window.truncate(read);
+            let next = offset + read as u64;
+            if self.is_sequential && next < self.length {
+                self.file.will_need(next, (self.ahead as u64).min(self.length - next));
+            }
             if read < bytes {
                 return Ok(None);
             }

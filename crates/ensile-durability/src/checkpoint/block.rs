@@ -1,32 +1,25 @@
-//! The grammar of checkpoint files, and a block while it is filled (`docs/formats/checkpoint.md` has the byte boxes).
+//! A checkpoint's block while it is filled, and what its files end with (`docs/formats/checkpoint.md`).
 //!
 //! ```text
-//! file    := rows-block* end-block            and nothing behind it
-//! block   := header payload zero-padding to a multiple of 8
-//! payload := entry*                           (rows; framed as in the log, compressed where the header says so)
-//!          | entries u64, rows blocks u64     (end; of this file)
+//! file := opening-block rows-block* end-block     and nothing behind it
 //! ```
 //! Invariants:
-//! - A block carries its place (checkpoint, checkpointer, file, sequence) and the header checksum of the block before; the
-//!   header's checksum covers the payload's. So the end block's header checksum vouches for the whole file.
+//! - Blocks are chained, so the end block's header checksum vouches for the whole file.
 //! - A file without its end block is cut: truncation at any byte is seen.
 //! - Memory: a block's payload is at most [`BLOCK_BYTES_MAX`], unless a single entry needs more; only one block of all
 //!   checkpointers is such a large one at a time.
 //!
-//! Neighbours: `Walk` fills blocks, `write` sends them out, `read` parses.
+//! Neighbours: `crate::block` has the grammar; `Walk` fills blocks, `write` sends them out, `read` parses.
 
+use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use ensile_base::sync::{Arc, AtomicBool, Ordering};
-use ensile_base::{Epoch, Tid};
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
-use crate::block::{ALIGN_BYTES, padded};
+use crate::block::{HEADER_BYTES, padded};
 use crate::compress::Compressor;
-use crate::store::names::PartName;
 
-/// Bytes of a block's header.
-pub(crate) const HEADER_BYTES: usize = 64;
 /// Most bytes of a block's payload, unless one entry alone is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
 /// Most bytes of one entry with what frames it, as far as a compressed block is concerned.
@@ -34,145 +27,9 @@ pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Bytes of an end block's payload.
 const END_BYTES: usize = 16;
 
-const MAGIC: [u8; 4] = *b"EnsC";
-const VERSION: u16 = 1;
-const HEADER_CRC_AT: usize = 60;
-const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
-
-/// What a block is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Entries of one section.
-    Rows,
-    /// The file's totals: nothing follows.
-    End,
-}
-
-/// A block's header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) kind: Kind,
-    pub(crate) section: u32,
-    /// The checkpoint, the checkpointer and the file that this block belongs to.
-    pub(crate) part: PartName,
-    /// e_l: no entry has a larger epoch, or this one.
-    pub(crate) low: Epoch,
-    /// Counts the blocks of this file from 0.
-    pub(crate) sequence: u32,
-    pub(crate) entries: u32,
-    /// The payload is the entries compressed (`crate::compress`).
-    pub(crate) compressed: bool,
-    /// Bytes behind the header, padding left out.
-    pub(crate) payload_bytes: u32,
-    /// The header checksum of the block before; zero in the first.
-    pub(crate) previous_crc: u32,
-    /// CRC-32C of payload and padding.
-    pub(crate) payload_crc: u32,
-}
-
-/// Why bytes are not a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotAHeader {
-    /// What is wrong with them.
-    Damaged(&'static str),
-    /// A version or kind that this program does not know, under a good checksum.
-    Unknown,
-}
-
-impl Header {
-    /// Writes the header into the first bytes of `block`; returns its checksum.
-    pub(crate) fn encode(&self, block: &mut [u8]) -> u32 {
-        let header = &mut block[..HEADER_BYTES];
-        header.fill(0);
-        header[0..4].copy_from_slice(&MAGIC);
-        header[4..6].copy_from_slice(&VERSION.to_le_bytes());
-        header[6] = match self.kind {
-            Kind::Rows => 0,
-            Kind::End => 1,
-        };
-        header[7] = u8::from(self.compressed);
-        header[8..12].copy_from_slice(&self.section.to_le_bytes());
-        header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        header[16..24].copy_from_slice(&self.part.checkpoint.to_le_bytes());
-        header[24..32].copy_from_slice(&self.low.number().to_le_bytes());
-        header[32..36].copy_from_slice(&self.part.checkpointer.to_le_bytes());
-        header[36..40].copy_from_slice(&self.part.file.to_le_bytes());
-        header[40..44].copy_from_slice(&self.sequence.to_le_bytes());
-        header[44..48].copy_from_slice(&self.entries.to_le_bytes());
-        header[48..52].copy_from_slice(&self.previous_crc.to_le_bytes());
-        header[52..56].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c(&header[..HEADER_CRC_AT]);
-        header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
-        crc
-    }
-
-    /// Reads a header and its checksum.
-    ///
-    /// # Errors
-    /// Why these bytes are none.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u32), NotAHeader> {
-        let header = &bytes[..HEADER_BYTES];
-        if header[0..4] != MAGIC {
-            return Err(NotAHeader::Damaged(
-                "no checkpoint block begins here: overwritten, or not a file of one",
-            ));
-        }
-        let crc = u32_at(header, HEADER_CRC_AT);
-        if crc != crc32c(&header[..HEADER_CRC_AT]) {
-            return Err(NotAHeader::Damaged("the block header's checksum is wrong"));
-        }
-        let (kind, compressed) = match (u16::from_le_bytes([header[4], header[5]]), header[6], header[7]) {
-            (VERSION, 0, 0) => (Kind::Rows, false),
-            (VERSION, 0, 1) => (Kind::Rows, true),
-            (VERSION, 1, 0) => (Kind::End, false),
-            _ => return Err(NotAHeader::Unknown),
-        };
-        let low = u64_at(header, 24);
-        if low >= Epoch::MAX.number() || u32_at(header, 56) != 0 {
-            return Err(NotAHeader::Unknown);
-        }
-        let part = PartName {
-            checkpoint: u64_at(header, 16),
-            checkpointer: u32_at(header, 32),
-            file: u32_at(header, 36),
-        };
-        let header = Self {
-            kind,
-            section: u32_at(header, 8),
-            part,
-            low: Epoch::new(low),
-            sequence: u32_at(header, 40),
-            entries: u32_at(header, 44),
-            compressed,
-            payload_bytes: u32_at(header, 12),
-            previous_crc: u32_at(header, 48),
-            payload_crc: u32_at(header, 52),
-        };
-        Ok((header, crc))
-    }
-
-    /// Bytes of the whole block.
-    pub(crate) fn block_bytes(&self) -> usize {
-        block_bytes(self.payload_bytes as usize)
-    }
-}
-
 /// Most bytes that so many entries of a compressed block can have: no reader takes memory for more, so no writer makes it.
 pub(crate) const fn entries_bytes_max(entries: u32) -> usize {
     if entries == 1 { LARGE_BYTES_MAX } else { BLOCK_BYTES_MAX }
-}
-
-/// Bytes of a whole block with such a payload.
-pub(crate) const fn block_bytes(payload_bytes: usize) -> usize {
-    HEADER_BYTES + padded(payload_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
 /// What an end block says of its file.
@@ -194,7 +51,9 @@ impl Totals {
 
     /// What an end block's payload says, if it is one.
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
-        (payload.len() == END_BYTES).then(|| Self { entries: u64_at(payload, 0), blocks: u64_at(payload, 8) })
+        let (entries, blocks) = payload.split_first_chunk()?;
+        let (entries, blocks) = (u64::from_le_bytes(*entries), u64::from_le_bytes(blocks.try_into().ok()?));
+        Some(Self { entries, blocks })
     }
 }
 

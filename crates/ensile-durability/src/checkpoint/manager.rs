@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
+use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::Disk;
 use ensile_epoch::Advance;
@@ -31,11 +32,14 @@ use super::room::Room;
 use super::stats::{CheckpointStats, Counters};
 use super::ticket::{CheckpointHandle, CheckpointReport, Ticket};
 use super::walk::{Slice, Walk};
-use super::write::{PartWriter, Written};
+use super::write::{Beginning, PartWriter, Written};
 use super::{CheckpointConfig, void};
+use crate::block::Salt;
+use crate::block::origin::Origin;
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
+use crate::recoverable::EntryKind;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
@@ -83,6 +87,7 @@ struct Attempt {
     number: u64,
     low: Epoch,
     high: Epoch,
+    salt: Salt,
     ticket: Arc<Ticket>,
     began_nanos: u64,
     /// Bytes of log when e_l was read.
@@ -148,6 +153,8 @@ pub struct Checkpoints {
     /// Whose they are, and the generation that is open.
     database: Identity,
     generation: u64,
+    /// What its entries are.
+    entries: EntryKind,
     stations: Box<[Station]>,
     state: Mutex<State>,
     pace: Mutex<Pace>,
@@ -188,7 +195,8 @@ impl Checkpoints {
         }
         let seen = void::list_parts(&*disk, keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
-        let generation = keeper.manifest().generations.last().map_or(0, |open| open.number);
+        let open = keeper.manifest().generations.last();
+        let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));
         drop(keeper);
         let seen = seen.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
         let state = State {
@@ -214,6 +222,7 @@ impl Checkpoints {
             trigger: config.trigger(),
             database,
             generation,
+            entries,
             stations: (0..config.checkpointers).map(station).collect(),
             state: Mutex::new(state),
             pace: Mutex::new(Pace::new(config.bandwidth)),
@@ -348,6 +357,7 @@ impl Checkpoints {
             number: state.next_number,
             low,
             high: low,
+            salt: Salt::draw(&mut Random::unpredictable()),
             ticket: state.demand.take().unwrap_or_default(),
             began_nanos: now,
             log_bytes: written,
@@ -419,10 +429,12 @@ impl Checkpoints {
     ) -> CheckpointStep {
         let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
         let Some(slices) = attempt.parts[checkpointer].take() else { return CheckpointStep::Waiting };
-        let (number, low) = (attempt.number, attempt.low);
+        let Attempt { number, low, salt, .. } = *attempt;
         let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
         drop(state);
-        match PartWriter::create(&self.disk, number, checkpointer as u32, low, &self.config) {
+        let origin = Origin { identity: self.database, salt, entries: self.entries };
+        let beginning = Beginning { number, generation: self.generation, low, origin };
+        match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
             Ok(writer) => {
                 let block = CheckpointBlock::sharing(self.permit.clone());
                 let slices = slices.into_iter();
@@ -573,6 +585,7 @@ impl Checkpoints {
             files: self.config.files as u32,
             entries: attempt.written.iter().map(|written| written.entries).sum(),
             bytes: attempt.written.iter().map(|written| written.bytes).sum(),
+            salt: attempt.salt,
             seal: read::seal(attempt.written.iter().flat_map(|written| written.ends.iter().copied())),
             database: self.database,
         };
@@ -649,7 +662,6 @@ impl Checkpoints {
     fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
         let manifest = lock(&self.log.manifest).manifest().clone();
         let parts = void::remove_parts(&*self.disk, &manifest, |part| !is_kept(part));
-        let parts = parts.map_err(DurabilityError::from);
         let mut below = installed.map_or(Epoch::ZERO, |installed| installed.low);
         if installed.is_some() && is_planted(Bug::FileOfLowRemoved) {
             below = below.next();

@@ -5,36 +5,39 @@
 //!   once its end block agrees with what was read and nothing stands behind it.
 //! - An installed checkpoint's files were synced before it was installed: whatever is wrong with one is damage.
 //!
-//! Neighbours: `block` has the grammar; recovery loads with this, and so do the tools that check a folder.
+//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a folder.
 
 use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::{Epoch, Tid};
-use ensile_disk::{Disk, DiskFile};
+use ensile_disk::Disk;
 
-use super::block::{HEADER_BYTES, Header, Kind, NotAHeader, Totals, block_bytes, entries_bytes_max};
+use super::block::{Totals, entries_bytes_max};
 use crate::DurabilityError;
 use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
+use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
+use crate::block::scan::Scanner;
+use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
 use crate::compress;
+use crate::recoverable::EntryKind;
+use crate::store::manifest::Installed;
 use crate::store::names::PartName;
 
-/// Read at once: a block that the window cuts is read twice, so several blocks.
-const WINDOW_BYTES: usize = 4 << 20;
+const CUT: &str = "the file is cut: it ends before its end block";
 
 /// A file of a checkpoint, read from its beginning to its end block.
 #[derive(Debug)]
 pub(crate) struct PartReader {
-    file: Box<dyn DiskFile>,
+    scanner: Scanner,
     part: PartName,
     name: String,
-    low: Epoch,
-    length: u64,
-    window: Vec<u8>,
-    window_at: u64,
+    /// The checkpoint that the manifest names.
+    of: Installed,
+    entries: EntryKind,
     /// The entries of the last block that was compressed.
     plain: Vec<u8>,
     /// Where the next block begins, and what it continues.
     offset: u64,
-    sequence: u32,
+    sequence: u64,
     previous_crc: u32,
     totals: Totals,
     end_bytes: u64,
@@ -52,6 +55,8 @@ pub(crate) struct Rows<'r> {
     /// What they would be if it had not been compressed.
     pub(crate) plain_bytes: u64,
     pub(crate) entries: u32,
+    /// What they are.
+    pub(crate) kind: EntryKind,
     payload: &'r [u8],
     low: Epoch,
 }
@@ -72,31 +77,26 @@ impl<'r> Rows<'r> {
 }
 
 impl PartReader {
-    /// Opens a file of a checkpoint with this e_l.
+    /// Opens a file of an installed checkpoint.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] if it is not there.
-    pub(crate) fn open(disk: &dyn Disk, part: PartName, low: Epoch) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: &dyn Disk, part: PartName, of: &Installed) -> Result<Self, DurabilityError> {
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => {
-                return Err(DurabilityError::damaged(
-                    &name,
-                    0,
-                    "a file of the installed checkpoint is missing",
-                ));
+                let detail = "a file of the installed checkpoint is missing";
+                return Err(DurabilityError::damaged(&name, 0, detail));
             }
             Err(error) => return Err(error.into()),
         };
         Ok(Self {
-            length: file.len()?,
-            file,
+            scanner: Scanner::sequential(file)?,
             part,
             name,
-            low,
-            window: Vec::new(),
-            window_at: 0,
+            of: of.clone(),
+            entries: EntryKind::Values,
             plain: Vec::new(),
             offset: 0,
             sequence: 0,
@@ -107,7 +107,7 @@ impl PartReader {
         })
     }
 
-    /// Bytes of the end block, once it was read.
+    /// Bytes of the opening and the end block, once both were read.
     pub(crate) fn end_bytes(&self) -> u64 {
         self.end_bytes
     }
@@ -122,47 +122,59 @@ impl PartReader {
         DurabilityError::damaged(&self.name, offset, detail)
     }
 
-    /// Makes `bytes` bytes at `self.offset` stand in the window; says where.
-    fn fetch(&mut self, bytes: usize) -> Result<usize, DurabilityError> {
-        if bytes as u64 > self.length - self.offset {
-            return Err(self.damaged(self.offset, "the file is cut: it ends before its end block"));
-        }
-        let end = self.offset + bytes as u64;
-        if self.offset < self.window_at || end > self.window_at + self.window.len() as u64 {
-            let wanted = (WINDOW_BYTES.max(bytes) as u64).min(self.length - self.offset) as usize;
-            self.window.resize(wanted, 0);
-            self.window_at = self.offset;
-            let read = self.file.read_at(&mut self.window, self.offset)?;
-            self.window.truncate(read);
-            // The next window is on its way while this one is worked through.
-            let next = self.offset + read as u64;
-            if next < self.length {
-                self.file.will_need(next, (WINDOW_BYTES as u64).min(self.length - next));
-            }
-            if read < bytes {
-                return Err(self.damaged(self.offset, "the file became shorter while it was read"));
-            }
-        }
-        Ok((self.offset - self.window_at) as usize)
+    /// L7: a newer version wrote what stands at `self.offset`.
+    fn newer(&self) -> DurabilityError {
+        DurabilityError::Unknown { file: self.name.clone(), offset: self.offset, detail: NEWER }
     }
 
-    /// The next block's header and its checksum, if it belongs here.
-    fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
-        let at = self.fetch(HEADER_BYTES)?;
-        let decoded = Header::decode(&self.window[at..]);
-        let (header, crc) = decoded.map_err(|why| match why {
-            NotAHeader::Damaged(detail) => self.damaged(self.offset, detail),
-            NotAHeader::Unknown => DurabilityError::Unknown {
-                file: self.name.clone(),
-                offset: self.offset,
-                detail: "a block of an unknown version or kind",
-            },
-        })?;
-        if header.part != self.part || header.low != self.low {
-            return Err(self.damaged(self.offset, "the block belongs to another file or checkpoint"));
+    /// The opening block: says whose file this is (I1), and of which checkpoint.
+    fn read_opening(&mut self) -> Result<(), DurabilityError> {
+        let opened = match self.scanner.opening()? {
+            Ok(opened) => opened,
+            Err(NotABlock::Unknown | NotABlock::OtherFormat) => return Err(self.newer()),
+            Err(NotABlock::NoMagic | NotABlock::Zeros) => {
+                let detail = "no checkpoint block begins here: overwritten, or not a file of one";
+                return Err(self.damaged(0, detail));
+            }
+            Err(NotABlock::Empty | NotABlock::Cut) => return Err(self.damaged(0, CUT)),
+            Err(why) => return Err(self.damaged(0, why.detail())),
+        };
+        let Opened { header, crc, origin, place } = opened;
+        if header.kind != BlockKind::CheckpointOpening {
+            return Err(self.damaged(0, "a log's block begins here: not a file of a checkpoint"));
         }
-        if (header.sequence, header.previous_crc) != (self.sequence, self.previous_crc) {
+        if origin.identity != self.of.database {
+            return Err(DurabilityError::not_ours(&self.name, origin.identity, self.of.database));
+        }
+        let found = (header.owner, place, header.generation, header.epoch_max, origin.salt);
+        let PartName { checkpoint, checkpointer, file } = self.part;
+        let place = PartPlace { checkpoint, file };
+        if found != (checkpointer, place, self.of.generation, self.of.low, self.of.salt) {
+            return Err(self.damaged(0, "the file is of another checkpoint, or another file of this one"));
+        }
+        self.entries = origin.entries;
+        (self.offset, self.sequence, self.previous_crc) = (OPENING_BYTES as u64, 1, crc);
+        self.end_bytes = OPENING_BYTES as u64;
+        Ok(())
+    }
+
+    /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
+    fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
+        let decoded = match self.scanner.bytes(self.offset, HEADER_BYTES)? {
+            Some(bytes) => Header::decode(bytes, self.of.salt),
+            None => Err(NotABlock::Cut),
+        };
+        let (header, crc) = match decoded {
+            Ok(found) => found,
+            Err(NotABlock::Cut) => return Err(self.damaged(self.offset, CUT)),
+            Err(why) => return Err(self.damaged(self.offset, why.detail())),
+        };
+        let place = (header.owner, header.generation, header.sequence, header.previous_crc);
+        if place != (self.part.checkpointer, self.of.generation, self.sequence, self.previous_crc) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
+        }
+        if !matches!(header.kind, BlockKind::Rows | BlockKind::End) {
+            return Err(self.newer());
         }
         Ok((header, crc))
     }
@@ -171,64 +183,72 @@ impl PartReader {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
-    /// for what a newer version wrote.
+    /// for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another database.
     pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);
         }
-        let (header, crc) = self.next_header()?;
-        let at = self.fetch(header.block_bytes())?;
-        let block = at + HEADER_BYTES..at + header.block_bytes();
-        if crc32c(&self.window[block.clone()]) != header.payload_crc {
-            return Err(self.damaged(self.offset, "the block's payload does not have its checksum"));
+        if self.sequence == 0 {
+            self.read_opening()?;
         }
-        let payload = block.start..block.start + header.payload_bytes as usize;
-        let offset = self.offset;
-        self.offset += header.block_bytes() as u64;
+        let (header, crc) = self.next_header()?;
+        let (offset, block_bytes) = (self.offset, header.block_bytes());
+        // Looked at again below: a block is borrowed from the reader, and so would every error be.
+        let is_right = match self.scanner.bytes(offset, block_bytes)? {
+            Some(block) => crc32c(&block[HEADER_BYTES..]) == header.payload_crc,
+            None => return Err(self.damaged(offset, CUT)),
+        };
+        if !is_right {
+            return Err(self.damaged(offset, "the block's payload does not have its checksum"));
+        }
+        self.offset += block_bytes as u64;
         self.sequence += 1;
         self.previous_crc = crc;
-        if header.kind == Kind::End {
-            let totals = Totals::decode(&self.window[payload]);
-            if totals != Some(self.totals) {
-                return Err(
-                    self.damaged(offset, "the end block counts other entries or blocks than there are")
-                );
-            }
-            if self.offset != self.length {
-                return Err(self.damaged(self.offset, "something stands behind the end block"));
-            }
-            self.end_bytes = header.block_bytes() as u64;
-            self.ended = true;
+        if header.kind == BlockKind::End {
+            self.end_with(offset, &header)?;
             return Ok(None);
         }
-        let payload = &self.window[payload];
+        let damaged = |detail| DurabilityError::damaged(&self.name, offset, detail);
+        let block = self.scanner.bytes(offset, block_bytes)?.ok_or_else(|| damaged(CUT))?;
+        let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         let payload = if header.compressed {
-            compress::decompress(payload, entries_bytes_max(header.entries), &mut self.plain).ok_or_else(
-                || DurabilityError::damaged(&self.name, offset, "the block's entries do not decompress"),
-            )?;
+            compress::decompress(payload, entries_bytes_max(header.entries), &mut self.plain)
+                .ok_or_else(|| damaged("the block's entries do not decompress"))?;
             &self.plain
         } else {
             payload
         };
         if header.entries as usize > payload.len() / ENTRY_FRAME_BYTES {
             // Or memory would be taken for them.
-            return Err(DurabilityError::damaged(
-                &self.name,
-                offset,
-                "the block has no room for its entries",
-            ));
+            return Err(damaged("the block has no room for its entries"));
         }
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
         Ok(Some(Rows {
             section: header.section,
             offset,
-            bytes: header.block_bytes() as u64,
+            bytes: block_bytes as u64,
             entries: header.entries,
-            plain_bytes: block_bytes(payload.len()) as u64,
+            kind: self.entries,
+            plain_bytes: crate::block::block_bytes(payload.len()) as u64,
             payload,
-            low: self.low,
+            low: self.of.low,
         }))
+    }
+
+    /// The end block is read: it must say what was, and be the last thing in the file.
+    fn end_with(&mut self, offset: u64, header: &Header) -> Result<(), DurabilityError> {
+        let block = self.scanner.bytes(offset, header.block_bytes())?.unwrap_or_default();
+        let payload = block.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize);
+        if payload.and_then(Totals::decode) != Some(self.totals) {
+            return Err(self.damaged(offset, "the end block counts other entries or blocks than there are"));
+        }
+        if self.offset != self.scanner.length() {
+            return Err(self.damaged(self.offset, "something stands behind the end block"));
+        }
+        self.end_bytes += header.block_bytes() as u64;
+        self.ended = true;
+        Ok(())
     }
 }
 

@@ -1,14 +1,17 @@
 //! Files that no manifest gives a meaning to: of attempts that did not end, of earlier checkpoints.
 //!
-//! Invariants: nothing is removed before the manifest that makes it void is durable (K1, L4), nor from a folder that the manifest does
-//! not list (I1).
+//! Invariants:
+//! - Nothing is removed before the manifest that makes it void is durable (K1, L4).
+//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not list.
 //!
 //! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install.
 
 use ensile_disk::{Disk, DiskError};
 
+use crate::DurabilityError;
 use crate::store::manifest::Manifest;
 use crate::store::names::PartName;
+use crate::store::whose::proves_ours;
 
 /// Most checkpointers of a database: together they stay within the memory that a checkpoint may take.
 pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
@@ -27,18 +30,41 @@ pub(crate) fn list_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<Par
     Ok(parts)
 }
 
-/// Removes the files of checkpoints that `is_void` names, and makes that durable; how many there were.
+/// Looks at the files of checkpoints that are not installed: none is another database's, or a newer version's.
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
+pub(crate) fn check_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
+    for part in list_parts(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
+        proves_ours(disk, manifest, &part.to_string())?;
+    }
+    Ok(())
+}
+
+/// Removes the files of checkpoints that `is_void` names and that prove to be this database's, and makes that durable; how many
+/// there were. A file that tells nothing stays.
+///
+/// # Errors
+/// As [`check_parts`], once what could be removed is.
 pub(crate) fn remove_parts(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_void: impl Fn(&PartName) -> bool,
-) -> Result<u64, DiskError> {
-    let parts: Vec<_> = list_parts(disk, manifest)?.into_iter().filter(|part| is_void(part)).collect();
-    for part in &parts {
-        disk.remove(&part.to_string())?;
+) -> Result<u64, DurabilityError> {
+    let (mut parts, mut first_error) = (Vec::new(), None);
+    for part in list_parts(disk, manifest)?.into_iter().filter(|part| is_void(part)) {
+        match proves_ours(disk, manifest, &part.to_string()) {
+            Ok(true) => {
+                disk.remove(&part.to_string())?;
+                parts.push(part);
+            }
+            Ok(false) => {}
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
     }
     for folder in parts.chunk_by(|a, b| a.checkpointer == b.checkpointer) {
         disk.sync_folder(&PartName::folder(folder[0].checkpointer))?;
     }
-    Ok(parts.len() as u64)
+    first_error.map_or(Ok(parts.len() as u64), Err)
 }

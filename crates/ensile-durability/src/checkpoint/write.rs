@@ -1,7 +1,9 @@
 //! The files of one checkpointer in one checkpoint: blocks in turn, synced as they grow, ended by their totals.
 //!
-//! Invariant: after [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed
-//! checkpoints are whole).
+//! Invariants:
+//! - I1: a file's opening block is synced before anything is written behind it.
+//! - After [`PartWriter::end`] every byte and every name of these files is on stable storage (K1: installed
+//!   checkpoints are whole).
 //!
 //! Neighbours: `manager` steps it; `block` has the grammar; `read` reads.
 
@@ -12,8 +14,9 @@ use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::CheckpointConfig;
-use super::block::{CheckpointBlock, HEADER_BYTES, Header, Kind, Totals};
-use crate::block::padded;
+use super::block::{CheckpointBlock, Totals};
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::compress::Compressor;
 use crate::store::names::PartName;
 
@@ -27,7 +30,10 @@ struct Part {
     offset: u64,
     /// Up to here the medium was told to begin.
     behind: u64,
-    sequence: u32,
+    sequence: u64,
+    /// The generation that is open, and the checkpoint's salt.
+    generation: u64,
+    salt: Salt,
     previous_crc: u32,
     totals: Totals,
     is_dirty: bool,
@@ -38,12 +44,23 @@ struct Part {
 pub(crate) struct PartWriter {
     disk: StdArc<dyn Disk>,
     parts: Vec<Part>,
-    low: Epoch,
     /// The file whose turn it is.
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
     compressor: Option<Compressor>,
+}
+
+/// What the files of a checkpoint say of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginning {
+    pub(crate) number: u64,
+    /// The generation that is open.
+    pub(crate) generation: u64,
+    /// e_l: epochs from this on are skipped.
+    pub(crate) low: Epoch,
+    /// Whose it is, and its salt.
+    pub(crate) origin: Origin,
 }
 
 /// What one checkpointer wrote.
@@ -56,31 +73,20 @@ pub(crate) struct Written {
 }
 
 impl PartWriter {
-    /// Makes the files of a checkpoint that skips epochs from `low` on.
+    /// Makes the files of a checkpointer in this checkpoint, each with a synced opening block.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
-        checkpoint: u64,
+        checkpoint: &Beginning,
         checkpointer: u32,
-        low: Epoch,
         config: &CheckpointConfig,
     ) -> Result<Self, DiskError> {
         let part = |file| {
-            let name = PartName { checkpoint, checkpointer, file };
-            Ok(Part {
-                file: disk.create(&name.to_string())?,
-                name,
-                offset: 0,
-                behind: 0,
-                sequence: 0,
-                previous_crc: 0,
-                totals: Totals::default(),
-                is_dirty: false,
-            })
+            let name = PartName { checkpoint: checkpoint.number, checkpointer, file };
+            Part::create(disk, name, checkpoint)
         };
         Ok(Self {
             disk: StdArc::clone(disk),
             parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
-            low,
             turn: 0,
             unsynced_bytes: 0,
             sync_bytes: config.sync_bytes,
@@ -101,7 +107,7 @@ impl PartWriter {
         let entries = block.entries();
         let compressed = self.compressor.as_mut().is_some_and(|compressor| block.compress(compressor));
         let (payload_bytes, payload_crc) = block.seal();
-        let header = part.header(Kind::Rows, self.low);
+        let header = part.header(BlockKind::Rows);
         let header = Header { section, entries, compressed, payload_bytes, payload_crc, ..header };
         let bytes = part.write(&header, block.block())?;
         part.totals.entries += u64::from(entries);
@@ -132,7 +138,7 @@ impl PartWriter {
             let payload = part.totals.encode();
             block[HEADER_BYTES..].copy_from_slice(&payload);
             let (payload_bytes, payload_crc) = (payload.len() as u32, crc32c(&payload));
-            let header = Header { payload_bytes, payload_crc, ..part.header(Kind::End, self.low) };
+            let header = Header { payload_bytes, payload_crc, ..part.header(BlockKind::End) };
             part.write(&header, &mut block)?;
             part.file.sync_all()?;
             written.entries += part.totals.entries;
@@ -147,25 +153,37 @@ impl PartWriter {
 }
 
 impl Part {
+    fn create(disk: &StdArc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
+        let Beginning { generation, low, origin, .. } = *checkpoint;
+        let header = Header::of(BlockKind::CheckpointOpening, name.checkpointer, generation);
+        let place = PartPlace { checkpoint: name.checkpoint, file: name.file };
+        let (block, previous_crc) = origin.encode(Header { epoch_max: low, ..header }, place);
+        let file = disk.create(&name.to_string())?;
+        file.write_at(&block, 0)?;
+        file.sync_all()?;
+        Ok(Self {
+            file,
+            name,
+            offset: OPENING_BYTES as u64,
+            behind: 0,
+            sequence: 1,
+            generation,
+            salt: origin.salt,
+            previous_crc,
+            totals: Totals::default(),
+            is_dirty: false,
+        })
+    }
+
     /// Of a block without payload.
-    fn header(&self, kind: Kind, low: Epoch) -> Header {
-        Header {
-            kind,
-            section: 0,
-            part: self.name,
-            low,
-            sequence: self.sequence,
-            entries: 0,
-            compressed: false,
-            payload_bytes: 0,
-            previous_crc: self.previous_crc,
-            payload_crc: 0,
-        }
+    fn header(&self, kind: BlockKind) -> Header {
+        let header = Header::of(kind, self.name.checkpointer, self.generation);
+        Header { sequence: self.sequence, previous_crc: self.previous_crc, ..header }
     }
 
     /// Writes a block that begins with room for its header; how many bytes it was.
     fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
-        self.previous_crc = header.encode(block);
+        self.previous_crc = header.encode(block, self.salt);
         debug_assert_eq!(block.len(), header.block_bytes());
         self.file.write_at(block, self.offset)?;
         self.sequence += 1;

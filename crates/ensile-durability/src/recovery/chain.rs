@@ -19,8 +19,8 @@ use ensile_disk::Disk;
 use super::file::{FileChain, Run, Tail};
 use super::listing::missing_file;
 use crate::DurabilityError;
-use crate::block::origin::OPENING_BYTES;
-use crate::block::{NEWER, NotABlock, Salt};
+use crate::block::origin::{OPENING_BYTES, Origin};
+use crate::block::{NEWER, NotABlock};
 use crate::log::segments::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
@@ -53,7 +53,7 @@ pub(super) struct Link {
     pub(super) synced_to: u64,
     pub(super) largest: Epoch,
     pub(super) runs: Vec<Run>,
-    pub(super) salt: Salt,
+    pub(super) origin: Origin,
 }
 
 /// One log of one generation.
@@ -142,7 +142,7 @@ impl Chain {
             synced_to: file.synced_to,
             largest: file.largest,
             runs: file.runs.clone(),
-            salt: file.opening.as_ref().expect("only such files follow").origin.salt,
+            origin: file.opening.as_ref().expect("only such files follow").origin,
         });
     }
 

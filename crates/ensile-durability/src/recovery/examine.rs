@@ -33,7 +33,7 @@ use super::harden::harden;
 use super::judgement::Findings as _;
 use crate::store::names::LOCK;
 use crate::store::{Hold, lock_existing};
-use crate::{DurabilityError, Entry, Recoverable, Refused};
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go to `target` as in a recovery, whether or not something else is
@@ -112,6 +112,10 @@ fn examine_locked(
 struct Nowhere;
 
 impl Recoverable for Nowhere {
+    fn takes(&self, _kind: EntryKind) -> bool {
+        true
+    }
+
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) fn harden(disk: &dyn Disk, chain: &Chain) -> Result<(), DurabilityErr
         while from + (bytes.len() as u64) < link.end {
             let at = from + bytes.len() as u64;
             let block = scanner
-                .block(at, link.salt)?
+                .block(at, link.origin.salt)?
                 .ok_or_else(|| DurabilityError::damaged(&name, at, "the block reads differently now"))?;
             bytes.extend_from_slice(block);
             if bytes.len() >= WRITE_BYTES {

@@ -12,6 +12,7 @@ use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
 use crate::checkpoint::read::{PartReader, Rows, seal};
+use crate::recoverable::NOT_TAKEN;
 use crate::store;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
@@ -68,11 +69,10 @@ impl Load {
     /// Checks that every file of the checkpoint is there.
     pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
         let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
-        for part in &parts {
+        for (part, of) in parts.iter().zip(checkpoint.iter().cycle()) {
             // A link to a device that is not mounted says so, before its files are missed.
             store::check(disk, &PartName::folder(part.checkpointer))?;
-            let low = checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low);
-            PartReader::open(disk, *part, low)?;
+            PartReader::open(disk, *part, of)?;
         }
         let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
         Ok(Self {
@@ -150,19 +150,20 @@ impl Load {
         part: PartName,
         target: &dyn Recoverable,
     ) -> Result<u32, DurabilityError> {
-        let mut reader = PartReader::open(disk, part, self.low())?;
+        let of = self.checkpoint.as_ref().expect("its parts are listed");
+        let mut reader = PartReader::open(disk, part, of)?;
         let name = part.to_string();
         while let Some(rows) = reader.next_rows()? {
+            if !target.takes(rows.kind) {
+                return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
+            }
             let entries =
                 entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
-            target.load(rows.section, &entries).map_err(|refused| {
-                let replay = DurabilityError::Replay {
-                    file: name.clone(),
-                    offset: rows.offset,
-                    tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-                    detail: refused.detail,
-                };
-                self.ends(disk).and_then(|ends| self.check_seal(seal(ends))).err().unwrap_or(replay)
+            target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
+                file: name.clone(),
+                offset: rows.offset,
+                tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
+                detail: refused.detail,
             })?;
             let mut loaded = self.lock();
             loaded.bytes += rows.bytes;
@@ -176,25 +177,6 @@ impl Load {
         loaded.bytes += reader.end_bytes();
         loaded.plain_bytes += reader.end_bytes();
         Ok(end)
-    }
-
-    /// Header checksums of the end blocks of all files, which are read whole for it.
-    fn ends(&self, disk: &dyn Disk) -> Result<Vec<u32>, DurabilityError> {
-        let end = |part: &PartName| {
-            let mut reader = PartReader::open(disk, *part, self.low())?;
-            while reader.next_rows()?.is_some() {}
-            Ok(reader.end().unwrap_or_default().1)
-        };
-        self.parts.iter().map(end).collect()
-    }
-
-    /// Whole files of another database have entries too, which this one's state may not take: the seal tells them from
-    /// those of a version that is not known.
-    fn check_seal(&self, found: u32) -> Result<(), DurabilityError> {
-        if self.checkpoint.as_ref().is_none_or(|checkpoint| checkpoint.seal == found) {
-            return Ok(());
-        }
-        Err(not_installed())
     }
 
     /// A file is loaded; with the last one, compares all of them with what the manifest says.

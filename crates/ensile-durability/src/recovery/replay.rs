@@ -22,6 +22,7 @@ use super::reading::{self, Buffers, recycled};
 use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::compress;
+use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
 
@@ -50,6 +51,7 @@ pub(super) struct Piece {
     /// The largest one.
     pub(super) newest: Epoch,
     salt: Salt,
+    kind: EntryKind,
     bounds: Bounds,
 }
 
@@ -72,7 +74,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
             } else if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
                 report.covered_entries += entries;
             } else {
-                let (file, salt) = (link.file, link.salt);
+                let (file, salt, kind) = (link.file, link.origin.salt, link.origin.entries);
                 pieces.push(Piece {
                     file,
                     offset,
@@ -80,6 +82,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                     oldest: epoch_min,
                     newest: epoch_max,
                     salt,
+                    kind,
                     bounds,
                 });
             }
@@ -101,6 +104,9 @@ pub(super) fn replay(
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
     let file = piece.file.to_string();
+    if !target.takes(piece.kind) {
+        return Err(DurabilityError::Unknown { file, offset: 0, detail: NOT_TAKEN });
+    }
     let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let mut counts = Counts::default();

@@ -8,10 +8,10 @@
 //! reserved 5000
 //! folder . inode 131073 born 1763812345123456789
 //! folder log0 inode 131080 born none
-//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 seal 0a1b2c3d database 5b1e..
+//! checkpoint 7 generation 3 low 62 high 64 checkpointers 2 files 4 entries 9000 bytes 1234568 salt 5e6f7a8b seal 0a1b2c3d database 5b1e..
 //! generation 3 first 61 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e.. durable 66
 //! generation 4 first 70 format 4 entries values logs 2 salt 1a2b3c4d database 5b1e..
-//! crc32c 30fc6aeb
+//! crc32c 5ba37c1e
 //! ```
 //! Invariants:
 //! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
@@ -83,6 +83,8 @@ pub(crate) struct Installed {
     pub(crate) files: u32,
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
+    /// Of its blocks: a block of another checkpoint has another one.
+    pub(crate) salt: Salt,
     /// Vouches for all its files: `checkpoint::read::seal`.
     pub(crate) seal: u32,
     /// What its files say whose they are (I1).
@@ -384,10 +386,10 @@ impl fmt::Display for Manifest {
         }
         if let Some(checkpoint) = checkpoint {
             let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
-            let Installed { entries, bytes, seal, database, .. } = checkpoint;
+            let Installed { entries, bytes, salt, seal, database, .. } = checkpoint;
             write!(body, "checkpoint {number} generation {generation} low {low} high {high} ")?;
             write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
-            writeln!(body, "seal {seal:08x} database {database}")?;
+            writeln!(body, "salt {salt} seal {seal:08x} database {database}")?;
         }
         for Generation { number, first, format, entries, logs, salt, database, durable } in generations {
             let entries = entries.name();
@@ -475,9 +477,20 @@ fn parse_folder(line: &str) -> Option<(String, FolderId)> {
 
 fn parse_checkpoint(line: &str) -> Option<Installed> {
     let (line, database) = line.split_once(" database ")?;
-    let [number, generation, low, high, checkpointers, files, entries, bytes, seal] = values(
+    let [number, generation, low, high, checkpointers, files, entries, bytes, salt, seal] = values(
         line,
-        &["checkpoint", "generation", "low", "high", "checkpointers", "files", "entries", "bytes", "seal"],
+        &[
+            "checkpoint",
+            "generation",
+            "low",
+            "high",
+            "checkpointers",
+            "files",
+            "entries",
+            "bytes",
+            "salt",
+            "seal",
+        ],
     )?;
     Some(Installed {
         number: number.parse().ok()?,
@@ -488,6 +501,7 @@ fn parse_checkpoint(line: &str) -> Option<Installed> {
         files: files.parse().ok()?,
         entries: entries.parse().ok()?,
         bytes: bytes.parse().ok()?,
+        salt: Salt::parse(salt)?,
         seal: u32::from_str_radix(seal, 16).ok()?,
         database: Identity::parse(database)?,
     })

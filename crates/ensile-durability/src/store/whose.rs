@@ -13,7 +13,9 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files of something else | not a database: refused |
 //!
-//! Neighbours: asked by the store at open and by an examination; an adoption rewrites what is compared here.
+//! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is removed.
+//!
+//! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites what is compared here.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +27,9 @@ use super::manifest::{Manifest, State};
 use super::mark::Mark;
 use super::names::{FOLDER, FOLDER_NEW, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, log_folder};
 use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
+use crate::block::scan::Scanner;
+use crate::block::{NEWER, NotABlock};
 
 /// Foreign files that an error names, at most.
 const NAMED_MAX: usize = 3;
@@ -221,4 +226,20 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     }
     let detail = "it is an older one: it says that the database is being made, and HINT that it was open";
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
+}
+
+/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
+/// whole, as that is synced before anything is written behind it.
+///
+/// # Errors
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
+pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+    let opening = Scanner::of_first_block(disk.open_to_read(name)?)?.opening()?;
+    match opening {
+        Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),
+        Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
+            Err(DurabilityError::Unknown { file: name.to_owned(), offset: 0, detail: NEWER })
+        }
+        Err(_) => Ok(Scanner::new(disk.open_to_read(name)?)?.used_to(0)? <= OPENING_BYTES as u64),
+    }
 }

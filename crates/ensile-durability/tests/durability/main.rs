@@ -6,6 +6,7 @@ mod checkpoints;
 mod damage;
 mod files;
 mod first_open;
+mod formats;
 mod full;
 mod lives;
 mod logging;

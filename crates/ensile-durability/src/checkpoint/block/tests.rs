@@ -1,64 +1,86 @@
 //! The grammar of checkpoint files: the bytes of the document, round trips, and every cut and flipped byte of a file.
 
-use super::{BLOCK_BYTES_MAX, CheckpointBlock, HEADER_BYTES, Header, Kind, LargePermit, Totals};
+use super::{BLOCK_BYTES_MAX, CheckpointBlock, LargePermit, Totals};
+use crate::DurabilityError;
+use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
+use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::checkpoint::read::PartReader;
 use crate::compress::Compressor;
+use crate::recoverable::EntryKind;
+use crate::store::identity::Identity;
+use crate::store::manifest::Installed;
 use crate::store::names::PartName;
+use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 use ensile_sim::SimDisk;
 
 const PART: PartName = PartName { checkpoint: 4, checkpointer: 1, file: 2 };
+const GENERATION: u64 = 3;
 const LOW: Epoch = Epoch::new(9);
 
 fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch)).successor().expect("the first")
 }
 
-fn rows_header(block: &mut CheckpointBlock, section: u32, sequence: u32, previous_crc: u32) -> Header {
+fn salt() -> Salt {
+    Salt::parse("5e6f7a8b").expect("a salt")
+}
+
+fn origin() -> Origin {
+    let identity = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    Origin { identity, salt: salt(), entries: EntryKind::Values }
+}
+
+/// What the manifest says of the checkpoint.
+fn installed() -> Installed {
+    Installed {
+        number: PART.checkpoint,
+        generation: GENERATION,
+        low: LOW,
+        high: LOW,
+        checkpointers: 2,
+        files: 3,
+        entries: 1,
+        bytes: 0,
+        salt: salt(),
+        seal: 0,
+        database: origin().identity,
+    }
+}
+
+/// The opening block of a file, and its checksum.
+fn opening(part: PartName, origin: Origin) -> (Vec<u8>, u32) {
+    let header = Header::of(BlockKind::CheckpointOpening, part.checkpointer, GENERATION);
+    let place = PartPlace { checkpoint: part.checkpoint, file: part.file };
+    let (block, crc) = origin.encode(Header { epoch_max: LOW, ..header }, place);
+    (block.to_vec(), crc)
+}
+
+fn rows_header(block: &mut CheckpointBlock, section: u32, sequence: u64, previous_crc: u32) -> Header {
     header_of(block, section, sequence, previous_crc, false)
 }
 
 fn header_of(
     block: &mut CheckpointBlock,
     section: u32,
-    sequence: u32,
+    sequence: u64,
     previous_crc: u32,
     compress: bool,
 ) -> Header {
     let entries = block.entries();
     let compressed = compress && block.compress(&mut Compressor::default());
     let (payload_bytes, payload_crc) = block.seal();
-    Header {
-        kind: Kind::Rows,
-        section,
-        part: PART,
-        low: LOW,
-        sequence,
-        entries,
-        compressed,
-        payload_bytes,
-        previous_crc,
-        payload_crc,
-    }
+    let header = Header::of(BlockKind::Rows, PART.checkpointer, GENERATION);
+    Header { section, sequence, entries, compressed, payload_bytes, previous_crc, payload_crc, ..header }
 }
 
-fn end_block(totals: Totals, sequence: u32, previous_crc: u32) -> Vec<u8> {
+fn end_block(totals: Totals, sequence: u64, previous_crc: u32) -> Vec<u8> {
     let payload = totals.encode();
-    let header = Header {
-        kind: Kind::End,
-        section: 0,
-        part: PART,
-        low: LOW,
-        sequence,
-        entries: 0,
-        compressed: false,
-        payload_bytes: payload.len() as u32,
-        previous_crc,
-        payload_crc: ensile_base::checksum::crc32c(&payload),
-    };
+    let (payload_bytes, payload_crc) = (payload.len() as u32, crc32c(&payload));
+    let header = Header::of(BlockKind::End, PART.checkpointer, GENERATION);
     let mut block = vec![0; HEADER_BYTES];
-    header.encode(&mut block);
+    Header { sequence, payload_bytes, previous_crc, payload_crc, ..header }.encode(&mut block, salt());
     block.extend_from_slice(&payload);
     block
 }
@@ -68,7 +90,7 @@ fn documented() -> [(Vec<u8>, &'static [u8]); 2] {
     let one = |body: &'static [u8], compress: bool| {
         let mut block = CheckpointBlock::new();
         block.push(tid(5), |into| into.extend_from_slice(body));
-        let header = header_of(&mut block, 3, 0, 0, compress);
+        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, compress);
         assert_eq!(header.compressed, compress);
         (file_of(&header, &mut block), body)
     };
@@ -77,22 +99,28 @@ fn documented() -> [(Vec<u8>, &'static [u8]); 2] {
 
 /// A file of one block.
 fn file_of(header: &Header, block: &mut CheckpointBlock) -> Vec<u8> {
-    let crc = header.encode(block.block());
-    let mut file = block.block().to_vec();
-    file.extend(end_block(Totals { entries: u64::from(header.entries), blocks: 1 }, 1, crc));
+    let crc = header.encode(block.block(), salt());
+    let mut file = opening(PART, origin()).0;
+    file.extend_from_slice(block.block());
+    file.extend(end_block(Totals { entries: u64::from(header.entries), blocks: 1 }, 2, crc));
     file
 }
 
 fn read(bytes: &[u8]) -> Result<Vec<(u32, Tid, Vec<u8>)>, String> {
+    read_of(bytes, &installed()).map_err(|error| error.to_string())
+}
+
+/// The rows of a file, or the first error.
+fn read_of(bytes: &[u8], of: &Installed) -> Result<Vec<(u32, Tid, Vec<u8>)>, DurabilityError> {
     let disk = SimDisk::new();
     disk.create_folder(&PartName::folder(PART.checkpointer)).expect("makes the folder");
     let file = disk.create(&PART.to_string()).expect("makes the file");
     file.write_at(bytes, 0).expect("writes");
-    let mut reader = PartReader::open(&disk, PART, LOW).expect("is there");
+    let mut reader = PartReader::open(&disk, PART, of).expect("is there");
     let mut found = Vec::new();
-    while let Some(rows) = reader.next_rows().map_err(|error| error.to_string())? {
+    while let Some(rows) = reader.next_rows()? {
         for entry in rows.entries() {
-            let (tid, body) = entry?;
+            let (tid, body) = entry.map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
             found.push((rows.section, tid, body.to_vec()));
         }
     }
@@ -143,7 +171,7 @@ fn what_is_forged_under_a_good_checksum_is_refused_or_read() {
     for _ in 0..20 {
         block.push(tid(5), |into| into.extend_from_slice(&[b'a'; 64]));
     }
-    let header = header_of(&mut block, 3, 0, 0, true);
+    let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
     assert!(header.compressed, "it becomes shorter");
     let payload = block.block()[HEADER_BYTES..].to_vec();
     let with = |payload: &[u8], header: &Header| {
@@ -163,7 +191,7 @@ fn what_is_forged_under_a_good_checksum_is_refused_or_read() {
     }
     assert!(refused > 100, "{refused}");
     let error = with(&payload, &Header { entries: u32::MAX, ..header.clone() }).expect_err("no room");
-    assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 0"), "{error}");
+    assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 128"), "{error}");
     let long = [&u32::MAX.to_le_bytes(), &payload[4..]].concat();
     assert!(with(&long, &header).is_err_and(|error| error.contains("do not decompress")));
     let plain = Header { compressed: false, ..header };
@@ -177,7 +205,7 @@ fn large_entries_are_compressed_up_to_the_largest_value() {
         let mut block = CheckpointBlock::new();
         assert!(block.has_room(body));
         block.push(tid(5), |into| into.resize(into.len() + body, 7));
-        let header = header_of(&mut block, 3, 0, 0, true);
+        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
         assert_eq!(header.compressed, compresses);
         let entries = read(&file_of(&header, &mut block)).expect("it is whole");
         assert_eq!(entries[0].2.len(), body);
@@ -195,7 +223,7 @@ fn several_entries_are_compressed_only_as_far_as_they_are_read() {
         for _ in 0..2 {
             block.push(tid(5), |into| into.resize(into.len() + body, 7));
         }
-        let header = header_of(&mut block, 3, 0, 0, true);
+        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
         assert_eq!(header.compressed, compresses);
         let entries = read(&file_of(&header, &mut block)).expect("it is whole");
         assert!(entries.len() == 2 && entries.iter().all(|(.., found)| found.len() == body));
@@ -204,17 +232,19 @@ fn several_entries_are_compressed_only_as_far_as_they_are_read() {
 
 #[test]
 fn a_block_that_is_left_out_or_comes_twice_is_seen() {
-    let (mut blocks, mut crc) = (Vec::new(), 0);
+    let (first, mut crc) = opening(PART, origin());
+    let mut blocks = Vec::new();
     for sequence in 0..3 {
         let mut block = CheckpointBlock::new();
-        block.push(tid(2 + u64::from(sequence)), |body| body.push(sequence as u8));
-        let header = rows_header(&mut block, 1, sequence, crc);
-        crc = header.encode(block.block());
+        block.push(tid(2 + sequence), |body| body.push(sequence as u8));
+        let header = rows_header(&mut block, 1, sequence + 1, crc);
+        crc = header.encode(block.block(), salt());
         blocks.push(block.block().to_vec());
     }
-    let end = end_block(Totals { entries: 3, blocks: 3 }, 3, crc);
+    let end = end_block(Totals { entries: 3, blocks: 3 }, 4, crc);
     let with = |order: &[usize]| {
-        let mut file: Vec<u8> = order.iter().flat_map(|block| blocks[*block].clone()).collect();
+        let mut file = first.clone();
+        file.extend(order.iter().flat_map(|block| blocks[*block].clone()));
         file.extend_from_slice(&end);
         read(&file)
     };
@@ -228,11 +258,77 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
 fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(LOW.number()), |body| body.push(1));
-    let header = rows_header(&mut block, 1, 0, 0);
-    let crc = header.encode(block.block());
-    let mut file = block.block().to_vec();
-    file.extend(end_block(Totals { entries: 1, blocks: 1 }, 1, crc));
-    assert!(read(&file).is_err());
+    let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&header, &mut block)).expect_err("refused");
+    assert!(error.contains("not below the checkpoint's"), "{error}");
+}
+
+#[test]
+fn i1_a_file_of_another_database_is_told_apart_from_damage() {
+    let [(file, _), _] = documented();
+    let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
+    let of = Installed { database: other, ..installed() };
+    match read_of(&file, &of) {
+        Err(DurabilityError::NotOurs { found, own, .. }) => {
+            assert_eq!((found, own), (origin().identity.to_string(), other.to_string()));
+        }
+        found => panic!("{found:?}"),
+    }
+}
+
+#[test]
+fn a_file_of_another_checkpoint_or_place_is_damage() {
+    let [(file, _), _] = documented();
+    let others = [
+        Installed { generation: 4, ..installed() },
+        Installed { low: Epoch::new(10), ..installed() },
+        Installed { salt: Salt::parse("5e6f7a8c").expect("a salt"), ..installed() },
+    ];
+    for of in others {
+        assert!(matches!(read_of(&file, &of), Err(DurabilityError::Damaged { offset: 0, .. })), "{of:?}");
+    }
+    for part in [
+        PartName { checkpoint: 5, ..PART },
+        PartName { checkpointer: 0, ..PART },
+        PartName { file: 1, ..PART },
+    ] {
+        let with = [opening(part, origin()).0, file[OPENING_BYTES..].to_vec()].concat();
+        assert!(
+            matches!(read_of(&with, &installed()), Err(DurabilityError::Damaged { offset: 0, .. })),
+            "{part}"
+        );
+    }
+}
+
+/// The chain alone would not tell: this block follows its own checkpoint's opening block, and may be put behind this one's.
+#[test]
+fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"hello"));
+    let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, false);
+    header.encode(block.block(), Salt::parse("11111111").expect("a salt"));
+    let mut file = opening(PART, origin()).0;
+    file.extend_from_slice(block.block());
+    let error = read(&file).expect_err("refused");
+    assert!(error.contains("the block header's checksum is wrong"), "{error}");
+}
+
+#[test]
+fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
+    let [(file, _), _] = documented();
+    let end = file.len() - HEADER_BYTES - 16;
+    for (at, salt_of) in [(0, Salt::OPENING), (OPENING_BYTES, salt()), (end, salt())] {
+        for (byte, value) in [(4, 5), (6, 0xff), (7, 2)] {
+            let mut newer = file.clone();
+            newer[at + byte] = value;
+            let crc = salt_of.checksum(&newer[at..at + 76]);
+            newer[at + 76..at + 80].copy_from_slice(&crc.to_le_bytes());
+            let found = read_of(&newer, &installed());
+            let is_newer =
+                matches!(found, Err(DurabilityError::Unknown { offset, .. }) if offset == at as u64);
+            assert!(is_newer, "byte {byte} of the block at {at}: {found:?}");
+        }
+    }
 }
 
 #[test]

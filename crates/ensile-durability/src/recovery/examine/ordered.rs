@@ -17,7 +17,7 @@ use ensile_disk::Disk;
 
 use super::super::reading::Buffers;
 use super::super::replay::{self, Piece};
-use crate::{DurabilityError, Entry, Recoverable, Refused};
+use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 /// What is left of a log: its pieces, the next one last, each with the smallest epoch from it on.
 struct Rest(Vec<(Epoch, Piece)>);
@@ -46,6 +46,10 @@ type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 struct Held(Mutex<Bodies>);
 
 impl Recoverable for Held {
+    fn takes(&self, _kind: EntryKind) -> bool {
+        true
+    }
+
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         // Whole entries go in.
         let mut held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -28,7 +28,6 @@ use super::super::{Recovered, Recovery};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::block::scan::Scanner;
-use crate::checkpoint::block::{HEADER_BYTES, Header};
 use crate::checkpoint::void::list_parts;
 use crate::log::LogConfig;
 use crate::store::hint::Hint;
@@ -303,10 +302,10 @@ impl Cutting<'_> {
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
         for part in list_parts(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known) {
-            let mut bytes = [0; HEADER_BYTES];
             let file = self.disk.open_to_read(&part.to_string())?;
-            let is_read = file.read_at(&mut bytes, 0)? == HEADER_BYTES;
-            if is_read && Header::decode(&bytes).is_ok_and(|(header, _)| header.low > durable) {
+            // A checkpoint's opening block says its e_l there.
+            if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
+            {
                 return Ok(Some(format!(
                     "{part} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if \
                      the manifest is an older copy, put the newer one back; if not, move that file away"

@@ -1,6 +1,7 @@
 //! The table of the module's header, cell by cell. (A missing log is found before: see `tests/durability/damage.rs`.)
 
 use super::Verdict;
+use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, End, Link, Lost};
 use crate::recovery::file::Tail;
@@ -37,8 +38,9 @@ fn generation(durable: Option<u64>) -> Generation {
 
 fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
     let file = SegmentFile::from(SegmentName { generation: 4, logger, number: 2 });
-    let salt = Salt::draw(&mut Random::seeded(1));
-    let link = Link { file, end: 640, synced_to: 0, largest: Epoch::ZERO, runs: Vec::new(), salt };
+    let Generation { salt, database: identity, entries, .. } = generation(None);
+    let origin = Origin { identity, salt, entries };
+    let link = Link { file, end: 640, synced_to: 0, largest: Epoch::ZERO, runs: Vec::new(), origin };
     Chain {
         generation: 4,
         logger,

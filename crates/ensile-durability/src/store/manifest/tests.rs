@@ -41,6 +41,7 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
         files: 4,
         entries: 9000,
         bytes: 1_234_568,
+        salt: Salt::parse("5e6f7a8b").expect("a salt"),
         seal: 0x0a1b_2c3d,
         // It was written before this copy was adopted.
         database: Identity::parse("00112233445566778899aabbccddeeff").expect("one"),

@@ -36,7 +36,11 @@ fn disk_with_checkpoint(compress: bool) -> (SimDisk, Changes, u64) {
     fill(&life, &mut Random::seeded(1));
     let report = life.checkpoint().expect("installs");
     assert_eq!(report.entries, KEYS);
-    assert_eq!(life.checkpoints.stats().bytes + 4 * 80, report.bytes, "what is counted is what is written");
+    assert_eq!(
+        life.checkpoints.stats().bytes + 4 * (128 + 96),
+        report.bytes,
+        "what is counted is what is written"
+    );
     let state = life.store.present();
     drop(life);
     disk.crash(1);

@@ -22,11 +22,11 @@ fn assert_error_in(file: impl Fn(&Cells) -> String, damage: impl Fn(&Cells, &str
 
 #[test]
 fn a_bit_of_a_checkpoint_is_an_error_that_names_file_and_offset() {
-    // Its first block's header, its payload; the last block's header.
-    for at in [20, 300] {
+    // Its first two blocks' headers and payloads; the last block's header.
+    for (at, block) in [(20, 0), (90, 0), (150, 128), (300, 128)] {
         let cells = Cells::build(Ending::Bare);
         let file = part(&cells);
-        assert_eq!(cells.after(|disk| disk.flip(&file, at, 1)), error(&file, 0), "at {at}");
+        assert_eq!(cells.after(|disk| disk.flip(&file, at, 1)), error(&file, block), "at {at}");
     }
     assert_error_in(part, |cells, file, disk| disk.flip(file, cells.bytes(file).len() as u64 - 9, 1));
 }
