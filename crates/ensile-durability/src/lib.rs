@@ -39,6 +39,7 @@ pub use log::{Appender, Durable, Health, Log, LogConfig, LogStats, Removed, Step
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
-    Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
+    Finished, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, Scan, TornTail,
+    recover,
 };
-pub use store::{Adopted, Opening, adopt};
+pub use store::{Adopted, Locks, Opening, adopt};

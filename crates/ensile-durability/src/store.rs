@@ -21,6 +21,8 @@ mod locks;
 pub(crate) mod manifest;
 mod mark;
 pub(crate) mod names;
+pub(crate) mod reservation;
+pub(crate) mod reserve;
 mod watched;
 pub(crate) mod whose;
 
@@ -32,7 +34,8 @@ use ensile_disk::{Disk, FolderKind};
 use crate::DurabilityError;
 pub use adopt::{Adopted, adopt};
 pub(crate) use folders::{check, check_links};
-pub(crate) use locks::{Hold, Locks};
+pub(crate) use locks::Hold;
+pub use locks::Locks;
 use manifest::{Manifest, ManifestKeeper, State};
 use mark::Mark;
 use names::{MAIN, MANIFEST};

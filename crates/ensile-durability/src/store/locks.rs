@@ -26,7 +26,7 @@ pub(crate) enum Hold {
 
 /// Locks that are given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Locks {
+pub struct Locks {
     hold: Hold,
     held: Vec<Box<dyn DiskLock>>,
     /// The one on `LOCK`, unless a reader found none.

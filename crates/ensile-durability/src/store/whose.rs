@@ -25,7 +25,7 @@ use ensile_disk::{Disk, FolderId, FolderKind};
 use super::folders;
 use super::manifest::{Manifest, State};
 use super::mark::Mark;
-use super::names::{FOLDER, FOLDER_NEW, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, log_folder};
+use super::names::{FOLDER, FOLDER_NEW, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
@@ -178,7 +178,7 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     let mut traces = Vec::new();
     for file in &files {
         match &**file {
-            HINT => traces.push(HINT.to_owned()),
+            HINT | RESERVE => traces.push(file.clone()),
             MANIFEST_NEW if Manifest::is_created_text(disk, MANIFEST_NEW)? => {
                 traces.push(MANIFEST_NEW.to_owned())
             }

@@ -62,6 +62,8 @@ pub enum Role {
     Manifest,
     /// A witness of the durable epoch, beside those in the logs.
     Hint,
+    /// Space for the moment when the disk is full.
+    Reserve,
     /// Held by the process that has the database open.
     Lock,
     /// Says whose a folder of a log or checkpointer is.

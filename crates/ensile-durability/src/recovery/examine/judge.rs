@@ -21,7 +21,7 @@ use crate::checkpoint::void::list_parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{
-    FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, SegmentFile, SegmentName, log_folder,
+    FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName, log_folder,
 };
 use crate::{DurabilityError, Recoverable};
 
@@ -119,6 +119,7 @@ impl<'a> Judge<'a> {
             let role = match &*name {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
+                RESERVE => Role::Reserve,
                 MANIFEST_NEW => Role::Void("a manifest that was being written"),
                 LOCK => Role::Lock,
                 _ => Role::Foreign,
@@ -138,7 +139,11 @@ impl<'a> Judge<'a> {
             }
             for name in self.disk.list(&folder)? {
                 if SegmentFile::parse(logger, &name).is_none() {
-                    let role = if name == FOLDER { Role::Folder } else { Role::Foreign };
+                    let role = match &*name {
+                        FOLDER => Role::Folder,
+                        RESERVE => Role::Reserve,
+                        _ => Role::Foreign,
+                    };
                     self.add_file(format!("{folder}/{name}"), role)?;
                 }
             }
