@@ -1,4 +1,4 @@
-//! `ensile verify` and `ensile inspect`: what is in a database's folder, and whether it is whole.
+//! `ensile verify`, `ensile inspect` and `ensile adopt`: what is in a database's folder, and whether it is whole.
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
 //! cannot be read.
@@ -49,6 +49,30 @@ pub(crate) struct InspectArguments {
     /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
     #[arg(long, conflicts_with = "json", long_help = CHANGES)]
     changes: bool,
+}
+
+/// `ensile adopt`.
+#[derive(Debug, Args)]
+pub(crate) struct AdoptArguments {
+    /// The database's folder
+    folder: PathBuf,
+}
+
+/// Gives a copied folder an identity of its own.
+pub(crate) fn adopt(arguments: &AdoptArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    match folder::adopt(folder) {
+        Ok(adopted) => {
+            show(&format!(
+                "{}: is now database {}, a copy of {}\n",
+                folder.display(),
+                adopted.database,
+                adopted.parent
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(folder, &error.to_string()),
+    }
 }
 
 /// Reads every byte and says what is wrong; repairs it if asked to.

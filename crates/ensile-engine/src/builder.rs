@@ -369,7 +369,7 @@ impl Builder {
     }
 
     /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
-    /// results that are waited for on the driving thread would wait for ever.
+    /// results that are waited for on the driving thread may wait for ever.
     #[doc(hidden)]
     pub fn without_threads(mut self) -> Self {
         self.own_threads = false;
