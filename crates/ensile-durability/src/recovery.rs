@@ -489,7 +489,7 @@ impl Recovery {
             Ok(begun) => begun,
             // An earlier generation stands, so there is something to read.
             Err(NotReplaced::OldStands(error)) if relief::wants_space(&error) && number > 1 => {
-                return Ok(Finished::ReadOnly(self.into_read_only(first, &error)));
+                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }
             Err(error) => return Err(error.into()),
         };

@@ -459,7 +459,7 @@ impl Builder {
             Some(Finished::Open(open)) => {
                 (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
             }
-            Some(Finished::ReadOnly(closed)) => (None, Some(closed)),
+            Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
             None => (None, None),
         };
         let config = self.measured_checkpoints(report.as_ref());
