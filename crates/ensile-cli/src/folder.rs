@@ -1,4 +1,4 @@
-//! `ensile verify` and `ensile inspect`: what is in a database's folder, and whether it is whole.
+//! `ensile verify`, `ensile inspect` and `ensile adopt`: what is in a database's folder, and whether it is whole.
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
 //! cannot be read.
@@ -49,6 +49,30 @@ pub(crate) struct InspectArguments {
     /// Print the durable changes in the log instead, one JSON object a line, in the order of their TIDs
     #[arg(long, conflicts_with = "json", long_help = CHANGES)]
     changes: bool,
+}
+
+/// `ensile adopt`.
+#[derive(Debug, Args)]
+pub(crate) struct AdoptArguments {
+    /// The database's folder
+    folder: PathBuf,
+}
+
+/// Gives a copied folder an identity of its own.
+pub(crate) fn adopt(arguments: &AdoptArguments) -> ExitCode {
+    let folder = &arguments.folder;
+    match folder::adopt(folder) {
+        Ok(adopted) => {
+            show(&format!(
+                "{}: is now database {}, a copy of {}\n",
+                folder.display(),
+                adopted.database,
+                adopted.parent
+            ));
+            ExitCode::SUCCESS
+        }
+        Err(error) => failed(folder, &error.to_string()),
+    }
 }
 
 /// Reads every byte and says what is wrong; repairs it if asked to.
@@ -157,6 +181,9 @@ fn verdict(folder: &Path, found: &Examination, repairs: bool) -> String {
             |epoch| format!("whole up to epoch {}", epoch.number()),
         );
         let _ = writeln!(text, "{name}: {whole}; {size}");
+        if let Some(why) = &found.refused {
+            let _ = writeln!(text, "an open refuses it: {why}");
+        }
         return text;
     }
     let state = if found.damage.is_empty() { "UNKNOWN, not all of it can be read" } else { "DAMAGED" };
@@ -304,6 +331,7 @@ fn role(role: &Role) -> String {
         Role::Hint => "a witness of the durable epoch".to_owned(),
         Role::Reserve => "space for the moment when the disk is full".to_owned(),
         Role::Lock => "the lock's file".to_owned(),
+        Role::Folder => "says whose the folder is".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
         Role::Checkpoint { number } => format!("checkpoint {number}"),
         Role::Void(why) => format!("void: {why}; the next open removes it"),
@@ -382,7 +410,8 @@ fn examination(found: &Examination) -> Value {
     let unread: Vec<Value> =
         found.unread.iter().map(|unread| json!({ "path": unread.path, "detail": unread.detail })).collect();
     json!({
-        "whole": found.is_whole(), "durable_epoch": found.durable_epoch.map(Epoch::number),
+        "whole": found.is_whole(), "refused": found.refused,
+        "durable_epoch": found.durable_epoch.map(Epoch::number),
         "generations": generations, "checkpoint": checkpoint, "files": files, "torn_tails": torn_tails,
         "unfinished_epochs": epochs_json(found.unfinished_epochs), "unread": unread,
         "damage": damage_json(&found.damage), "unneeded": damage_json(&found.unneeded),

@@ -1,6 +1,6 @@
 //! The `ensile` command.
 //!
-//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify` and `ensile inspect` are `folder`.
+//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify`, `ensile inspect` and `ensile adopt` are `folder`.
 #![forbid(unsafe_code)]
 
 mod folder;
@@ -26,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   ensile verify data                      is every byte of this database whole?
   ensile inspect data                     which files, epochs and tables are in it?
   ensile inspect data --changes           what its log has changed, as lines of JSON
+  ensile adopt copy                       make a copied folder a database of its own
   ensile help bench ycsb                  all options of one benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -38,6 +39,9 @@ enum Command {
     Verify(folder::VerifyArguments),
     /// Explain a database's folder: generations, checkpoint, files, tables and their sizes.
     Inspect(folder::InspectArguments),
+    /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until then. The original must not
+    /// share folders with it.
+    Adopt(folder::AdoptArguments),
 }
 
 /// Exit code for arguments that cannot be carried out; clap's own.
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench,
         Command::Verify(arguments) => return folder::verify(&arguments),
         Command::Inspect(arguments) => return folder::inspect(&arguments),
+        Command::Adopt(arguments) => return folder::adopt(&arguments),
     };
     match ensile_bench::run(&bench) {
         Ok(code) => code,

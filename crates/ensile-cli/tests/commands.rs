@@ -353,3 +353,25 @@ fn bytes_behind_a_log_file_are_cut_and_nothing_is_lost() {
     let rows = db.run(|tx| (0..200).map(|key| tx.get(&table, &key)).collect::<Result<Vec<_>, _>>());
     assert!(rows.expect("reads").iter().all(Option::is_some));
 }
+
+#[test]
+fn a_copy_is_verified_refused_and_adopted() {
+    let folder = Folder::new("adopt");
+    let (original, copied) = (folder.0.join("a"), folder.0.join("b"));
+    let db = ensile::Database::open(&original).expect("opens");
+    let table = db.table::<u32, u32>("rows").expect("opens");
+    db.run(|tx| tx.put(&table, &1, &2)).expect("commits");
+    db.close().expect("closes");
+    let copy = Command::new("cp").arg("-a").args([&original, &copied]).status().expect("cp runs");
+    assert!(copy.success(), "cp -a");
+    let (output, stdout, _) = ensile(&folder, "verify b");
+    assert!(output.status.success() && stdout.contains("an open refuses it"), "{stdout}");
+    assert!(ensile::Database::open(&copied).is_err());
+    let (output, stdout, stderr) = ensile(&folder, "adopt b");
+    assert!(output.status.success() && stdout.contains("is now database"), "{stdout}{stderr}");
+    let db = ensile::Database::open_existing(&copied).expect("it is a database of its own");
+    let table = db.table::<u32, u32>("rows").expect("opens");
+    assert_eq!(db.run(|tx| tx.get(&table, &1)).expect("reads"), Some(2));
+    let (output, _, stderr) = ensile(&folder, "adopt b");
+    assert!(!output.status.success() && stderr.contains("in use"), "{stderr}");
+}

@@ -60,6 +60,9 @@ pub trait Disk: Send + Sync + Debug {
     /// The names of the files in `folder` (`""` is the root), folders left out, sorted.
     fn list(&self, folder: &str) -> Result<Vec<String>, DiskError>;
 
+    /// The names of the folders in `folder`, and of links to folders, dangling ones included; sorted.
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError>;
+
     /// Is there a file or folder of this name?
     fn exists(&self, name: &str) -> Result<bool, DiskError>;
 

@@ -225,6 +225,10 @@ impl Disk for RealDisk {
         self.with_folder(Operation::List, folder, Folder::files)
     }
 
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        self.with_folder(Operation::List, folder, Folder::folders)
+    }
+
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
         match self.with(Operation::List, name, |folder, last| folder.exists(last)) {
             Err(error) if error.is_not_found() => Ok(false),

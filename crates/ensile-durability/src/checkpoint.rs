@@ -37,7 +37,7 @@ use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
 use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
-use crate::store::folders;
+use crate::store;
 use block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use void::CHECKPOINTERS_MAX;
 
@@ -115,7 +115,7 @@ impl CheckpointConfig {
             let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
             return Err(DurabilityError::config(why));
         }
-        folders::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
+        store::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
         if self.files == 0 || self.files > 1024 {
             return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
         }

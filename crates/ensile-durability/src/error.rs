@@ -109,6 +109,63 @@ pub enum DurabilityError {
         /// Where it leads.
         to: PathBuf,
     },
+    /// The folder of a log or checkpointer that was in use is empty: its device is not mounted.
+    #[error("{folder} ({}) is empty, and the database has files there: is its device mounted? Mount it and open again", place.display())]
+    NotMounted {
+        /// Its name in the database's folder.
+        folder: String,
+        /// Where it is.
+        place: PathBuf,
+    },
+    /// A folder is not the one that the database was made in. Nothing was changed. Use the original; or adopt this one, which
+    /// makes it a database of its own.
+    #[error(
+        "{} was copied, restored or moved: {detail}. Nothing was changed. If the original is not used together with it, run \
+         `ensile adopt {}`, which makes it a database of its own",
+        folder.display(),
+        database.display()
+    )]
+    Copied {
+        /// The folder.
+        folder: PathBuf,
+        /// The main folder of the database.
+        database: PathBuf,
+        /// What tells.
+        detail: String,
+    },
+    /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was changed.
+    #[error("{folder} ({}) is not this database's: {detail}; give it an empty folder of its own", place.display())]
+    ForeignFolder {
+        /// Its name in the database's folder.
+        folder: String,
+        /// Where it is.
+        place: PathBuf,
+        /// What tells.
+        detail: String,
+    },
+    /// The folder holds something else than a database. Nothing was changed: give the database's folder, or an empty one.
+    #[error("{} is not a database's folder: {detail}; give an empty folder, or the database's", folder.display())]
+    NotADatabase {
+        /// The folder.
+        folder: PathBuf,
+        /// What it holds.
+        detail: String,
+    },
+    /// There is no database where one must be: give its folder, or make one.
+    #[error(
+        "no database is in {}: give the folder of one (is its device mounted?), or make one by `open` or `create_new`",
+        folder.display()
+    )]
+    NoDatabase {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is a database where none may be: open it, or give another folder.
+    #[error("a database is in {} already: open it by `open_existing`, or give another folder", folder.display())]
+    DatabaseExists {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it there,
     /// or open another folder.
     #[error(

@@ -39,7 +39,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
-use ensile_disk::{Disk, DiskError, DiskLock, Process};
+use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -48,12 +48,12 @@ pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
 use crate::recoverable::EntryKind;
-use crate::store::folders;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
 use crate::store::reservation::Reservation;
 use crate::store::reserve::Reserve;
+use crate::store::{self, Locks, Opening};
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
@@ -72,6 +72,13 @@ pub struct LogConfig {
     /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are made
     /// links at the first open with them, and remembered by the file system from then on.
     pub folders: Vec<PathBuf>,
+    /// Whether there must be a database, or must be none.
+    pub opening: Opening,
+    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so they are looked at
+    /// before anything is changed. 0 if that is not known yet.
+    pub checkpointers: usize,
+    /// See `checkpointers`.
+    pub checkpoint_folders: Vec<PathBuf>,
     /// A log begins a new file once its current one is this long.
     pub segment_bytes: u64,
     /// A log begins a new file once its current one is this old, if anything was written to it.
@@ -98,6 +105,9 @@ impl Default for LogConfig {
         Self {
             loggers: 1,
             folders: Vec::new(),
+            opening: Opening::default(),
+            checkpointers: 0,
+            checkpoint_folders: Vec::new(),
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
@@ -116,7 +126,7 @@ impl LogConfig {
         if self.loggers == 0 || self.loggers > 1024 {
             return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
         }
-        folders::check_links(&self.folders, self.loggers, "log", "logger")?;
+        store::check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
             let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
@@ -226,7 +236,7 @@ pub struct Log {
     pub(crate) replayed_bytes: u64,
     /// Keeps other processes out until this log is closed.
     pub(crate) reserve: Reserve,
-    lock: Mutex<Option<Box<dyn DiskLock>>>,
+    locks: Mutex<Option<Locks>>,
 }
 
 impl Log {
@@ -271,7 +281,7 @@ impl Log {
             reservation: Mutex::new(reservation),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
-            lock: Mutex::new(Some(recovered.lock)),
+            locks: Mutex::new(Some(recovered.locks)),
             reserve: recovered.reserve,
         }))
     }
@@ -591,8 +601,17 @@ impl Log {
         // So is a step that reserves epochs.
         drop(self.manifest.lock());
         // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
-        self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         closed
+    }
+
+    /// Keeps these locks until the log is closed.
+    pub(crate) fn keep_locks(&self, more: Locks) {
+        // Locks are only added and taken as a whole.
+        let mut locks = self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(locks) = &mut *locks {
+            locks.extend(more);
+        }
     }
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {

@@ -41,19 +41,19 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_disk::{Disk, DiskError, DiskLock};
+use ensile_disk::{Disk, DiskError};
 
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
-use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
-use crate::store::names::{LOCK, SegmentFile, log_folder};
+use crate::store::names::{PartName, SegmentFile, log_folder};
 use crate::store::reservation;
 use crate::store::reserve::Reserve;
+use crate::store::{Locks, Store, Wanted, claim};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -138,7 +138,7 @@ pub struct Recovered {
     pub(crate) hint: HintWriter,
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
-    pub(crate) lock: Box<dyn DiskLock>,
+    pub(crate) locks: Locks,
     pub(crate) reserve: Reserve,
 }
 
@@ -147,7 +147,7 @@ pub struct Recovered {
 pub struct Scan {
     disk: StdArc<dyn Disk>,
     config: LogConfig,
-    lock: Box<dyn DiskLock>,
+    locks: Locks,
     keeper: ManifestKeeper,
     load: Load,
     listed: Files,
@@ -165,7 +165,7 @@ pub struct Recovery {
     disk: StdArc<dyn Disk>,
     keeper: ManifestKeeper,
     config: LogConfig,
-    lock: Box<dyn DiskLock>,
+    locks: Locks,
     /// As read; empty for a new database.
     generations: Vec<Generation>,
     /// Numbers of generations with entries that count.
@@ -206,18 +206,22 @@ struct Done {
 }
 
 impl Scan {
-    /// Takes the folder's lock, makes the logs' folders, reads the manifest and finds the files.
+    /// Opens the store, makes the logs' folders and finds the files.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
-    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used.
+    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
+    /// changed.
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
-        let lock = disk.lock(LOCK)?;
-        folders::make(&*disk, config.loggers, &config.folders, log_folder)?;
-        let keeper = ManifestKeeper::read(&disk)?;
-        let inventory = Inventory::take(&*disk, keeper.manifest(), config.loggers as u32, &mut FirstEnds)?;
+        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
+        let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
+        let (count, links) = (config.checkpointers, &config.checkpoint_folders);
+        let checkpoints = Wanted { count, links, name: PartName::folder };
+        locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
+        let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
         let load = load.expect(NOTHING_FOUND);
         let with_next = |files: &Vec<SegmentFile>| {
@@ -227,7 +231,7 @@ impl Scan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        Ok(Self { disk, config, lock, keeper, load, listed, unlisted, files, taken, read })
+        Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -249,13 +253,13 @@ impl Scan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, lock, keeper, load, listed, unlisted, read, .. } = self;
+        let Self { disk, config, locks, keeper, load, listed, unlisted, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery::new(disk, keeper, config, lock, load);
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load);
         recovery.unlisted = unlisted;
         let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
@@ -292,14 +296,14 @@ impl Recovery {
         disk: StdArc<dyn Disk>,
         keeper: ManifestKeeper,
         config: LogConfig,
-        lock: Box<dyn DiskLock>,
+        locks: Locks,
         load: Load,
     ) -> Self {
         Self {
             disk,
             keeper,
             config,
-            lock,
+            locks,
             generations: Vec::new(),
             with_entries: Vec::new(),
             log_bytes: BTreeMap::new(),
@@ -496,7 +500,7 @@ impl Recovery {
         self.disk.sync_folder("")?;
         reserve.make()?;
         let report = self.final_report(first);
-        let Self { disk, keeper, config, lock, .. } = self;
+        let Self { disk, keeper, config, locks, .. } = self;
         let next_first_epoch = first;
         let recovered = Recovered {
             next_first_epoch,
@@ -507,7 +511,7 @@ impl Recovery {
             keeper,
             hint,
             older,
-            lock,
+            locks,
             reserve,
         };
         Ok(Finished::Open(Box::new(recovered)))

@@ -12,8 +12,8 @@ use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, Finished, Log, LogConfig, Phase, PhaseReport, Progress, RecoveryReport,
-    Scan,
+    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, Opening, Phase, PhaseReport,
+    Progress, RecoveryReport, Scan,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -376,13 +376,64 @@ impl Builder {
         self
     }
 
-    /// Opens the database: locks the folder, recovers what the log holds, starts the threads.
+    /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or not there, a new
+    /// database is made; only the last folder of the path is.
+    ///
+    /// An empty folder may be one whose device is not mounted: where there must be a database, use [`Builder::open_existing`].
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] if another process has the folder
-    /// ([`DurabilityError::InUse`](ensile_durability::DurabilityError::InUse)), a file is damaged (it names the file and what
-    /// to do) or the disk refuses; [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is free again.
+    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] with a
+    /// [`DurabilityError`](ensile_durability::DurabilityError) that says what to do: `InUse` if another process has the folder, `Damaged` if a file is damaged
+    /// or missing, `Copied` if the folder was copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not
+    /// there, `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds something else, `Disk` if the disk refuses.
+    /// [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is free again.
     pub fn open(self) -> Result<Database> {
+        self.open_as(Opening::OpenOrCreate)
+    }
+
+    /// As [`Builder::open`], but there must be a database: none is made.
+    ///
+    /// # Errors
+    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if there is none.
+    pub fn open_existing(self) -> Result<Database> {
+        self.open_as(Opening::Existing)
+    }
+
+    /// As [`Builder::open`], but there must be no database yet: the folder is empty, or not there.
+    ///
+    /// # Errors
+    /// As for [`Builder::open`]; [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if there is one.
+    pub fn create_new(self) -> Result<Database> {
+        self.open_as(Opening::New)
+    }
+
+    /// The disk of the folder; `None` for a database in memory.
+    fn disk_for(&self, opening: Opening) -> Result<Option<StdArc<dyn Disk>>> {
+        if let Some(disk) = &self.disk {
+            return Ok(Some(StdArc::clone(disk)));
+        }
+        let Some(path) = &self.path else {
+            return match opening {
+                Opening::Existing => {
+                    Err(Error::Misuse("a database in memory is always a new one".to_owned()))
+                }
+                _ => Ok(None),
+            };
+        };
+        let disk = match opening {
+            Opening::Existing => match RealDisk::existing(path) {
+                Err(error) if error.is_not_found() => {
+                    return Err(DurabilityError::NoDatabase { folder: path.clone() }.into());
+                }
+                disk => disk,
+            },
+            _ => RealDisk::open(path),
+        };
+        Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
+    }
+
+    fn open_as(mut self, opening: Opening) -> Result<Database> {
+        self.log.opening = opening;
         if self.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
@@ -394,14 +445,7 @@ impl Builder {
         let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
         self.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
-        let disk = match (&self.disk, &self.path) {
-            (Some(disk), _) => Some(StdArc::clone(disk)),
-            (None, Some(path)) => {
-                Some(StdArc::new(RealDisk::open(path).map_err(ensile_durability::DurabilityError::from)?)
-                    as StdArc<dyn Disk>)
-            }
-            (None, None) => None,
-        };
+        let disk = self.disk_for(opening)?;
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory);
         let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
@@ -457,6 +501,8 @@ impl Builder {
         config.epoch_interval = self.epoch_interval;
         let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
+        config.checkpointers = self.checkpoints.checkpointers;
+        config.checkpoint_folders = self.checkpoints.folders.clone();
         let scan = Scan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;

@@ -12,8 +12,10 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
-use ensile_disk::{DiskLock, Marks, Process};
-use ensile_durability::{CheckpointHandle, Checkpoints, DurabilityError, Log, ReadOnly, RecoveryReport};
+use ensile_disk::{Marks, Process};
+use ensile_durability::{
+    CheckpointHandle, Checkpoints, DurabilityError, Locks, Log, ReadOnly, RecoveryReport,
+};
 use ensile_epoch::{Advance, EpochConfig, Epochs, Limits, PinHandle};
 use ensile_memory::Memory;
 
@@ -41,7 +43,7 @@ pub(crate) struct Core {
     /// Why nothing is written, where the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
     /// Of a database without a log that has a folder: keeps others out.
-    folder_lock: Mutex<Option<Box<dyn DiskLock>>>,
+    folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
@@ -99,7 +101,7 @@ impl Core {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
-        let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.lock)).unzip();
+        let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
         let marks = parts.process.marks();
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
@@ -441,6 +443,22 @@ impl Database {
     /// See [`Builder::open`].
     pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
         Self::builder(path).open()
+    }
+
+    /// Opens the database that must be in the folder `path`, with default settings: none is made.
+    ///
+    /// # Errors
+    /// See [`Builder::open_existing`].
+    pub fn open_existing(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).open_existing()
+    }
+
+    /// Makes a new database in the folder `path`, which is empty or not there, with default settings.
+    ///
+    /// # Errors
+    /// See [`Builder::create_new`].
+    pub fn create_new(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).create_new()
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
 //! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch; [`changes`] reads the log as a sequence of changes. None of them runs while a process has the database open. [`verify`]
+//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of them runs while a process has the database open. [`verify`]
 //! and [`inspect`] write nothing: a folder that may only be read will do.
 //!
 //! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
@@ -15,6 +15,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
+pub use ensile_durability::Adopted;
 pub use ensile_durability::examine::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
@@ -136,6 +137,16 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::repair(&disk, &Framing)?)
+}
+
+/// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as its parent. Until then
+/// an open refuses it, as the original may be in use. Its rows are those of the copy.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of the original: copy
+/// those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
+pub fn adopt(path: &Path) -> Result<Adopted> {
+    Ok(ensile_durability::adopt(&existing(path)?)?)
 }
 
 /// What the catalogue itself is called here.

@@ -174,6 +174,31 @@ impl Folder {
         Ok(names)
     }
 
+    /// The names of the folders in it and of links that lead to one, or to nothing now; sorted.
+    pub(super) fn folders(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.handle)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            let is_folder = match self.find(name)? {
+                Found::Folder => true,
+                Found::Link(_) => match self.status(name) {
+                    Ok(status) => FileType::from_raw_mode(status.st_mode) == FileType::Directory,
+                    Err(error) => error.kind() == io::ErrorKind::NotFound,
+                },
+                Found::File | Found::Nothing => false,
+            };
+            if is_folder {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// Makes the names in it survive a crash.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.handle.sync_all()

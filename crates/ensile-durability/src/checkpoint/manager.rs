@@ -40,10 +40,10 @@ use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::log::{Bell, Log};
 use crate::recoverable::EntryKind;
-use crate::store::folders;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
+use crate::store::{Wanted, claim};
 use crate::{DurabilityError, Health};
 
 /// Between two attempts to make a reserve that is missing.
@@ -189,14 +189,22 @@ impl Checkpoints {
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
     pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
         config.check()?;
-        let keeper = lock(&log.manifest);
+        let mut keeper = lock(&log.manifest);
         let disk = StdArc::clone(keeper.disk());
-        folders::make(&*disk, config.checkpointers, &config.folders, PartName::folder)?;
+        let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
+        let (locks, is_new) = claim(&mut keeper, &[wanted])?;
+        log.keep_locks(locks);
+        if is_new {
+            // Listed before anything is in it: once its device is missing nobody takes the mount point for it.
+            let next = keeper.manifest().clone();
+            keeper.replace(next)?;
+        }
+        let seen = void::list_parts(&*disk, keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
         let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));
         drop(keeper);
-        let seen = void::list_parts(&*disk)?.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
+        let seen = seen.into_iter().map(|part| part.checkpoint).max().unwrap_or(0);
         let state = State {
             phase: Phase::Idle,
             attempt: None,

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - Nothing is removed before the manifest that makes it void is durable (K1, L4).
-//! - I1: nothing is removed that does not prove to be this database's.
+//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not list.
 //!
 //! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install.
 
@@ -13,19 +13,20 @@ use crate::store::manifest::Manifest;
 use crate::store::names::PartName;
 use crate::store::whose::proves_ours;
 
-/// Most checkpointers of a database, so that a folder can be searched for what more of them left.
+/// Most checkpointers of a database: together they stay within the memory that a checkpoint may take.
 pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
 
-/// All files of checkpoints in this folder.
-pub(crate) fn list_parts(disk: &dyn Disk) -> Result<Vec<PartName>, DiskError> {
+/// All files of checkpoints in the folders that are this database's (I1).
+pub(crate) fn list_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DiskError> {
     let mut parts = Vec::new();
-    for checkpointer in 0..CHECKPOINTERS_MAX {
-        let folder = PartName::folder(checkpointer);
-        if disk.exists(&folder)? {
-            let names = disk.list(&folder)?;
+    for folder in manifest.folders.keys() {
+        let Some(checkpointer) = PartName::checkpointer_of(folder) else { continue };
+        if disk.exists(folder)? {
+            let names = disk.list(folder)?;
             parts.extend(names.iter().filter_map(|name| PartName::parse(checkpointer, name)));
         }
     }
+    parts.sort_unstable_by_key(|part| (part.checkpointer, part.checkpoint, part.file));
     Ok(parts)
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn list_parts(disk: &dyn Disk) -> Result<Vec<PartName>, DiskError> {
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
 pub(crate) fn check_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
-    for part in list_parts(disk)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
+    for part in list_parts(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
         proves_ours(disk, manifest, &part.to_string())?;
     }
     Ok(())
@@ -52,7 +53,7 @@ pub(crate) fn remove_parts(
     is_void: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
-    for part in list_parts(disk)?.into_iter().filter(|part| is_void(part)) {
+    for part in list_parts(disk, manifest)?.into_iter().filter(|part| is_void(part)) {
         match proves_ours(disk, manifest, &part.to_string()) {
             Ok(true) => {
                 disk.remove(&part.to_string())?;

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
-//!   [`Examination::unread`]. Where both are empty, an open succeeds.
+//!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied ([`Examination::refused`]).
 //! - A repair says that it has repaired once it has examined what it left.
 //! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
 //!   is told apart, in [`Examination::unneeded`].
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::Disk;
 
 pub use facts::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
@@ -30,7 +30,9 @@ pub use facts::{
 pub use repair::repair;
 
 use super::harden::harden;
-use crate::store::names::{LOCK, MANIFEST, MANIFEST_NEW, log_folder};
+use super::judgement::Findings as _;
+use crate::store::names::LOCK;
+use crate::store::{Hold, lock_existing};
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 
@@ -38,18 +40,34 @@ use judge::Judge;
 /// damaged.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::Config`] if there
-/// is no database. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`].
+/// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
+/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device
+/// of a folder is not there. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`]. A copy can be
+/// examined.
 pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
-    check_is_database(&**disk)?;
-    let lock = disk.lock_to_read(LOCK)?;
+    let mut refusals = Vec::new();
+    let mut note = |why| match why {
+        why @ DurabilityError::NotMounted { .. } => Err(why),
+        why => {
+            refusals.push(why);
+            Ok(())
+        }
+    };
+    let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
     let judged = examine_locked(disk, target);
     // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
-    if lock.is_none() && disk.lock_to_read(LOCK)?.is_some() {
+    if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }
     let (mut found, seen) = judged?;
+    for refusal in refusals {
+        match refusal {
+            why @ DurabilityError::Copied { .. } => found.refused = Some(why.to_string()),
+            why => found.found(why)?,
+        }
+    }
     if !found.is_whole() {
+        found.durable_epoch = None;
         let plan = repair::plan(&**disk, &found, seen)?;
         found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
@@ -70,8 +88,7 @@ pub fn visit_log(
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<Examination, DurabilityError> {
-    check_is_database(&**disk)?;
-    let _lock = disk.lock(LOCK)?;
+    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
     let mut judge = Judge::new(disk, target);
     judge.look()?;
     if judge.found.is_whole() {
@@ -89,15 +106,6 @@ fn examine_locked(
     let mut judge = Judge::new(disk, target);
     judge.look()?;
     Ok((judge.found, judge.seen))
-}
-
-/// A lock file must not be made in a folder that has nothing to do with this database.
-fn check_is_database(disk: &dyn Disk) -> Result<(), DurabilityError> {
-    let is_there = disk.exists(MANIFEST)? || disk.exists(MANIFEST_NEW)?;
-    if is_there || disk.folder_kind(&log_folder(0))? != FolderKind::Missing {
-        return Ok(());
-    }
-    Err(DurabilityError::config("no database is in this folder: it has neither a manifest nor logs"))
 }
 
 /// Takes entries and keeps nothing.

@@ -12,7 +12,7 @@
 //! Neighbours: `recovery` and `examine` call; `listing`, `chain`, `verdict`, `load` judge the parts.
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::Disk;
 
 use super::chain::{self, Chain};
 use super::check_high;
@@ -22,10 +22,9 @@ use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::checkpoint::void;
-use crate::store::folders;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::{SegmentFile, log_folder};
+use crate::store::names::SegmentFile;
 
 /// Where findings go.
 pub(super) trait Findings {
@@ -67,18 +66,15 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in the folders of as many loggers as the manifest and `loggers` say, and those of the
-    /// checkpoint. `None` if nothing can be said by names.
+    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if nothing can be said by names.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
-        loggers: u32,
         findings: &mut impl Findings,
     ) -> Result<Option<Self>, DurabilityError> {
         let Manifest { checkpoint, generations, .. } = manifest;
-        let found = listing::find(disk, generations, loggers);
+        let found = listing::find(disk, manifest);
         let Some((mut unlisted, unfinished)) = findings.note(found)? else { return Ok(None) };
-        check_apart(disk, generations)?;
         let mut listed = Files::new();
         for generation in generations {
             for logger in 0..generation.logs {
@@ -97,18 +93,6 @@ impl Inventory {
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
         Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
     }
-}
-
-/// Every listed log has a folder of its own.
-fn check_apart(disk: &dyn Disk, generations: &[Generation]) -> Result<(), DurabilityError> {
-    let logs = generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
-    let mut there = Vec::new();
-    for folder in (0..logs).map(log_folder) {
-        if disk.folder_kind(&folder)? != FolderKind::Missing {
-            there.push(folder);
-        }
-    }
-    folders::check_apart(disk, &there)
 }
 
 /// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go together.

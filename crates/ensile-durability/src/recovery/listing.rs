@@ -5,41 +5,35 @@
 use std::collections::BTreeMap;
 
 use ensile_base::planted::{Bug, is_planted};
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::Disk;
 
 use super::file::FileChain;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::store::folders;
-use crate::store::manifest::{Generation, Manifest};
-use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::is_folder;
+use crate::store::manifest::Manifest;
+use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::whose::proves_ours;
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files, in the folders of as many loggers as `generations` and `loggers` say, and more if there are. Apart from
-/// those, what a merge left that had not ended: its sources are listed still, and hold all of it.
+/// Finds all log files in the folders that are this database's (I1). Apart from those, what a merge left that had not ended: its
+/// sources are listed still, and hold all of it.
 pub(super) fn find(
     disk: &dyn Disk,
-    generations: &[Generation],
-    loggers: u32,
+    manifest: &Manifest,
 ) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
     let mut unfinished = Vec::new();
     let is_listed =
-        |file: &SegmentFile| generations.iter().any(|listed| listed.number == file.name.generation);
-    let known = generations.iter().map(|generation| generation.logs).max().unwrap_or(0).max(loggers);
+        |file: &SegmentFile| manifest.generations.iter().any(|listed| listed.number == file.name.generation);
     let mut found = Files::new();
-    for logger in 0.. {
-        let folder = log_folder(logger);
-        if folders::check(disk, &folder)? == FolderKind::Missing {
-            // A listed log whose folder is missing is told by its files, which are missing too.
-            if logger >= known {
-                break;
-            }
+    for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
+        // One that is missing is told by its files, which are missing too.
+        if !is_folder(disk, folder)? {
             continue;
         }
-        for file in disk.list(&folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
+        for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
             if file.is_merged && !is_listed(&file) {
                 unfinished.push(file);
             } else {

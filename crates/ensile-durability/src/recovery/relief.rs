@@ -14,13 +14,14 @@ use std::cell::Cell;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{DiskError, DiskLock, Operation};
+use ensile_disk::{DiskError, Operation};
 
 use super::chain::Chain;
 use super::{Recovered, Recovery, RecoveryReport};
 use crate::block::origin::Origin;
 use crate::checkpoint::void;
 use crate::log::segments::Segments;
+use crate::store::Locks;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::names::{SegmentName, log_folder};
@@ -45,7 +46,7 @@ pub struct ReadOnly {
     /// What the disk said.
     pub reason: StdArc<str>,
     /// Keeps others out until it is dropped.
-    pub lock: Box<dyn DiskLock>,
+    pub locks: Locks,
 }
 
 impl Recovery {
@@ -181,7 +182,7 @@ impl Recovery {
     /// What can be read of a recovery that could not begin the next generation.
     pub(super) fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
         let report = self.final_report(next_first_epoch);
-        ReadOnly { next_first_epoch, report, reason: error.to_string().into(), lock: self.lock }
+        ReadOnly { next_first_epoch, report, reason: error.to_string().into(), locks: self.locks }
     }
 }
 

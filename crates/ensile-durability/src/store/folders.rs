@@ -5,9 +5,8 @@
 //!
 //! Invariant: a folder's name is synced before the manifest lists a log in it.
 //!
-//! Neighbours: called by recovery once it has the lock; loggers and recovery name their files in these folders.
+//! Neighbours: called by the store once it has the locks; loggers and recovery name their files in these folders.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use ensile_disk::{Disk, FolderKind};
@@ -36,18 +35,12 @@ pub(crate) fn check_links(
     }
 }
 
-/// Makes the folders `name(0)` to `name(count - 1)`, of loggers or of checkpointers, as links to `links` if there are any.
+/// Makes these folders, as links to `links` if there are any. Their names are the caller's to sync.
 ///
 /// # Errors
 /// [`DurabilityError::Config`] when something else stands there already, [`DurabilityError::FolderMissing`].
-pub(crate) fn make(
-    disk: &dyn Disk,
-    count: usize,
-    links: &[PathBuf],
-    name: impl Fn(u32) -> String,
-) -> Result<(), DurabilityError> {
-    debug_assert!(links.is_empty() || links.len() == count);
-    let names: Vec<_> = (0..count as u32).map(name).collect();
+pub(crate) fn make(disk: &dyn Disk, names: &[String], links: &[PathBuf]) -> Result<(), DurabilityError> {
+    debug_assert!(links.is_empty() || links.len() == names.len());
     for (at, name) in names.iter().enumerate() {
         match links.get(at) {
             Some(to) => link(disk, name, to)?,
@@ -58,8 +51,7 @@ pub(crate) fn make(
             }
         }
     }
-    disk.sync_folder("")?;
-    check_apart(disk, &names)
+    Ok(())
 }
 
 /// What stands at a folder's name, unless it is a link to nothing.
@@ -86,22 +78,4 @@ fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
         ))),
         linked => Ok(linked?),
     }
-}
-
-/// Two logs, or two checkpointers, in one folder would overwrite each other's files.
-pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
-    let mut seen: BTreeMap<PathBuf, &String> = BTreeMap::new();
-    for name in names {
-        let place = disk.folder_place(name)?;
-        if let Some(other) = seen.get(&place) {
-            // One of them is a link, perhaps the first to the second.
-            let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
-            return Err(DurabilityError::config(format!(
-                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
-                place.display()
-            )));
-        }
-        seen.insert(place, name);
-    }
-    Ok(())
 }

@@ -34,10 +34,11 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
-use ensile_disk::{Disk, DiskError, Operation};
+use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
 use super::identity::Identity;
-use super::names::{MANIFEST, MANIFEST_NEW, PartName};
+use super::names::{MAIN, MANIFEST, MANIFEST_NEW, PartName};
+use super::whose;
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::recoverable::EntryKind;
@@ -111,15 +112,6 @@ impl Installed {
     }
 }
 
-/// Which folder one is, whatever its name: tells a copied, restored or moved folder from the original (I1). The device's
-/// number is not part of it: that may be another one after each start of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FolderNumber {
-    pub(crate) inode: u64,
-    /// Nanoseconds since 1970, where the file system knows.
-    pub(crate) born_nanos: Option<u128>,
-}
-
 /// How far the making of a database is (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -139,7 +131,7 @@ pub(crate) struct Manifest {
     /// L6: no epoch at or above this was ever shown.
     pub(crate) reserved: Epoch,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
-    pub(crate) folders: BTreeMap<String, FolderNumber>,
+    pub(crate) folders: BTreeMap<String, FolderId>,
     pub(crate) checkpoint: Option<Installed>,
     pub(crate) generations: Vec<Generation>,
 }
@@ -181,14 +173,14 @@ impl From<NotReplaced> for DurabilityError {
 }
 
 impl Manifest {
-    /// Of a database that is about to be made.
-    pub(crate) fn creating(identity: Identity) -> Self {
+    /// Of a database that is about to be made in the folder `main`.
+    pub(crate) fn creating(identity: Identity, main: FolderId) -> Self {
         Self {
             identity,
             parent: None,
             state: State::Creating,
             reserved: Epoch::FIRST,
-            folders: BTreeMap::new(),
+            folders: [(MAIN.to_owned(), main)].into(),
             checkpoint: None,
             generations: Vec::new(),
         }
@@ -196,20 +188,51 @@ impl Manifest {
 
     /// Reads the manifest; `None` if there is none.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DurabilityError> {
-        let file = match disk.open_to_read(MANIFEST) {
+        match Self::read_named(disk, MANIFEST)? {
+            None => Ok(None),
+            Some(manifest) => manifest.map(Some).map_err(Unusable::into_error),
+        }
+    }
+
+    /// Reads the manifest of a folder that has one.
+    ///
+    /// # Errors
+    /// As [`Manifest::read`]; one that is missing is damage, or there is no database.
+    pub(crate) fn expect(disk: &dyn Disk) -> Result<Self, DurabilityError> {
+        match Self::read(disk)? {
+            Some(manifest) => Ok(manifest),
+            None => Err(match whose::why_not_new(disk)? {
+                Some(why) => why,
+                None => DurabilityError::NoDatabase { folder: disk.folder_place("")? },
+            }),
+        }
+    }
+
+    /// Is the file of this name the manifest of a database that was created?
+    pub(crate) fn is_created_text(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
+        let manifest = Self::read_named(disk, name)?;
+        Ok(matches!(manifest, Some(Ok(Self { state: State::Created, .. }) | Err(Unusable::Foreign(_)))))
+    }
+
+    fn read_named(disk: &dyn Disk, name: &str) -> Result<Option<Result<Self, Unusable>>, DiskError> {
+        let file = match disk.open_to_read(name) {
             Ok(file) => file,
             Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
-        let damaged = |detail| Unusable::Damaged(detail).into_error();
         let length = file.len()?;
         if length > BYTES_MAX {
-            return Err(damaged("it is too long to be a manifest"));
+            return Ok(Some(Err(Unusable::Damaged("it is too long to be a manifest"))));
         }
         let mut bytes = vec![0; length as usize];
         file.read_at(&mut bytes, 0)?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
-        Self::parse(text).map(Some).map_err(Unusable::into_error)
+        let text = std::str::from_utf8(&bytes).map_err(|_| Unusable::Damaged("it is not text"));
+        Ok(Some(text.and_then(Self::parse)))
+    }
+
+    /// The main folder's number.
+    pub(crate) fn main(&self) -> FolderId {
+        self.folders[MAIN]
     }
 
     fn parse(text: &str) -> Result<Self, Unusable> {
@@ -244,15 +267,13 @@ impl Manifest {
         let listed = self.generations.iter().map(|generation| generation.database);
         let ours =
             listed.chain(self.checkpoint.as_ref().map(|checkpoint| checkpoint.database)).chain(self.parent);
-        // The first files of a database that is being made are older than its manifest.
-        if self.state == State::Creating || found == self.identity || ours.into_iter().any(|own| own == found)
-        {
+        if found == self.identity || ours.into_iter().any(|own| own == found) {
             return Ok(());
         }
         Err(DurabilityError::not_ours(file, found, self.identity))
     }
 
-    /// I2's states, L4's order over the generations, L6's bound, and K1's order between generations and checkpoint.
+    /// I1's number of the main folder, I2's states, L4's order over the generations, L6's bound, and K1's order between generations and checkpoint.
     fn is_whole(&self) -> bool {
         let pairs = self.generations.windows(2).all(|pair| {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
@@ -273,7 +294,7 @@ impl Manifest {
                 && checkpoint.files > 0
                 && self.generations.iter().all(|generation| checkpoint.fits(generation))
         });
-        pairs && own && state && reserved && checkpoint
+        pairs && own && state && reserved && checkpoint && self.folders.contains_key(MAIN)
     }
 
     /// Replaces the manifest on disk; once this returns it survives a crash.
@@ -305,11 +326,21 @@ pub(crate) struct ManifestKeeper {
 }
 
 impl ManifestKeeper {
-    /// Reads the manifest of this folder; that of a database about to be made if there is none.
-    pub(crate) fn read(disk: &StdArc<dyn Disk>) -> Result<Self, DurabilityError> {
-        let manifest = Manifest::read(&**disk)?;
-        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
-        Ok(Self { disk: StdArc::clone(disk), manifest })
+    /// Of the manifest that stands on this disk.
+    pub(crate) fn of(disk: &StdArc<dyn Disk>, manifest: Manifest) -> Self {
+        Self { disk: StdArc::clone(disk), manifest }
+    }
+
+    /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2).
+    pub(crate) fn begin(disk: &StdArc<dyn Disk>) -> Result<Self, DurabilityError> {
+        let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
+        manifest.write(&**disk)?;
+        Ok(Self::of(disk, manifest))
+    }
+
+    /// Changes what the next manifest says of the folders.
+    pub(crate) fn folders_mut(&mut self) -> &mut BTreeMap<String, FolderId> {
+        &mut self.manifest.folders
     }
 
     /// The disk that it stands on.
@@ -350,9 +381,8 @@ impl fmt::Display for Manifest {
         };
         writeln!(body, "database {identity} parent {parent} state {state}")?;
         writeln!(body, "reserved {reserved}")?;
-        for (name, FolderNumber { inode, born_nanos }) in folders {
-            let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
-            writeln!(body, "folder {name} inode {inode} born {born}")?;
+        for (name, number) in folders {
+            writeln!(body, "folder {name} {}", shown_number(number))?;
         }
         if let Some(checkpoint) = checkpoint {
             let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
@@ -374,8 +404,19 @@ impl fmt::Display for Manifest {
     }
 }
 
+/// A folder's number as text has it.
+pub(super) fn shown_number(FolderId { inode, born_nanos }: &FolderId) -> String {
+    let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
+    format!("inode {inode} born {born}")
+}
+
+pub(super) fn parse_number(inode: &str, born: &str) -> Option<FolderId> {
+    let born_nanos = if born == "none" { None } else { Some(born.parse().ok()?) };
+    Some(FolderId { inode: inode.parse().ok()?, born_nanos })
+}
+
 /// The lines before the checksum, if it is theirs.
-fn checked_body(text: &str) -> Result<&str, &'static str> {
+pub(super) fn checked_body(text: &str) -> Result<&str, &'static str> {
     let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
     let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
     let (body, last) = without_end.split_at(at);
@@ -387,6 +428,7 @@ fn checked_body(text: &str) -> Result<&str, &'static str> {
 fn parse_lines(text: &str) -> Option<Manifest> {
     let mut lines = text.lines().peekable();
     let mut manifest = parse_database(lines.next()?)?;
+    manifest.folders.clear();
     manifest.reserved = parse_epoch(values(lines.next()?, &["reserved"])?[0])?;
     while let Some(line) = lines.next_if(|line| line.starts_with("folder ")) {
         let (name, number) = parse_folder(line)?;
@@ -402,7 +444,7 @@ fn parse_lines(text: &str) -> Option<Manifest> {
 }
 
 /// The values of a line of named values, `name value name value ..`, if these are the names.
-fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
+pub(super) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
     let words: Vec<&str> = line.split(' ').collect();
     let found = words.chunks_exact(2).map(|pair| pair[0]);
     if words.len() != 2 * N || !found.eq(names.iter().copied()) {
@@ -423,13 +465,14 @@ fn parse_database(line: &str) -> Option<Manifest> {
         "created" => State::Created,
         _ => return None,
     };
-    Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?) })
+    // The folders' lines come later.
+    let nowhere = FolderId { inode: 0, born_nanos: None };
+    Some(Manifest { parent, state, ..Manifest::creating(Identity::parse(identity)?, nowhere) })
 }
 
-fn parse_folder(line: &str) -> Option<(String, FolderNumber)> {
+fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
-    let born_nanos = if born == "none" { None } else { Some(born.parse().ok()?) };
-    Some((name.to_owned(), FolderNumber { inode: inode.parse().ok()?, born_nanos }))
+    Some((name.to_owned(), parse_number(inode, born)?))
 }
 
 fn parse_checkpoint(line: &str) -> Option<Installed> {

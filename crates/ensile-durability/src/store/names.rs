@@ -15,10 +15,22 @@ pub(crate) const HINT: &str = "HINT";
 pub(crate) const RESERVE: &str = "RESERVE";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
+/// In a folder of a logger or checkpointer: whose it is (I1).
+pub(crate) const FOLDER: &str = "FOLDER";
+/// That while it is being written.
+pub(crate) const FOLDER_NEW: &str = "FOLDER.new";
+/// What the manifest calls the main folder.
+pub(crate) const MAIN: &str = ".";
 
 /// The folder of a logger's files: a plain one, or a link to one on another device.
 pub(crate) fn log_folder(logger: u32) -> String {
     format!("log{logger}")
+}
+
+/// The logger whose folder this is.
+pub(crate) fn logger_of(folder: &str) -> Option<u32> {
+    let logger = folder.strip_prefix("log")?.parse().ok()?;
+    (log_folder(logger) == folder).then_some(logger)
 }
 
 /// One file of one log: `log<logger>/log-<generation>-<number>`, while it is written.
@@ -93,6 +105,12 @@ impl PartName {
     /// The folder of a checkpointer.
     pub(crate) fn folder(checkpointer: u32) -> String {
         format!("checkpoint{checkpointer}")
+    }
+
+    /// The checkpointer whose folder this is.
+    pub(crate) fn checkpointer_of(folder: &str) -> Option<u32> {
+        let checkpointer = folder.strip_prefix("checkpoint")?.parse().ok()?;
+        (Self::folder(checkpointer) == folder).then_some(checkpointer)
     }
 
     /// The part of this name in the folder of `checkpointer`.

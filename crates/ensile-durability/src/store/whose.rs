@@ -1,15 +1,232 @@
-//! Whose a file is that nothing names any more, before it is removed (I1).
+//! Whose a folder is: decided from marks and numbers, before anything is changed (I1, I2).
 //!
-//! Neighbours: recovery asks before it removes what a crash left, checkpoints before they remove what an install made void;
-//! the opening block answers.
+//! Main and linked folders name each other: the manifest lists each folder's number, and each folder's mark names the database and the main
+//! folder's number.
+//!
+//! | found | then |
+//! |---|---|
+//! | both agree | it is this database's |
+//! | the main folder's number differs, or a listed one's | copied, restored or moved: refused until adopted |
+//! | a listed folder is empty | its device is not mounted: refused, and nothing else is offered |
+//! | a listed folder is missing, or has files and no mark of this database | damage |
+//! | a folder that is to be new holds files | another database's, or something else's: refused |
+//! | no manifest, and a trace of an earlier life | damage |
+//! | no manifest, and files of something else | not a database: refused |
+//!
+//! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is removed.
+//!
+//! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites what is compared here.
 
-use ensile_disk::Disk;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use super::manifest::Manifest;
+use ensile_disk::{Disk, FolderId, FolderKind};
+
+use super::folders;
+use super::manifest::{Manifest, State};
+use super::mark::Mark;
+use super::names::{FOLDER, FOLDER_NEW, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::block::{NEWER, NotABlock};
+
+/// Foreign files that an error names, at most.
+const NAMED_MAX: usize = 3;
+
+/// Is it the same folder? A birth that only one of them has says nothing.
+pub(crate) fn is_same(a: FolderId, b: FolderId) -> bool {
+    a.inode == b.inode && a.born_nanos.zip(b.born_nanos).is_none_or(|(a, b)| a == b)
+}
+
+/// The mark that a folder of this database has.
+pub(crate) fn mark(manifest: &Manifest, name: &str) -> Mark {
+    Mark { database: manifest.identity, name: name.to_owned(), main: manifest.main() }
+}
+
+/// Is the main folder the one that the manifest was written for?
+pub(crate) fn check_main(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    is_hard_linked: bool,
+) -> Result<(), DurabilityError> {
+    let found = disk.folder_id("")?;
+    if is_same(found, manifest.main()) {
+        return Ok(());
+    }
+    let linked =
+        if is_hard_linked { "; its files have other names too, as in a hard-linked copy" } else { "" };
+    Err(DurabilityError::Copied {
+        folder: disk.folder_place("")?,
+        database: disk.folder_place("")?,
+        detail: format!("MANIFEST names {}, and it is {found}{linked}", manifest.main()),
+    })
+}
+
+/// The listed folders that are needed: those of logs of generations that count, and of the installed checkpoint.
+pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
+    let logs = manifest.generations.iter().map(|generation| generation.logs).max().unwrap_or(0);
+    let checkpointers = manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.checkpointers);
+    (0..logs).any(|logger| name == log_folder(logger))
+        || (0..checkpointers).any(|checkpointer| name == PartName::folder(checkpointer))
+}
+
+/// What is at a listed folder's name.
+pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
+    match folders::check(disk, name)? {
+        FolderKind::Missing => {
+            Err(DurabilityError::damaged(name, 0, "the folder is missing, and MANIFEST lists it"))
+        }
+        FolderKind::Plain | FolderKind::Link { .. } => Ok(()),
+    }
+}
+
+/// Is the listed folder `name`, which is there, this database's? A mark of which only the rename was missing is put in its place
+/// if `finishes`.
+pub(crate) fn check_listed(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    name: &str,
+    finishes: bool,
+) -> Result<(), DurabilityError> {
+    let (wanted, listed) = (mark(manifest, name), manifest.folders[name]);
+    let found = Mark::read(disk, name)?;
+    if found.as_ref() != Some(&wanted) && wanted.is_prepared(disk)? {
+        if finishes {
+            wanted.place(disk)?;
+        }
+    } else {
+        match found {
+            None if holds_nothing(disk, name)? => {
+                return Err(DurabilityError::NotMounted {
+                    folder: name.to_owned(),
+                    place: disk.folder_place(name)?,
+                });
+            }
+            None => {
+                let detail = "it is missing, so nothing shows that the folder is this database's; \
+                    `ensile adopt` writes it anew if nobody else uses the folder";
+                return Err(DurabilityError::damaged(&format!("{name}/{FOLDER}"), 0, detail));
+            }
+            Some(mark) if mark != wanted => {
+                let detail = format!("{}, and MANIFEST is of another one", says(manifest, &mark));
+                return Err(DurabilityError::damaged(&format!("{name}/{FOLDER}"), 0, detail));
+            }
+            Some(_) => {}
+        }
+    }
+    let number = disk.folder_id(name)?;
+    if is_same(number, listed) {
+        return Ok(());
+    }
+    Err(DurabilityError::Copied {
+        folder: disk.folder_place(name)?,
+        database: disk.folder_place("")?,
+        detail: format!("MANIFEST names {listed} for {name}, and it is {number}"),
+    })
+}
+
+/// What a mark that is not the wanted one says.
+pub(crate) fn says(manifest: &Manifest, mark: &Mark) -> String {
+    let Mark { database, name: other, main } = mark;
+    let whose = if *database != manifest.identity {
+        format!("database {database}, whose main folder is {main}")
+    } else if is_same(*main, manifest.main()) {
+        "this database".to_owned()
+    } else {
+        format!("the original of this database, whose main folder is {main}")
+    };
+    format!("it says that the folder is {other} of {whose}")
+}
+
+/// Are there no files in it but those that its making leaves?
+pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
+    Ok(disk.list(name)?.iter().all(|file| file == FOLDER_NEW || file == LOCK))
+}
+
+/// No two of these lead to the same folder: a log, or a checkpointer, would meet another one's files.
+pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
+    let mut seen: BTreeMap<PathBuf, &String> = BTreeMap::new();
+    for name in names {
+        let place = disk.folder_place(name)?;
+        if let Some(other) = seen.get(&place) {
+            // One of them is a link, perhaps the first to the second.
+            let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
+            return Err(DurabilityError::config(format!(
+                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
+                place.display()
+            )));
+        }
+        seen.insert(place, name);
+    }
+    Ok(())
+}
+
+/// May a database have made the folder of this name?
+fn is_own_folder(name: &str) -> bool {
+    let numbered = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.parse::<u32>().is_ok());
+    ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
+}
+
+/// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an earlier
+/// life (I2).
+///
+/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. `MANIFEST.new` says something if it is the
+/// manifest of a database that was created; the first one is of one that is being made.
+pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
+    let files = disk.list("")?;
+    let mut traces = Vec::new();
+    for file in &files {
+        match &**file {
+            HINT | RESERVE => traces.push(file.clone()),
+            MANIFEST_NEW if Manifest::is_created_text(disk, MANIFEST_NEW)? => {
+                traces.push(MANIFEST_NEW.to_owned())
+            }
+            _ => {}
+        }
+    }
+    let folders = disk.list_folders("")?;
+    for name in folders.iter().filter(|name| is_own_folder(name)) {
+        if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
+            continue;
+        }
+        if !disk.list(name)?.is_empty() {
+            traces.push(name.clone());
+        }
+    }
+    if !traces.is_empty() {
+        let detail = format!(
+            "it is missing, and {} {} of an earlier life; nothing was changed",
+            traces.join(", "),
+            if traces.len() == 1 { "speaks" } else { "speak" }
+        );
+        return Ok(Some(DurabilityError::damaged(MANIFEST, 0, detail)));
+    }
+    let is_other =
+        |file: &&str| *file != LOCK && *file != MANIFEST_NEW && !folders.iter().any(|name| name == file);
+    let others: Vec<&str> = files.iter().map(String::as_str).filter(is_other).collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    let folder = disk.folder_place("")?;
+    let detail = if others.contains(&FOLDER) {
+        "it is a folder of a log or checkpointer: open the main folder, which its FOLDER names by its inode"
+            .to_owned()
+    } else {
+        let more = if others.len() > NAMED_MAX { " and more" } else { "" };
+        format!("it holds {}{more}", others[..others.len().min(NAMED_MAX)].join(", "))
+    };
+    Ok(Some(DurabilityError::NotADatabase { folder, detail }))
+}
+
+/// A manifest of a database that is being made, beside what only one that was created has, is an older one (I2).
+pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+    if manifest.state == State::Created || !disk.exists(HINT)? {
+        return Ok(());
+    }
+    let detail = "it is an older one: it says that the database is being made, and HINT that it was open";
+    Err(DurabilityError::damaged(MANIFEST, 0, detail))
+}
 
 /// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
 /// whole, as that is synced before anything is written behind it.

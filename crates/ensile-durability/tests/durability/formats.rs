@@ -172,7 +172,7 @@ fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
         disk.crash(1);
     };
     with_checkpoint(&disk);
-    let part = disk.files().into_iter().find(|name| name.starts_with("checkpoint0/")).expect("a part");
+    let part = disk.files().into_iter().find(|name| name.starts_with("checkpoint0/ckpt-")).expect("a part");
     let other = SimDisk::new();
     with_checkpoint(&other);
     disk.put("checkpoint0/ckpt-77-0", other.bytes(&part));

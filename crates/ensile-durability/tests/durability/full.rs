@@ -161,7 +161,7 @@ fn a_file_that_cannot_be_begun_leaves_the_current_one_going_on() {
     while rig.log.stats().rolls_held == 0 {
         assert!(commit() < 40);
     }
-    assert_eq!(disk.files().iter().filter(|name| name.starts_with("log0/")).count(), 1);
+    assert_eq!(disk.files().iter().filter(|name| name.starts_with("log0/log-")).count(), 1);
     commit();
     assert_eq!(rig.log.durable_epoch(), rig.epochs.now().previous());
     disk.set_capacity(None);

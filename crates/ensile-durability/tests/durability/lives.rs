@@ -68,7 +68,9 @@ fn many_short_lives_leave_few_files_and_an_open_does_not_grow() {
             let after = disk.calls();
             let half = usize::from(life >= 200);
             calls_max[half] = calls_max[half].max(after.all - before.all);
-            assert!(after.folder_syncs - before.folder_syncs <= 5, "life {life}");
+            // The first one makes the manifest, the folder and its mark besides.
+            let syncs_max = if life == 0 { 8 } else { 5 };
+            assert!(after.folder_syncs - before.folder_syncs <= syncs_max, "{ends}, life {life}");
             assert_eq!(sorted(&rig.rows), rows, "{ends}, life {life}");
             let tid = rig.worker().commit(&rig.epochs, life % 100, &life.to_le_bytes()).expect("runs");
             rows.insert(life % 100, (tid, life.to_le_bytes().to_vec()));

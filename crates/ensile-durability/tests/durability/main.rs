@@ -5,6 +5,7 @@ mod campaign;
 mod checkpoints;
 mod damage;
 mod files;
+mod first_open;
 mod formats;
 mod full;
 mod lives;

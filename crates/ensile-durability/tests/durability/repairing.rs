@@ -211,7 +211,7 @@ fn nothing_is_cut_below_a_checkpoint_and_all_above_it_can_be() {
     let whole = disk_with_checkpoint();
     let checkpoint = examined_store(&whole).checkpoint.expect("one is installed");
     let (mut cut, mut kept) = (0, 0);
-    let logs: Vec<String> = whole.files().into_iter().filter(|name| name.starts_with("log0/")).collect();
+    let logs: Vec<String> = whole.files().into_iter().filter(|name| name.starts_with("log0/log-")).collect();
     for name in logs {
         for at in (0..whole.bytes(&name).len() as u64).step_by(61) {
             let disk = whole.fork();

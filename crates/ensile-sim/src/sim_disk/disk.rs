@@ -190,6 +190,15 @@ impl Disk for SimDisk {
         Ok(state.names.entries(found).filter(is_file).map(|(name, _)| name.clone()).collect())
     }
 
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        let mut state = self.ask(Operation::List, folder)?;
+        let Some(found) = self.folder(&state, folder) else {
+            return Err(state.not_found(Operation::List, folder));
+        };
+        let is_folder = |(_, entry): &(&String, &Entry)| !matches!(entry, Entry::File(_));
+        Ok(state.names.entries(found).filter(is_folder).map(|(name, _)| name.clone()).collect())
+    }
+
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
         let state = self.ask(Operation::List, name)?;
         Ok(self.find_file(&state, name).is_some()

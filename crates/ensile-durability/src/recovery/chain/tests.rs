@@ -14,10 +14,11 @@ use crate::recoverable::EntryKind;
 use crate::recovery::file::FileChain;
 use crate::recovery::listing;
 use crate::store::identity::Identity;
+use crate::store::manifest::Manifest;
 use crate::store::names::{SegmentFile, SegmentName};
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
+use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 
 const NAME: SegmentName = SegmentName { generation: 3, logger: 1, number: 0 };
@@ -58,9 +59,17 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
     disk
 }
 
+/// Of a database that has this log's folder.
+fn manifest() -> Manifest {
+    let number = FolderId { inode: 2, born_nanos: None };
+    let mut manifest = Manifest::creating(Identity::draw(), number);
+    manifest.folders.insert("log1".to_owned(), number);
+    manifest
+}
+
 /// The log's files in the order of their numbers.
 fn files(disk: &SimDisk) -> Vec<SegmentFile> {
-    listing::find(disk, &[], 2).expect("lists").0.remove(&(NAME.generation, NAME.logger)).expect("files")
+    listing::find(disk, &manifest()).expect("lists").0.remove(&(NAME.generation, NAME.logger)).expect("files")
 }
 
 fn read_covered(disk: &SimDisk, covered: Epoch) -> Result<Chain, DurabilityError> {
@@ -117,7 +126,7 @@ fn closed_files_are_named_by_their_largest_epoch_and_read_by_either_name() {
 fn two_files_of_one_number_are_damage() {
     let disk = write_log(40, 1, 4096);
     disk.create(&format!("{NAME}")).expect("creates");
-    assert!(matches!(listing::find(&disk, &[], 2), Err(DurabilityError::Damaged { .. })));
+    assert!(matches!(listing::find(&disk, &manifest()), Err(DurabilityError::Damaged { .. })));
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub enum Role {
     Reserve,
     /// Held by the process that has the database open.
     Lock,
+    /// Says whose a folder of a log or checkpointer is.
+    Folder,
     /// Of a log that counts.
     Log {
         /// The generation.
@@ -197,6 +199,8 @@ pub struct Examination {
     pub unread: Vec<Unread>,
     /// What is damaged and not needed any more.
     pub unneeded: Vec<Damage>,
+    /// Why an open refuses the folder all the same: it was copied, restored or moved, and what to do then (I1).
+    pub refused: Option<String>,
     /// What can be done about the damage, or about what cannot be read.
     pub remedy: Option<Remedy>,
 }

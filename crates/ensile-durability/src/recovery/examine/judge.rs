@@ -19,10 +19,9 @@ use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFa
 use super::{Nowhere, widened};
 use crate::checkpoint::void::list_parts;
 use crate::store::hint::Hint;
-use crate::store::identity::Identity;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{
-    HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName, log_folder,
+    FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName, log_folder,
 };
 use crate::{DurabilityError, Recoverable};
 
@@ -70,16 +69,14 @@ impl<'a> Judge<'a> {
         self.list_root()?;
         let hint = Hint::read(self.disk).map_err(DurabilityError::from);
         self.hint = self.found.note(hint)?.flatten();
-        let Some(manifest) = self.found.note(Manifest::read(self.disk))? else { return Ok(()) };
-        let manifest = manifest.unwrap_or_else(|| Manifest::creating(Identity::draw()));
-        // More loggers than are listed may have left files: as many as there are folders are looked at.
-        let Some(inventory) = Inventory::take(self.disk, &manifest, 1, &mut self.found)? else {
+        let Some(manifest) = self.found.note(Manifest::expect(self.disk))? else { return Ok(()) };
+        let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
             return Ok(());
         };
         let Inventory { mut listed, unlisted, unfinished, load, .. } = inventory;
         let Manifest { checkpoint, generations, .. } = &manifest;
         self.saw(self.hint.as_ref().map_or(Epoch::ZERO, |hint| hint.durable));
-        self.load(checkpoint.as_ref(), load)?;
+        self.load(&manifest, load)?;
         for generation in generations {
             self.saw(generation.first.previous().max(generation.durable.unwrap_or_default()));
             self.generation(generation, checkpoint.as_ref(), &mut listed)?;
@@ -142,7 +139,11 @@ impl<'a> Judge<'a> {
             }
             for name in self.disk.list(&folder)? {
                 if SegmentFile::parse(logger, &name).is_none() {
-                    let role = if name == RESERVE { Role::Reserve } else { Role::Foreign };
+                    let role = match &*name {
+                        FOLDER => Role::Folder,
+                        RESERVE => Role::Reserve,
+                        _ => Role::Foreign,
+                    };
                     self.add_file(format!("{folder}/{name}"), role)?;
                 }
             }
@@ -151,8 +152,9 @@ impl<'a> Judge<'a> {
     }
 
     /// Loads the checkpoint, all files of it, whichever are damaged.
-    fn load(&mut self, installed: Option<&Installed>, load: Option<Load>) -> Result<(), DurabilityError> {
-        for part in list_parts(self.disk)? {
+    fn load(&mut self, manifest: &Manifest, load: Option<Load>) -> Result<(), DurabilityError> {
+        let installed = manifest.checkpoint.as_ref();
+        for part in list_parts(self.disk, manifest)? {
             let number = part.checkpoint;
             let is_installed = installed.is_some_and(|installed| installed.number == number);
             let role = if is_installed {

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
-use ensile_disk::{Disk, DiskLock};
+use ensile_disk::Disk;
 
 use super::super::chain::{self, Chain};
 use super::super::file::{FileChain, Tail};
@@ -26,14 +26,14 @@ use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
 use super::super::{Recovered, Recovery};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
-use super::{Nowhere, check_is_database, examine_locked};
+use super::{Nowhere, examine_locked};
 use crate::block::scan::Scanner;
 use crate::checkpoint::void::list_parts;
 use crate::log::LogConfig;
-use crate::store::folders;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::store::names::{LOCK, MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::names::{FOLDER, MANIFEST, SegmentFile, SegmentName, log_folder};
+use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
@@ -68,8 +68,7 @@ pub fn repair(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    check_is_database(&**disk)?;
-    let lock = disk.lock(LOCK)?;
+    let locks = lock_existing(&**disk, Hold::Exclusive, &mut note_missing)?;
     let (found, seen) = examine_locked(disk, target)?;
     if found.is_whole() {
         return Ok(None);
@@ -77,10 +76,18 @@ pub fn repair(
     let plan = plan(&**disk, &found, seen)?.map_err(DurabilityError::config)?;
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
-    // The lock is held until the folder is examined once more.
-    let _recovered = carry_out(disk, plan, lock)?;
+    // The locks are held until the folder is examined once more.
+    let _recovered = carry_out(disk, plan, locks)?;
     check(&examine_locked(disk, target)?.0, &copies)?;
     Ok(Some(Repaired { loss, copies }))
+}
+
+/// A log's folder that is missing is cut like its files. A folder that does not prove to be this database's is left alone (I1).
+fn note_missing(why: DurabilityError) -> Result<(), DurabilityError> {
+    match why {
+        DurabilityError::Damaged { file, .. } if !file.ends_with(FOLDER) => Ok(()),
+        why => Err(why),
+    }
 }
 
 /// The folder is whole after a repair.
@@ -121,7 +128,7 @@ pub(super) fn plan(
     if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
         return Ok(Err(format!("generation {number} is damaged, and not listed")));
     }
-    let (files, unfinished) = match listing::find(disk, &manifest.generations, 1) {
+    let (files, unfinished) = match listing::find(disk, &manifest) {
         Ok(files) => files,
         Err(error) => {
             let Damage { file, detail, .. } = Damage::of(error)?;
@@ -294,7 +301,7 @@ impl Cutting<'_> {
             return Ok(None);
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
-        for part in list_parts(self.disk)?.into_iter().filter(|part| part.checkpoint > known) {
+        for part in list_parts(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known) {
             let file = self.disk.open_to_read(&part.to_string())?;
             // A checkpoint's opening block says its e_l there.
             if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
@@ -484,20 +491,22 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(
-    disk: &StdArc<dyn Disk>,
-    plan: Plan,
-    lock: Box<dyn DiskLock>,
-) -> Result<Recovered, DurabilityError> {
-    let keeper = ManifestKeeper::read(disk)?;
+fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+    let mut keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
     let (number, logs) = last;
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
-    // The next generation's files need a folder each, also where one was removed.
-    folders::make(&**disk, config.loggers, &[], log_folder)?;
-    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, lock, load);
+    // The next generation's files need a folder each, also where one was removed: that is a new one.
+    for folder in (0..logs).map(log_folder) {
+        if !is_folder(&**disk, &folder)? {
+            keeper.folders_mut().remove(&folder);
+        }
+    }
+    let logs = Wanted { count: config.loggers, links: &[], name: log_folder };
+    locks.extend(claim(&mut keeper, &[logs])?.0);
+    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;

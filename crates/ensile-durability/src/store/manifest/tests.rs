@@ -1,18 +1,20 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
-use super::{
-    FolderNumber, Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable,
-};
+use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable};
 use crate::block::{FORMAT, Salt};
 use crate::recoverable::EntryKind;
 use crate::store::identity::Identity;
 use ensile_base::Epoch;
-use ensile_disk::Disk;
+use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
 use std::sync::Arc;
 
 fn identity() -> Identity {
     Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one")
+}
+
+fn main() -> FolderId {
+    FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) }
 }
 
 fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
@@ -47,14 +49,13 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
 }
 
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
-    let main = FolderNumber { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
-    let log = FolderNumber { inode: 131_080, born_nanos: None };
+    let log = FolderId { inode: 131_080, born_nanos: None };
     Manifest {
         state: State::Created,
         reserved: Epoch::new(5000),
-        folders: [(".".to_owned(), main), ("log0".to_owned(), log)].into(),
+        folders: [(".".to_owned(), main()), ("log0".to_owned(), log)].into(),
         generations,
-        ..Manifest::creating(identity())
+        ..Manifest::creating(identity(), main())
     }
 }
 
@@ -83,7 +84,7 @@ fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
 
 #[test]
 fn i2_a_database_that_is_being_made_lists_no_generation() {
-    let creating = Manifest::creating(Identity::draw());
+    let creating = Manifest::creating(Identity::draw(), main());
     assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
     let with_log = Manifest { state: State::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
     let without_log = Manifest { state: State::Created, ..creating };
@@ -101,7 +102,7 @@ fn l6_a_generation_above_what_is_reserved_is_refused() {
 #[test]
 fn what_read_would_refuse_for_its_length_is_not_written() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let many = (1..250_000).map(|number| generation(number, 2 * number, Some(2 * number)));
     let many = many.chain([generation(250_000, 500_001, None)]).collect();
@@ -194,7 +195,7 @@ fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
 #[test]
 fn installing_takes_earlier_generations_off_the_list() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
     let before = vec![generation(1, 1, Some(57)), generation(3, 61, None)];
     keeper.replace(without_checkpoint(before)).expect("writes");
     keeper.install(checkpoint(1, 3, 62, 64)).expect("writes");
@@ -208,7 +209,7 @@ fn installing_takes_earlier_generations_off_the_list() {
 fn a_failed_replacement_says_whether_the_old_one_stands() {
     let sim = SimDisk::new();
     let disk: Arc<dyn Disk> = Arc::new(sim.clone());
-    let mut keeper = ManifestKeeper::read(&disk).expect("there is none");
+    let mut keeper = ManifestKeeper::begin(&disk).expect("writes");
     keeper.replace(manifest()).expect("writes");
     let next = without_checkpoint(vec![generation(4, 70, None)]);
     sim.fail_sync(1);

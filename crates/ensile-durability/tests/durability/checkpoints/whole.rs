@@ -29,7 +29,7 @@ fn disk_with_keys(first: u64, value: &[u8]) -> SimDisk {
 
 /// The files of the installed checkpoint that hold rows.
 fn parts(disk: &SimDisk) -> Vec<String> {
-    let is_part = |name: &String| name.starts_with("checkpoint") && disk.bytes(name).len() > 128 + 96;
+    let is_part = |name: &String| name.contains("/ckpt-") && disk.bytes(name).len() > 128 + 96;
     disk.files().into_iter().filter(is_part).collect()
 }
 
@@ -91,7 +91,7 @@ fn a_file_says_what_to_do_with_it() {
     newer[76..80].copy_from_slice(&crc.to_le_bytes());
     let text = told(newer);
     assert!(text.contains(&part) && text.contains("use the version that wrote it"), "{text}");
-    let log = disk.files().into_iter().find(|name| name.starts_with("log0/")).expect("a log");
+    let log = disk.files().into_iter().find(|name| name.starts_with("log0/log-")).expect("a log");
     let text = told(disk.bytes(&log));
     assert!(
         text.contains(&part) && text.contains("not a file of a checkpoint; restore it from a copy"),
@@ -102,7 +102,7 @@ fn a_file_says_what_to_do_with_it() {
 #[test]
 fn a_log_that_ends_below_e_h_is_damage_though_no_block_shows_more() {
     let disk = disk_with_checkpoint(b"value");
-    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/")).expect("a log");
+    let log = disk.files().into_iter().rfind(|name| name.starts_with("log0/log-")).expect("a log");
     let end = disk.bytes(&log).iter().rposition(|byte| *byte != 0).expect("written") as u64;
     disk.flip(&log, end - 20, 1);
     assert_eq!(damage_found(&disk), log);

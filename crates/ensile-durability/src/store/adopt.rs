@@ -1,0 +1,128 @@
+//! A folder that was copied, restored or moved becomes a database of its own (I1).
+//!
+//! It gets a new identity, and the old one as its parent. The manifest and the marks name each other, so they change in this order:
+//!
+//! | step | a crash behind it leaves |
+//! |---|---|
+//! | each folder's new mark as `FOLDER.new`, synced | the copy as it was: refused, adopted again |
+//! | the manifest with the new identity and numbers | the adopted database: its next open puts the marks in their place |
+//! | each `FOLDER.new` renamed | the same |
+//!
+//! Log and checkpoint files are not written: they say whose they were, and the manifest says so for each generation and checkpoint.
+//!
+//! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists, in a main folder that
+//! is another one, is the original's.
+//!
+//! Neighbours: `whose` compares what is written here; `ensile adopt` asks for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc as StdArc;
+
+use ensile_disk::{Disk, FolderId};
+
+use super::identity::Identity;
+use super::locks::{Hold, Locks};
+use super::manifest::{Manifest, ManifestKeeper};
+use super::mark::Mark;
+use super::names::MAIN;
+use super::{lock_main, whose};
+use crate::DurabilityError;
+
+/// What an adoption has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Adopted {
+    /// The database's new identity, 32 hex digits.
+    pub database: String,
+    /// That of the database of which it is a copy.
+    pub parent: String,
+}
+
+/// Makes the database in this folder one of its own.
+///
+/// # Errors
+/// [`DurabilityError::InUse`] while it, or a database that shares its files, is open; [`DurabilityError::ForeignFolder`] if a link leads to a folder
+/// of the original; [`DurabilityError::Config`] if its files are hard links; what an open says of a damaged manifest and of folders that are not there. Nothing was
+/// changed then.
+pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
+    let mut locks = lock_main(&**disk, Hold::Exclusive)?;
+    let before = Manifest::expect(&**disk)?;
+    let main = disk.folder_id("")?;
+    let folders = folders_of(&**disk, &before, main, &mut locks)?;
+    for folder in folders.keys().map(|name| if name == MAIN { "" } else { name }) {
+        check_not_hard_linked(&**disk, folder)?;
+    }
+    let parent = before.identity;
+    let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..before.clone() };
+    let marks: Vec<Mark> =
+        next.folders.keys().filter(|name| *name != MAIN).map(|name| whose::mark(&next, name)).collect();
+    for mark in &marks {
+        mark.prepare(&**disk)?;
+        disk.sync_folder(&mark.name)?;
+    }
+    ManifestKeeper::of(disk, before).replace(next.clone())?;
+    marks.iter().try_for_each(|mark| mark.place(&**disk))?;
+    Ok(Adopted { database: next.identity.to_string(), parent: parent.to_string() })
+}
+
+/// The numbers of the database's folders as they are now, each locked and looked at.
+fn folders_of(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    main: FolderId,
+    locks: &mut Locks,
+) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
+    let is_elsewhere = !whose::is_same(main, manifest.main());
+    let mut there = Vec::new();
+    for name in manifest.folders.keys().filter(|name| *name != MAIN) {
+        match whose::check_is_there(disk, name) {
+            Ok(()) => there.push(name.clone()),
+            Err(error) if whose::is_needed(manifest, name) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    whose::check_apart(disk, &there)?;
+    let mut folders = BTreeMap::from([(MAIN.to_owned(), main)]);
+    for name in there {
+        let (number, place) = (disk.folder_id(&name)?, disk.folder_place(&name)?);
+        if is_elsewhere && whose::is_same(number, manifest.folders[&name]) {
+            let detail = format!("it is the original's; copy it, and make {name} a link to the copy");
+            return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+        }
+        locks.add_folder(disk, &name)?;
+        match Mark::read(disk, &name) {
+            Ok(None) if whose::holds_nothing(disk, &name)? => {
+                return Err(DurabilityError::NotMounted { folder: name, place });
+            }
+            Ok(Some(mark)) if !is_known(manifest, &mark, &name) => {
+                let detail = format!("of its FOLDER, {}", whose::says(manifest, &mark));
+                return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+            }
+            // A mark that is lost is written anew: the files say themselves whose they are.
+            Ok(_) | Err(DurabilityError::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        folders.insert(name, number);
+    }
+    Ok(folders)
+}
+
+/// Is it a mark of this database, or of the one that it was adopted from: an adoption may have been cut short?
+fn is_known(manifest: &Manifest, mark: &Mark, name: &str) -> bool {
+    mark.name == name && (mark.database == manifest.identity || Some(mark.database) == manifest.parent)
+}
+
+/// A hard link shares its bytes with the original.
+fn check_not_hard_linked(disk: &dyn Disk, folder: &str) -> Result<(), DurabilityError> {
+    let folders = disk.list_folders(folder)?;
+    for file in disk.list(folder)?.iter().filter(|file| !folders.contains(file)) {
+        let name = if folder.is_empty() { file.clone() } else { format!("{folder}/{file}") };
+        if disk.links(&name)? > 1 {
+            return Err(DurabilityError::config(format!(
+                "{name} has other names (hard links), perhaps in the original: copy the files themselves, as `cp -a` does, and adopt \
+                 that copy"
+            )));
+        }
+    }
+    Ok(())
+}

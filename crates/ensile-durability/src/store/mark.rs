@@ -1,0 +1,170 @@
+//! The mark of a folder: which database it belongs to, and as what (I1).
+//!
+//! A text file `FOLDER` in each folder of a logger or checkpointer (`docs/formats/folder.md`):
+//! ```text
+//! ensile folder 1
+//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f name log0
+//! main inode 131073 born 1763812345123456789
+//! crc32c 74831726
+//! ```
+//! Invariants:
+//! - I1: nothing is put into a folder before its mark is synced there, and nothing is done to a folder with another one.
+//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole `FOLDER.new` that says the right
+//!   thing is a mark whose rename is still to come: an adoption replaces the manifest between the two.
+//!
+//! Neighbours: compared by `whose`; the manifest names the folder in turn, by its number.
+
+use std::fmt;
+
+use ensile_disk::{Disk, FolderId};
+
+use super::identity::Identity;
+use super::manifest::{checked_body, parse_number, shown_number, values};
+use super::names::{FOLDER, FOLDER_NEW};
+use crate::DurabilityError;
+
+/// The first words of its first line; the format's number follows.
+const TITLE: &str = "ensile folder ";
+const FOLDER_FORMAT: u32 = 1;
+/// Far above any real one.
+const BYTES_MAX: u64 = 4096;
+
+/// What a folder says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) database: Identity,
+    /// Its name in the main folder.
+    pub(crate) name: String,
+    /// The main folder's number.
+    pub(crate) main: FolderId,
+}
+
+impl Mark {
+    /// The mark of `folder`; `None` if there is none.
+    pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
+        let name = format!("{folder}/{FOLDER}");
+        let Some(bytes) = read(disk, &name)? else { return Ok(None) };
+        let damaged = |detail: &str| DurabilityError::damaged(&name, 0, detail);
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
+        let body = checked_body(text).map_err(damaged)?;
+        let title = body.lines().next().and_then(|title| title.strip_prefix(TITLE)?.parse().ok());
+        if title.is_some_and(|format: u32| format > FOLDER_FORMAT) {
+            let detail = "a newer version of Ensile made it";
+            return Err(DurabilityError::Unknown { file: name, offset: 0, detail });
+        }
+        parse(body).map(Some).ok_or_else(|| damaged("a line cannot be read"))
+    }
+
+    /// Is this the mark of which only the rename is missing?
+    pub(crate) fn is_prepared(&self, disk: &dyn Disk) -> Result<bool, DurabilityError> {
+        let bytes = read(disk, &format!("{}/{FOLDER_NEW}", self.name))?;
+        Ok(bytes.is_some_and(|bytes| bytes == self.to_string().as_bytes()))
+    }
+
+    /// Writes it beside the mark that is there.
+    pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+        let file = disk.create(&format!("{}/{FOLDER_NEW}", self.name))?;
+        file.write_at(self.to_string().as_bytes(), 0)?;
+        Ok(file.sync_all()?)
+    }
+
+    /// Puts the prepared one in its place.
+    pub(crate) fn place(&self, disk: &dyn Disk) -> Result<(), DurabilityError> {
+        let Self { name, .. } = self;
+        disk.rename(&format!("{name}/{FOLDER_NEW}"), &format!("{name}/{FOLDER}"))?;
+        Ok(disk.sync_folder(name)?)
+    }
+}
+
+/// All bytes of a file that is not longer than a mark can be.
+fn read(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>, DurabilityError> {
+    let file = match disk.open_to_read(name) {
+        Ok(file) => file,
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let mut bytes = vec![0; file.len()?.min(BYTES_MAX) as usize];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
+
+fn parse(body: &str) -> Option<Mark> {
+    let mut lines = body.lines().skip(1);
+    let [database, name] = values(lines.next()?, &["database", "name"])?;
+    let main = lines.next()?.strip_prefix("main ")?;
+    let [inode, born] = values(main, &["inode", "born"])?;
+    let mark = Mark {
+        database: Identity::parse(database)?,
+        name: name.to_owned(),
+        main: parse_number(inode, born)?,
+    };
+    (lines.next().is_none() && mark.to_string().starts_with(body)).then_some(mark)
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { database, name, main } = self;
+        let main = shown_number(main);
+        let body = format!("{TITLE}{FOLDER_FORMAT}\ndatabase {database} name {name}\nmain {main}\n");
+        writeln!(f, "{body}crc32c {:08x}", ensile_base::checksum::crc32c(body.as_bytes()))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Mark;
+    use crate::store::identity::Identity;
+    use ensile_disk::{Disk, FolderId};
+    use ensile_sim::{SimDisk, Survival};
+
+    fn mark() -> Mark {
+        let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+        let main = FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
+        Mark { database, name: "log0".to_owned(), main }
+    }
+
+    fn with(bytes: &[u8]) -> SimDisk {
+        let disk = SimDisk::new();
+        disk.put("log0/FOLDER", bytes.to_vec());
+        disk
+    }
+
+    #[test]
+    fn the_documented_text_is_the_one_that_is_written() {
+        let document = include_str!("../../../../docs/formats/folder.md");
+        let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+        assert_eq!(example.expect("an example"), mark().to_string());
+        let disk = with(mark().to_string().as_bytes());
+        assert_eq!(Mark::read(&disk, "log0").expect("reads"), Some(mark()));
+    }
+
+    #[test]
+    fn a_changed_or_cut_mark_is_damaged_and_names_its_file() {
+        let text = mark().to_string().into_bytes();
+        for at in 0..text.len() {
+            let mut changed = text.clone();
+            changed[at] ^= 1;
+            for bytes in [&changed[..], &text[..at]] {
+                let error = Mark::read(&with(bytes), "log0").expect_err("it is not whole").to_string();
+                assert!(error.contains("log0/FOLDER"), "byte {at}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_crash_while_a_mark_is_written_leaves_the_old_one_or_the_new_one() {
+        let before = Mark { database: Identity::draw(), ..mark() };
+        for seed in 0..60 {
+            let disk = SimDisk::new();
+            disk.create_folder("log0").expect("makes");
+            disk.sync_folder("").expect("syncs");
+            before.prepare(&disk).and_then(|()| before.place(&disk)).expect("writes");
+            disk.cut_power_at(disk.calls().all + 1 + seed % 8);
+            let done = mark().prepare(&disk).and_then(|()| mark().place(&disk));
+            disk.crash_with(Survival::Random, seed);
+            let found = Mark::read(&disk, "log0").expect("whole").expect("there is one");
+            assert!(found == mark() || done.is_err() && found == before, "seed {seed}: {found:?}");
+        }
+    }
+}

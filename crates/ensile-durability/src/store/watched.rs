@@ -1,0 +1,137 @@
+//! A disk whose folders cannot be locked, watched: before each change of names `LOCK` must still be the file that is locked (I3).
+//!
+//! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes another one and
+//! locks it. The next file that the first process makes finds `LOCK` to be another inode: it stops, and the second goes on.
+//!
+//! Invariant: no file is made, renamed or removed once `LOCK` is not ours. Bytes are written to files that were made before only.
+//!
+//! Neighbours: the store puts it between the disk and everybody else where folder locks are not supported, and nowhere else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc as StdArc;
+
+use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
+
+use super::locks::Locks;
+use super::names::LOCK;
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    disk: StdArc<dyn Disk>,
+    /// The inode that is locked.
+    lock: u64,
+}
+
+impl Watched {
+    /// `disk` itself where its main folder is locked.
+    pub(super) fn over(disk: StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
+        match locks.file_id()? {
+            Some(lock) if !locks.is_folder_locked() => Ok(StdArc::new(Self { disk, lock })),
+            _ => Ok(disk),
+        }
+    }
+
+    /// Is `LOCK` still the file that is locked?
+    fn check(&self) -> Result<(), DiskError> {
+        match self.disk.file_id(LOCK) {
+            Ok(found) if found == self.lock => Ok(()),
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Err(DiskError::InUse { path: self.disk.folder_place("")?.join(LOCK) }),
+        }
+    }
+}
+
+impl Disk for Watched {
+    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.disk.open(name)
+    }
+
+    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.disk.open_to_read(name)
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
+        self.check()?;
+        self.disk.create(name)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        self.disk.list(folder)
+    }
+
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>, DiskError> {
+        self.disk.list_folders(folder)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        self.disk.exists(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.check()?;
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.check()?;
+        self.disk.remove(name)
+    }
+
+    fn create_folder(&self, name: &str) -> Result<(), DiskError> {
+        self.check()?;
+        self.disk.create_folder(name)
+    }
+
+    fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
+        self.disk.folder_kind(name)
+    }
+
+    fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
+        self.disk.folder_place(name)
+    }
+
+    fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
+        self.check()?;
+        self.disk.link_folder(name, to)
+    }
+
+    fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
+        self.disk.sync_folder(folder)
+    }
+
+    fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.disk.lock(name)
+    }
+
+    fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
+        self.disk.lock_to_read(name)
+    }
+
+    fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.disk.lock_folder(folder)
+    }
+
+    fn lock_folder_to_read(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
+        self.disk.lock_folder_to_read(folder)
+    }
+
+    fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
+        self.disk.folder_id(folder)
+    }
+
+    fn file_id(&self, name: &str) -> Result<u64, DiskError> {
+        self.disk.file_id(name)
+    }
+
+    fn links(&self, name: &str) -> Result<u64, DiskError> {
+        self.disk.links(name)
+    }
+
+    fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
+        self.disk.free_bytes(folder)
+    }
+
+    fn process(&self) -> Process {
+        self.disk.process()
+    }
+}
