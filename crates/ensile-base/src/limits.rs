@@ -35,15 +35,36 @@ pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.
 pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
 
+/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life, which take
+/// some kilobytes for each log, marks, and a manifest.
+pub const RESERVE_BYTES: u64 = 256 << 10;
+
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
+
+/// Epochs are reserved in the manifest for so many seconds ahead, at the rate at which they come (L6); so many at least, whatever
+/// the rate. A life that ends without a close gives up what it has not used: at 25 epochs a second a database can have eight million such
+/// lives.
+pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;
+/// See [`EPOCHS_RESERVED_SECONDS`].
+pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;
+/// Epochs before the end of a reservation that are kept for commits under way, and as many for a close.
+pub const EPOCHS_KEPT: u64 = 16;
+/// Lives without a close, at the least, that the epoch field has room for beside a century, at the shortest epoch.
+const CRASHES_MIN: u64 = 4_000;
+/// Epochs of a second, at most.
+const EPOCHS_A_SECOND_MAX: u64 = 1_000_000 / EPOCH_MICROS_MIN;
 
 /// Seconds in a century, for the width of the epoch field.
 const CENTURY_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
 const _: () = assert!(EPOCH_BITS >= 44, "a TID word is 64 bits, most of them the epoch's");
-const _: () =
-    assert!((1 << EPOCH_BITS) / (1_000_000 / EPOCH_MICROS_MIN) >= CENTURY_SECONDS, "E5: a century of epochs");
+const _: () = assert!((1 << EPOCH_BITS) / EPOCHS_A_SECOND_MAX >= CENTURY_SECONDS, "E5: a century of epochs");
+const _: () = {
+    let unused = (1 << EPOCH_BITS) - CENTURY_SECONDS * EPOCHS_A_SECOND_MAX;
+    let by_a_crash = EPOCHS_RESERVED_SECONDS * EPOCHS_A_SECOND_MAX + 2 * EPOCHS_KEPT;
+    assert!(unused / by_a_crash >= CRASHES_MIN, "L6: the century counts lives too");
+};
 const _: () =
     assert!(INDEX_KEY_BYTES_MAX >= 3 * KEY_BYTES_MAX, "secondary + escaped primary key fit an index key");
 const _: () = assert!(VALUE_BYTES_MAX < TRANSACTION_BYTES_MAX && TRANSACTION_BYTES_MAX < u32::MAX as usize);

@@ -82,6 +82,7 @@ const SILOR_EXAMPLES: &str = "Examples:
 const RECOVERY_EXAMPLES: &str = "Examples:
   ensile bench recovery                               every scene, into ./recovery-results
   ensile bench recovery log --records 10000000 --writes 20000000
+  ensile bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
   ensile bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
 /// What all comparisons have in common.
@@ -501,6 +502,9 @@ pub struct RecoveryArguments {
     /// Threads that recover [default: 1, and as many as there are cores]
     #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) recovery_threads: Vec<usize>,
+    /// Which parts of the log are replayed first
+    #[arg(long, value_enum, default_value_t = recovery::Order::Oldest)]
+    pub(crate) order: recovery::Order,
     /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
     #[arg(long)]
     pub(crate) keep: bool,
@@ -513,9 +517,16 @@ impl RecoveryArguments {
     /// What the victim of a scene writes.
     pub(crate) fn writes(&self, load: recovery::Load) -> recovery::Writes {
         let last_is_open = load == recovery::Load::Interrupted;
+        let (records, versions) = match load {
+            recovery::Load::Interrupted => (self.records, 3),
+            // As many bytes as the others, about.
+            recovery::Load::Versions => ((self.records / 200).max(1), 20),
+            recovery::Load::Queue => (self.records, 1),
+            _ => (self.records, 2),
+        };
         recovery::Writes {
-            records: self.records,
-            count: self.writes.unwrap_or(if last_is_open { 3 } else { 2 } * self.records),
+            records,
+            count: self.writes.unwrap_or(versions * records),
             last_is_open,
             threads: self.run.threads as u64,
             seed: self.run.seed,

@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! log          rows of 8 + 100 bytes, each written several times in random orders; killed once all are durable
+//! versions     rows of 8 + 1,024 bytes, each written twenty times
+//! queue        rows put and deleted soon after: a thousand are left, however long the log is
 //! checkpoint   the same, killed once a checkpoint holds them
 //! interrupted  a checkpoint, writes, and a second checkpoint that is nearly written when the process dies
 //! tpcc         the standard mix for a while with checkpoints as usual; killed in the middle
@@ -15,6 +17,7 @@
 
 mod content;
 mod files;
+mod memory;
 pub(crate) mod victim;
 
 use std::io::Read as _;
@@ -34,8 +37,8 @@ use crate::progress::Progress;
 use crate::report::{counted, grouped};
 use crate::system::fresh_folder;
 use crate::workload::tpcc::{consistency, tables::Tables};
-use content::ENTRY_BYTES;
 pub(crate) use content::Writes;
+use content::{LARGE_VALUE_BYTES, VALUE_BYTES};
 
 /// What is recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,16 +51,31 @@ pub(crate) enum Load {
     Checkpoint,
     /// A checkpoint and the log since, of a process that died just before the next checkpoint was complete.
     Interrupted,
+    /// A log of rows of 8 + 1,024 bytes, each written twenty times.
+    Versions,
+    /// A log of rows that were deleted soon after they were put.
+    Queue,
     /// An order-entry business.
     Tpcc,
 }
 
+/// The order in which the log is replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// As it ships.
+    Oldest,
+    /// As SiloR does (§5.2); for builds with the feature `experiments`.
+    Newest,
+}
+
 impl Load {
     /// The scenes, by name.
-    const SCENES: [(Self, &'static str); 4] = [
+    const SCENES: [(Self, &'static str); 6] = [
         (Self::Log, "log"),
         (Self::Checkpoint, "checkpoint"),
         (Self::Interrupted, "interrupted"),
+        (Self::Versions, "versions"),
+        (Self::Queue, "queue"),
         (Self::Tpcc, "tpcc"),
     ];
 }
@@ -74,6 +92,8 @@ struct Measured {
     device: (u64, f64),
     /// How much of the files was still in memory before.
     cached_share: f64,
+    /// The most memory that the process had until open returned, above what it had before.
+    peak_bytes: u64,
 }
 
 /// A folder that somebody was killed in, and how to recover it.
@@ -82,6 +102,8 @@ struct Scene<'a> {
     folder: PathBuf,
     /// Key, value and TID of an entry, if all have the same size.
     entry_bytes: Option<u64>,
+    /// Memory of the process when it was killed, if this run killed it.
+    running_bytes: Option<u64>,
     /// Opens the tables; then what is wrong with them.
     open: Opener<'a>,
 }
@@ -94,6 +116,10 @@ type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 /// Runs it. False if a recovered database was not what it must be.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = machine::command();
+    if arguments.order == Order::Newest && !cfg!(feature = "experiments") {
+        let why = "--order newest is an experiment: build with `--features experiments`";
+        return Err(Failure::Usage(why.to_owned()));
+    }
     figure::prepare(&arguments.out)?;
     // Before anything runs: the load is to be the others'.
     let machine = Machine::look();
@@ -153,20 +179,36 @@ fn rows_in<'a>(
     let folder_name = format!("recovery-{name}");
     let folder = arguments.run.data.join(&folder_name);
     let writes = arguments.writes(load);
+    let mut running_bytes = None;
     if !arguments.keeps(&folder) {
         fresh_folder(&arguments.run.data, &folder_name)?;
         progress
             .say(&format!("{name}: a process writes {} rows and is killed", grouped(writes.count as f64)));
         let mut child = spawn(arguments, &folder, name, &writes)?;
-        if hear_and_kill(&mut child)? != victim::READY {
+        let (heard, bytes) = hear_and_kill(&mut child)?;
+        running_bytes = bytes;
+        if heard != victim::READY {
             return Err(Failure::Usage("the victim ended before it was to be killed".to_owned()));
         }
     }
+    let check = move |db: &Database| match load {
+        Load::Queue => content::check_queue(db, writes.count),
+        Load::Versions => writes.check::<LARGE_VALUE_BYTES>(db),
+        _ => writes.check::<VALUE_BYTES>(db),
+    };
     let open = Box::new(move |db: &Database| {
-        content::table(db)?;
-        Ok(Box::new(move |db: &Database| writes.check(db)) as Check<'a>)
+        match load {
+            Load::Versions => content::table::<LARGE_VALUE_BYTES>(db).map(drop)?,
+            _ => content::table::<VALUE_BYTES>(db).map(drop)?,
+        }
+        Ok(Box::new(check) as Check<'a>)
     });
-    Ok(Scene { name, folder, entry_bytes: Some(ENTRY_BYTES), open })
+    let entry_bytes = match load {
+        Load::Queue => None,
+        Load::Versions => Some(content::entry_bytes(LARGE_VALUE_BYTES)),
+        _ => Some(content::entry_bytes(VALUE_BYTES)),
+    };
+    Ok(Scene { name, folder, entry_bytes, running_bytes, open })
 }
 
 fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writes) -> Result<Child> {
@@ -184,15 +226,16 @@ fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writ
         .map_err(Failure::io("starting the victim"))
 }
 
-/// Waits for what a victim says once everything is durable, and kills it.
-fn hear_and_kill(child: &mut Child) -> Result<Vec<u8>> {
+/// Waits for what a victim says once everything is durable, and kills it. What it said, and the memory that it had.
+fn hear_and_kill(child: &mut Child) -> Result<(Vec<u8>, Option<u64>)> {
     let mut heard = vec![0; victim::READY.len()];
     let pipe = child.stdout.as_mut().expect("its standard output is a pipe");
     let said = pipe.read_exact(&mut heard);
+    let bytes = memory::resident(&child.id().to_string());
     // SIGKILL: nothing is closed. One that has ended by itself is only waited for.
     child.kill().and_then(|()| child.wait()).map_err(Failure::io("killing the victim"))?;
     said.map_err(Failure::io("reading what the victim said"))?;
-    Ok(heard)
+    Ok((heard, bytes))
 }
 
 /// Lets a process run TPC-C for a while and kills it.
@@ -219,7 +262,7 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
             Ok(consistency::check(&tables)?.to_string().lines().map(str::to_owned).collect())
         }) as Check<'a>)
     });
-    Ok(Scene { name: "tpcc", folder, entry_bytes: None, open })
+    Ok(Scene { name: "tpcc", folder, entry_bytes: None, running_bytes: None, open })
 }
 
 /// Recovers in every round with so many threads.
@@ -257,9 +300,11 @@ fn recover(
     cached_share: f64,
     what: &str,
 ) -> Result<(Measured, Vec<String>)> {
+    let before = memory::forget_peak();
     let clock = Clock::machine();
     let db = builder(arguments, &scene.folder, threads, what).open()?;
     let open_seconds = clock.nanos() as f64 / 1e9;
+    let peak_bytes = memory::peak().saturating_sub(before);
     let check = (scene.open)(&db)?;
     let tables_seconds = clock.nanos() as f64 / 1e9 - open_seconds;
     let report = db.recovery_report().cloned().unwrap_or_default();
@@ -268,13 +313,19 @@ fn recover(
         wrong.push("nothing was recovered".to_owned());
     }
     db.close()?;
-    Ok((Measured { open_seconds, tables_seconds, report, device, cached_share }, wrong))
+    Ok((Measured { open_seconds, tables_seconds, report, device, cached_share, peak_bytes }, wrong))
 }
 
 fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &str) -> ensile::Builder {
     let line = std::sync::Mutex::new(Progress::new(arguments.run.rounds));
     let what = what.to_owned();
-    Database::builder(folder)
+    let builder = Database::builder(folder);
+    #[cfg(feature = "experiments")]
+    let builder = builder.variants(ensile::Variants {
+        replay_newest_first: arguments.order == Order::Newest,
+        ..ensile::Variants::default()
+    });
+    builder
         .durability(Durability::Relaxed)
         .loggers(arguments.run.loggers)
         .prefault_bytes(arguments.run.prefault_mib << 20)
@@ -331,6 +382,11 @@ fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
     let device = |one: &Measured| one.device.0 as f64 / 1e6 / one.device.1;
     let whole = |one: &Measured| one.device.0 as f64 / 1e6 / one.open_seconds;
     row("whole", ("time", "s"), &|one| one.open_seconds);
+    row("after the last phase", ("share", "%"), &|one| 100.0 * after_last_phase(one) / one.open_seconds);
+    row("memory", ("at most", "MB"), &|one| one.peak_bytes as f64 / 1e6);
+    if let Some(running) = scene.running_bytes {
+        row("memory", ("of the process that was killed", "MB"), &|_| running as f64 / 1e6);
+    }
     row("whole", ("bytes of files", "MB/s"), &whole);
     row("device", ("sequential read", "MB/s"), &device);
     row("whole / device", ("ratio", "x"), &|one| whole(one) / device(one));
@@ -338,6 +394,12 @@ fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
     row("files", ("size", "MB"), &|one| one.device.0 as f64 / 1e6);
     row("files", ("in memory before", "%"), &|one| 100.0 * one.cached_share);
     rows
+}
+
+/// Seconds of open that are of no phase.
+fn after_last_phase(one: &Measured) -> f64 {
+    let phases = one.report.phases.iter().map(|phase| phase.elapsed.as_secs_f64());
+    (one.open_seconds - phases.sum::<f64>()).max(0.0)
 }
 
 fn seconds(one: &Measured, phase: Phase) -> f64 {

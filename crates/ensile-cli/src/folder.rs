@@ -302,6 +302,7 @@ fn role(role: &Role) -> String {
     match role {
         Role::Manifest => "says which of the others count".to_owned(),
         Role::Hint => "a witness of the durable epoch".to_owned(),
+        Role::Reserve => "space for the moment when the disk is full".to_owned(),
         Role::Lock => "the lock's file".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
         Role::Checkpoint { number } => format!("checkpoint {number}"),

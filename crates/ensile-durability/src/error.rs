@@ -25,12 +25,21 @@ pub enum DurabilityError {
     /// space: the log goes on by itself.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
     DiskFull(Arc<str>),
+    /// Epochs cannot be reserved on disk, and E has come to the end of those that are; this one was not committed, and nothing that
+    /// was acknowledged is in doubt. Try again once the cause is gone: the log goes on by itself.
+    #[error(
+        "not committed: the epochs that are reserved on disk are used up ({0}); mend the disk and try again"
+    )]
+    EpochsEnded(Arc<str>),
     /// The disk has been full for as long as a result waits, so it is still not durable. What was committed stays: it becomes
     /// durable as soon as there is space, unless the process ends before. Do not run it again.
     #[error(
         "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
+    /// The disk is too full to begin the files of the next life. Nothing was changed, and nothing is lost.
+    #[error("not opened: the disk is full ({0}); free some space and open again")]
+    NoRoomToOpen(Arc<str>),
     /// The entry is larger than a transaction may be: split the transaction.
     #[error("an entry of {bytes} bytes is larger than the limit of {limit}: split the transaction")]
     TooLarge {

@@ -39,5 +39,6 @@ pub use log::{Appender, Durable, Health, Log, LogConfig, LogStats, Removed, Step
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
-    Phase, PhaseReport, Progress, Recovered, Recovery, RecoveryReport, Scan, TornTail, recover,
+    Finished, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, Scan, TornTail,
+    recover,
 };

@@ -48,8 +48,10 @@ pub use stats::LogStats;
 use crate::recoverable::EntryKind;
 use crate::store::folders;
 use crate::store::hint::HintWriter;
-use crate::store::manifest::ManifestKeeper;
+use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
+use crate::store::reservation::Reservation;
+use crate::store::reserve::Reserve;
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
@@ -80,6 +82,11 @@ pub struct LogConfig {
     pub entries: EntryKind,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
+    /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
+    pub epoch_interval: Duration,
+    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
+    #[cfg(feature = "experiments")]
+    pub replays_newest_first: bool,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
@@ -94,6 +101,9 @@ impl Default for LogConfig {
             buffer_bytes_max: 64 << 20,
             entries: EntryKind::Values,
             compress: false,
+            epoch_interval: Duration::from_millis(40),
+            #[cfg(feature = "experiments")]
+            replays_newest_first: false,
             full_wait: Duration::from_secs(30),
         }
     }
@@ -150,6 +160,9 @@ pub enum Health {
     Running,
     /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
     Full(String),
+    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself once
+    /// they can.
+    EpochsEnded(String),
     /// It was closed.
     Closed,
     /// A write or sync failed: nothing will become durable any more. Open the database again.
@@ -173,8 +186,11 @@ struct Refusal {
     stopped: bool,
     /// The loggers that hold what the disk has no space for, and what it said.
     full: BTreeMap<usize, StdArc<str>>,
-    /// When the first of them began to.
+    /// E is near the end of what is reserved (L6), and why no more is.
+    epochs_ended: Option<StdArc<str>>,
+    /// When the first of them began to hold, and how often one has tried.
     full_since_nanos: u64,
+    tries: u64,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -201,11 +217,13 @@ pub struct Log {
     /// One at a time removes files.
     removing: Mutex<()>,
     hint: Mutex<HintWriter>,
+    reservation: Mutex<Reservation>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
     /// Keeps other processes out until this log is closed.
+    pub(crate) reserve: Reserve,
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
@@ -227,6 +245,10 @@ impl Log {
             .enumerate()
             .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
+        let reserved = recovered.keeper.manifest().reserved;
+        let interval = recovered.config.epoch_interval;
+        let reservation = Reservation::new(reserved, interval, clock.nanos(), epochs.now());
+        epochs.set_limit(reservation.limit());
         Ok(StdArc::new(Self {
             epochs,
             clock,
@@ -244,9 +266,11 @@ impl Log {
             older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
             hint: Mutex::new(recovered.hint),
+            reservation: Mutex::new(reservation),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             lock: Mutex::new(Some(recovered.lock)),
+            reserve: recovered.reserve,
         }))
     }
 
@@ -297,12 +321,77 @@ impl Log {
         &self.process
     }
 
-    /// Writes the hint of D if the last one is a second old: for the heartbeat. Waits for no sync.
+    /// Writes the hint of D if the last one is a second old, and looks how far E is from its end: for the heartbeat. Waits for
+    /// no sync.
     pub fn hint_step(&self) {
+        if !self.process.is_this() {
+            return;
+        }
+        self.look_at_end();
         // A closed log has written its last one.
-        if !self.refuses() && self.process.is_this() {
+        if !self.refuses() {
             self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
         }
+    }
+
+    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
+    /// manifest is synced.
+    pub fn reservation_step(&self) {
+        if !self.process.is_this() || self.waiters.has_ended() {
+            return;
+        }
+        let now = self.clock.nanos();
+        let Some(due) = self.lock_reservation().due(now, self.epochs.now()) else { return };
+        let replaced = {
+            // The keeper holds a manifest that stood on disk.
+            let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // Under this lock, for which a close waits: afterwards the manifest may be another's.
+            if self.waiters.has_ended() {
+                return;
+            }
+            let next = Manifest { reserved: due, ..keeper.manifest().clone() };
+            keeper.replace(next)
+        };
+        let mut reservation = self.lock_reservation();
+        match replaced {
+            Ok(()) => {
+                reservation.renewed(due);
+                self.epochs.set_limit(reservation.limit());
+                drop(reservation);
+                self.look_at_end();
+            }
+            // Whichever of the two stands, E stays below what was reserved before.
+            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => {
+                reservation.failed(now, &error.to_string());
+            }
+        }
+    }
+
+    /// Refuses commits while E is near the end of what is reserved.
+    fn look_at_end(&self) {
+        let ended = self.lock_reservation().ended(self.epochs.now());
+        if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
+            let now = self.clock.nanos();
+            self.refuse(|refusal| {
+                if refusal.full.is_empty() {
+                    refusal.full_since_nanos = now;
+                }
+                refusal.epochs_ended = ended;
+            });
+            self.loggers.iter().for_each(Logger::wake_workers);
+        }
+        self.expire_waiters();
+    }
+
+    /// Lets E use what is kept at the end of the reservation: for a close, which needs a few epochs more. Commits are refused by
+    /// then.
+    pub fn use_kept_epochs(&self) {
+        self.epochs.set_limit(self.lock_reservation().end());
+    }
+
+    fn lock_reservation(&self) -> MutexGuard<'_, Reservation> {
+        // Nothing under this lock leaves it half changed.
+        self.reservation.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
@@ -352,7 +441,13 @@ impl Log {
         match self.waiters.how_ended() {
             Some(End::Closed) => Health::Closed,
             Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
-            None => self.full_reason().map_or(Health::Running, |reason| Health::Full(reason.to_string())),
+            None => {
+                let refusal = self.lock_refusal();
+                let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
+                let ended = || refusal.epochs_ended.as_ref();
+                let or_ended = || ended().map(|reason| Health::EpochsEnded(reason.to_string()));
+                full.or_else(or_ended).unwrap_or(Health::Running)
+            }
         }
     }
 
@@ -476,6 +571,8 @@ impl Log {
         let closed = self.make_durable_and_stop();
         // A logger that was writing when another one poisoned the log still is.
         self.loggers.iter().for_each(Logger::wait_for_step);
+        // So is a step that reserves epochs.
+        drop(self.manifest.lock());
         // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
         self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         closed
@@ -483,6 +580,7 @@ impl Log {
 
     fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
         self.refuse(|refusal| refusal.stopped = true);
+        self.use_kept_epochs();
         let target = self.epochs.now();
         while self.durable_epoch() < target {
             match self.waiters.how_ended() {
@@ -491,6 +589,10 @@ impl Log {
                 None => self.step_towards_close(),
             }
             if let Some(reason) = self.full_reason() {
+                // What is kept for such a moment may do.
+                if self.give_up_reserve() {
+                    continue;
+                }
                 let durable = self.durable_epoch();
                 let reason =
                     format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
@@ -509,9 +611,12 @@ impl Log {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
-                    self.lock_hint().close(self.marks.synced_by_all(), blocks);
+                    let ended = self.epochs.stop();
+                    self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
                 }
                 self.end(End::Closed);
+                // The next open may need it; without it that one begins as well as it can.
+                let _ = self.reserve.make();
                 Ok(())
             }
         }
@@ -544,8 +649,9 @@ impl Log {
     fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
         let mut refusal = self.lock_refusal();
         change(&mut refusal);
+        let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
         // Release: partner is the Acquire in `refuses`.
-        self.refuses.store(refusal.stopped || !refusal.full.is_empty(), Ordering::Release);
+        self.refuses.store(refuses, Ordering::Release);
     }
 
     /// This logger holds what the disk has no space for.
@@ -556,6 +662,7 @@ impl Log {
             if refusal.full.is_empty() {
                 refusal.full_since_nanos = now;
             }
+            refusal.tries += 1;
             is_news = refusal.full.insert(logger, error.to_string().into()).is_none();
         });
         if is_news {
@@ -568,7 +675,8 @@ impl Log {
     /// Sends away who has waited for space for long enough. Wakes wakers: not under a lock.
     fn expire_waiters(&self) {
         let refusal = self.lock_refusal();
-        let Some(reason) = refusal.full.values().next().cloned() else { return };
+        let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
+        let Some(reason) = reason else { return };
         let since_nanos = refusal.full_since_nanos;
         drop(refusal);
         let (now_nanos, wait_nanos) = (self.clock.nanos(), self.full_wait_nanos);
@@ -582,6 +690,21 @@ impl Log {
         });
     }
 
+    /// Gives the reserve up: for who frees more than it takes. Whether that made any space.
+    pub(crate) fn give_up_reserve(&self) -> bool {
+        // What cannot be removed gives no space.
+        let has_freed = self.reserve.give_up().unwrap_or(false);
+        if has_freed {
+            self.wake_loggers();
+        }
+        has_freed
+    }
+
+    /// How often a logger has found the disk full, since the first did.
+    pub(crate) fn full_tries(&self) -> u64 {
+        self.lock_refusal().tries
+    }
+
     fn full_reason(&self) -> Option<StdArc<str>> {
         self.lock_refusal().full.values().next().cloned()
     }
@@ -593,7 +716,8 @@ impl Log {
             let end = self.waiters.how_ended().unwrap_or(End::Closed);
             return Some(DurabilityError::Stopped(end.reason()));
         }
-        refusal.full.values().next().cloned().map(DurabilityError::DiskFull)
+        let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);
+        refusal.full.values().next().cloned().map(DurabilityError::DiskFull).or_else(ended)
     }
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.

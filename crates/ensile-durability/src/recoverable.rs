@@ -5,7 +5,7 @@
 //!
 //! Neighbours: `recovery` hands the blocks of logs and checkpoints over; the engine's tables implement it.
 
-use ensile_base::Tid;
+use ensile_base::{Epoch, Tid};
 
 /// What the entries of a log are, and so how they may be replayed. Manifest and file headers tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,15 +55,21 @@ pub struct Refused {
 
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
 ///
-/// Values are replayed in any order, and a checkpoint leaves out what the log holds again.
+/// Entries come nearly in the order of their epochs, from several threads, and [`Recoverable::passed`] tells how far they are
+/// complete. *Value* entries need no more order than that: each tells whole values, so the one with the largest TID says all. A
+/// state of *operations* keeps an entry until its epoch has passed, and then applies it in the order of TIDs; what it keeps is what
+/// the threads' pieces hold, however long the log is.
+///
+/// A checkpoint leaves out what the log holds again: with one, entries must tell whole values.
 pub trait Recoverable: Sync {
     /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
     fn takes(&self, kind: EntryKind) -> bool {
         kind == EntryKind::Values
     }
 
-    /// Replays the entries of one log block. Called from several threads, in any order; of two entries about the same
-    /// thing, in one batch or in two, the one with the larger TID wins.
+    /// Replays the entries of one log block. Called from several threads, in any order, but never with an epoch that has
+    /// [passed](Recoverable::passed); of two entries about the same thing, in one batch or in two, the one with the larger TID
+    /// wins.
     ///
     /// # Errors
     /// Which entry cannot be understood, and why; recovery then fails and names its place. Some or all of the others
@@ -76,4 +82,14 @@ pub trait Recoverable: Sync {
     /// # Errors
     /// As [`Recoverable::replay`].
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
+
+    /// Every entry of an epoch below `epoch` has been replayed, and none of these will come any more (L8). Called from several
+    /// threads, while others replay; of two calls the larger number counts, whichever comes last. [`Epoch::MAX`]: all entries
+    /// are replayed, and each thread says so once it has none left.
+    ///
+    /// What a state keeps for entries that may yet come, it may let go here: a delete's tombstone, or operations that wait for
+    /// those before them. A reader of the log that never ends calls it just so.
+    fn passed(&self, epoch: Epoch) {
+        let _ = epoch;
+    }
 }

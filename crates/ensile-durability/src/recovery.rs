@@ -14,8 +14,8 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `harden`,
-//! `manifest`; above, `Database::open`, then
+//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `watermark`,
+//! `harden`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
@@ -28,8 +28,10 @@ mod load;
 mod merge;
 mod progress;
 mod reading;
+mod relief;
 mod replay;
 mod verdict;
+mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc as StdArc;
@@ -39,7 +41,7 @@ use ensile_base::Epoch;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
-use ensile_disk::{Disk, DiskLock};
+use ensile_disk::{Disk, DiskError, DiskLock};
 
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
@@ -48,8 +50,10 @@ use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::folders;
 use crate::store::hint::{Hint, HintWriter};
-use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
-use crate::store::names::{LOCK, SegmentFile, SegmentName, log_folder};
+use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
+use crate::store::names::{LOCK, SegmentFile, log_folder};
+use crate::store::reservation;
+use crate::store::reserve::Reserve;
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -58,8 +62,10 @@ use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
 use reading::{AHEAD, Pool};
+pub use relief::{Finished, ReadOnly};
 use replay::{Bounds, Piece};
 use verdict::Verdict;
+use watermark::Watermark;
 
 /// Why a judgement that ends with its first finding gives a value when it ends without.
 const NOTHING_FOUND: &str = "the first finding has ended the open";
@@ -88,6 +94,9 @@ pub struct RecoveryReport {
     pub durable_epoch: Epoch,
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
+    /// Its first epoch (L6). What an earlier life showed has a smaller one: it is kept if its epoch is not above
+    /// `durable_epoch` and was not lost before, and lost otherwise.
+    pub first_epoch: Epoch,
     /// e_l and e_h of the checkpoint that was loaded.
     pub checkpoint: Option<(Epoch, Epoch)>,
     /// Entries loaded from it.
@@ -130,6 +139,7 @@ pub struct Recovered {
     /// What is kept of closed generations.
     pub(crate) older: Vec<ClosedFile>,
     pub(crate) lock: Box<dyn DiskLock>,
+    pub(crate) reserve: Reserve,
 }
 
 /// The reading of the logs, file by file: the first part of a recovery.
@@ -173,9 +183,12 @@ pub struct Recovery {
     /// Where a repair cuts files that stay, once the manifest is durable.
     cuts: Vec<(SegmentFile, u64)>,
     seen: Epoch,
+    /// The last E of the life before, if it was closed cleanly.
+    ended: Option<Epoch>,
     load: Load,
-    /// Oldest first; `taken` counts from the end.
+    /// In the order in which they are replayed.
     pieces: Vec<Piece>,
+    watermark: Watermark,
     bytes_total: u64,
     taken: AtomicUsize,
     buffers: Pool,
@@ -185,7 +198,6 @@ pub struct Recovery {
 
 #[derive(Debug, Default)]
 struct Done {
-    pieces: AtomicUsize,
     bytes: AtomicU64,
     blocks: AtomicU64,
     entries: AtomicU64,
@@ -262,8 +274,14 @@ impl Scan {
             let checkpoint = recovery.load.checkpoint();
             let verdict =
                 judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
+            if generation.durable.is_none() {
+                // The verdict has found all blocks that the hint counts: nothing was written after it.
+                let own = hint.as_ref().filter(|hint| hint.generation == generation.number);
+                recovery.ended = own.and_then(|hint| hint.ended);
+            }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
+        recovery.order_pieces();
         Ok(recovery)
     }
 }
@@ -289,11 +307,13 @@ impl Recovery {
             open_chains: Vec::new(),
             unlisted: Vec::new(),
             given_up: Vec::new(),
+            ended: None,
             cuts: Vec::new(),
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
             pieces: Vec::new(),
+            watermark: Watermark::default(),
             taken: AtomicUsize::new(0),
             buffers: Pool::default(),
             done: Done::default(),
@@ -327,8 +347,6 @@ impl Recovery {
         if !pieces.is_empty() {
             self.with_entries.push(number);
         }
-        // Of all logs, the newest last.
-        pieces.sort_by_key(|piece| piece.newest);
         self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
         self.pieces.extend(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
@@ -344,6 +362,16 @@ impl Recovery {
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
     }
 
+    /// Sorts the pieces of all logs and generations by their turn: the oldest first, so that the watermark follows close behind.
+    fn order_pieces(&mut self) {
+        self.pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        #[cfg(feature = "experiments")]
+        if self.config.replays_newest_first {
+            self.pieces.sort_by_key(|piece| std::cmp::Reverse(piece.newest));
+        }
+        self.pieces.iter().for_each(|piece| self.watermark.add(piece.oldest));
+    }
+
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
     ///
     /// # Errors
@@ -352,8 +380,8 @@ impl Recovery {
         Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the newest that
-    /// nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the oldest that
+    /// nobody has taken. When none is left, waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -365,10 +393,18 @@ impl Recovery {
         }
         // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
         let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(piece) = self.piece(taken) else { return Ok(false) };
+        let Some(piece) = self.pieces.get(taken) else {
+            if self.watermark.wait_for_end() {
+                // Each thread says so: what the state has left to do is work for all of them.
+                target.passed(Epoch::MAX);
+            }
+            return Ok(false);
+        };
+        let under_way = self.watermark.begin(piece.oldest);
         // Each piece is asked for once: the first few by whoever takes the first.
         let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
-        ahead.filter_map(|later| self.piece(later)).for_each(|later| replay::ask_for(&*self.disk, later));
+        let ahead = ahead.filter_map(|later| self.pieces.get(later));
+        ahead.for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
@@ -381,14 +417,11 @@ impl Recovery {
         add(&self.done.entries, counts.entries);
         add(&self.done.ignored, counts.ignored);
         add(&self.done.covered, counts.covered);
-        // Release: all of this piece is replayed (partner: the Acquire in `finish`).
-        self.done.pieces.fetch_add(1, Ordering::Release);
+        let watermark = under_way.end();
+        if watermark < Epoch::MAX {
+            target.passed(watermark);
+        }
         Ok(true)
-    }
-
-    /// The `turn`-th newest piece.
-    fn piece(&self, turn: usize) -> Option<&Piece> {
-        self.pieces.get(self.pieces.len().checked_sub(turn.checked_add(1)?)?)
     }
 
     /// How far it is. The caller tells how long this phase has run.
@@ -412,19 +445,26 @@ impl Recovery {
     ///
     /// # Errors
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
-    pub fn finish(mut self) -> Result<Recovered, DurabilityError> {
-        // Acquire: partner is the Release in `replay_step`.
-        if self.done.pieces.load(Ordering::Acquire) < self.pieces.len() || !self.load.has_ended() {
+    pub fn finish(self) -> Result<Recovered, DurabilityError> {
+        match self.finish_or_read()? {
+            Finished::Open(recovered) => Ok(*recovered),
+            Finished::ReadOnly(read_only) => Err(DurabilityError::NoRoomToOpen(read_only.reason)),
+        }
+    }
+
+    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be read.
+    ///
+    /// # Errors
+    /// As for [`Recovery::finish`].
+    pub fn finish_or_read(mut self) -> Result<Finished, DurabilityError> {
+        if !self.watermark.has_ended() || !self.load.has_ended() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
         }
         self.open_chains.iter().try_for_each(|chain| harden::harden(&*self.disk, chain))?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
-        let first = if self.generations.is_empty() { Epoch::FIRST } else { seen.next() };
-        if first.next() >= Epoch::MAX {
-            return Err(DurabilityError::config("the epochs are used up: copy the data into a new database"));
-        }
+        let (first, reserved) = self.next_epochs(seen)?;
         let mut dropped = self.drop_empty_generations();
         let merged = self.merge_generations(&mut dropped)?;
         let number = self.report.generation;
@@ -436,29 +476,52 @@ impl Recovery {
         let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
-        let reserved = before.reserved.max(first);
         let manifest = Manifest { state: State::Created, reserved, generations, ..before };
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
         }
-        // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
-        // is damage, and an unlisted one holds no entry.
-        let mut segments = Vec::new();
-        for logger in 0..logs {
-            let name = SegmentName { generation: number, logger, number: 0 };
-            segments.push(Segments::create(&self.disk, name, &self.config, first.previous(), origin)?);
-            self.disk.sync_folder(&log_folder(logger))?;
-        }
-        self.keeper.replace(manifest)?;
-        let hint = HintWriter::create(&*self.disk, number)?;
+        let reserve = Reserve::of(&self.disk, logs)?;
+        let (segments, hint) = match self.begin_generation(&manifest, origin, &reserve) {
+            Ok(begun) => begun,
+            // An earlier generation stands, so there is something to read.
+            Err(NotReplaced::OldStands(error)) if relief::wants_space(&error) && number > 1 => {
+                return Ok(Finished::ReadOnly(self.into_read_only(first, &error)));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;
-        let report = self.final_report();
+        reserve.make()?;
+        let report = self.final_report(first);
         let Self { disk, keeper, config, lock, .. } = self;
-        Ok(Recovered { next_first_epoch: first, report, config, disk, segments, keeper, hint, older, lock })
+        let next_first_epoch = first;
+        let recovered = Recovered {
+            next_first_epoch,
+            report,
+            config,
+            disk,
+            segments,
+            keeper,
+            hint,
+            older,
+            lock,
+            reserve,
+        };
+        Ok(Finished::Open(Box::new(recovered)))
+    }
+
+    /// Where the next generation begins, and what is reserved for it: above every epoch that an earlier life may have shown (L6)
+    /// and every one that was `seen` (L4).
+    fn next_epochs(&self, seen: Epoch) -> Result<(Epoch, Epoch), DurabilityError> {
+        let before = self.keeper.manifest().reserved;
+        let unused = self.ended.map_or(before, |ended| ended.next().min(before));
+        let first = if self.generations.is_empty() { before } else { seen.next().max(unused) };
+        reservation::at_open(first, self.config.epoch_interval).map(|reserved| (first, reserved)).ok_or_else(
+            || DurabilityError::config("the epochs are used up: copy the data into a new database"),
+        )
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest
@@ -474,6 +537,10 @@ impl Recovery {
     /// Merges closed generations if there are many. Those that leave the manifest's list for it are added to `dropped`: their
     /// files are removed once it is written.
     fn merge_generations(&mut self, dropped: &mut Vec<u64>) -> Result<Option<ClosedFile>, DurabilityError> {
+        if !self.unlisted.is_empty() {
+            // The manifest that does not list them may be a rename that only the system's cache has.
+            self.disk.sync_folder("")?;
+        }
         // Perhaps what a merge left that had not ended; another one may need its name.
         for file in &self.unlisted {
             self.disk.remove(&file.to_string())?;
@@ -513,16 +580,14 @@ impl Recovery {
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
         for chain in self.closed_chains.iter().chain(&self.open_chains) {
             let folder = log_folder(chain.logger);
-            // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
-            for file in chain.beyond.iter().rev() {
-                self.disk.remove(&file.to_string())?;
-                self.disk.sync_folder(&folder)?;
-            }
+            self.remove_unread(chain)?;
             let is_dropped = dropped.contains(&chain.generation);
             let removed = if is_dropped { &chain.links[..] } else { &[] };
-            for file in chain.void.iter().chain(removed.iter().map(|link| &link.file)) {
-                self.disk.remove(&file.to_string())?;
-                changed.insert(folder.clone());
+            for link in removed {
+                self.disk.remove(&link.file.to_string())?;
+            }
+            if !(chain.void.is_empty() && removed.is_empty()) {
+                changed.insert(folder);
             }
             if !is_dropped {
                 self.cut_tail(chain)?;
@@ -533,12 +598,26 @@ impl Recovery {
         Ok(kept)
     }
 
+    /// Removes the files of a closed generation's log that recovery does not read. One that is gone was removed before.
+    fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
+        let remove = |file: &SegmentFile| match self.disk.remove(&file.to_string()) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        };
+        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+        for file in chain.beyond.iter().rev() {
+            remove(file)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        chain.void.iter().try_for_each(remove)
+    }
+
     /// Gives back what stands behind the end of a chain.
-    fn cut_tail(&self, chain: &Chain) -> Result<(), DurabilityError> {
+    fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         self.cut_file(&chain.end_file(), chain.end.offset)
     }
 
-    fn cut_file(&self, name: &str, end: u64) -> Result<(), DurabilityError> {
+    fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
         let file = self.disk.open(name)?;
         if file.len()? > end {
             file.set_len(end)?;
@@ -547,11 +626,12 @@ impl Recovery {
         Ok(())
     }
 
-    fn final_report(&mut self) -> RecoveryReport {
+    fn final_report(&mut self, first: Epoch) -> RecoveryReport {
         let mut report = std::mem::take(&mut self.report);
+        report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
-        // Relaxed: the Acquire in `finish` came before.
+        // Relaxed: the watermark's lock in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
         // Relaxed: as above.
         report.entries = self.done.entries.load(Ordering::Relaxed);

@@ -18,4 +18,6 @@ pub(crate) mod hint;
 pub(crate) mod identity;
 pub(crate) mod manifest;
 pub(crate) mod names;
+pub(crate) mod reservation;
+pub(crate) mod reserve;
 pub(crate) mod whose;

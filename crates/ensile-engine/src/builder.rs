@@ -12,7 +12,7 @@ use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, Log, LogConfig, Phase, PhaseReport, Progress, Recovered, RecoveryReport,
+    CheckpointConfig, Checkpoints, Finished, Log, LogConfig, Phase, PhaseReport, Progress, RecoveryReport,
     Scan,
 };
 use ensile_epoch::{EpochConfig, Epochs};
@@ -405,18 +405,25 @@ impl Builder {
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory);
         let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
-        let first = recovered.as_ref().map_or(Epoch::FIRST, |recovered| recovered.next_first_epoch);
-        let report = recovered.as_ref().map(|recovered| recovered.report.clone());
+        let (first, report) = match &recovered {
+            None => (Epoch::FIRST, None),
+            Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
+            Some(Finished::ReadOnly(closed)) => (closed.next_first_epoch, Some(closed.report.clone())),
+        };
         let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
-        let log = match recovered {
-            Some(recovered) => Some(Log::start(recovered, Arc::clone(&epochs), self.clock.clone())?),
-            None => None,
+        let (log, read_only) = match recovered {
+            Some(Finished::Open(open)) => {
+                (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
+            }
+            Some(Finished::ReadOnly(closed)) => (None, Some(closed)),
+            None => (None, None),
         };
         let config = self.measured_checkpoints(report.as_ref());
         let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
         let catalog = Catalog::new(replay.finish());
         let clock = self.clock.clone();
-        let parts = CoreParts { epochs, log, checkpoints, memory, catalog, clock, report, cores, process };
+        let parts =
+            CoreParts { epochs, log, read_only, checkpoints, memory, catalog, clock, report, cores, process };
         let core = Arc::new(Core::new(&self, parts));
         let inner = Inner { core, threads: Threads::none(), closed: Mutex::new(None) };
         let database = Database { inner: Arc::new(inner) };
@@ -444,9 +451,10 @@ impl Builder {
         config
     }
 
-    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Recovered> {
+    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Finished> {
         let mut config = self.log.clone();
         self.switches.apply_to_log(&mut config);
+        config.epoch_interval = self.epoch_interval;
         let threads = self.recovery_threads;
         let mut phases = Phases::new(&self.clock);
         let scan = Scan::begin(disk, config)?;
@@ -480,10 +488,14 @@ impl Builder {
             },
         )?;
         phases.end(Phase::Replay, threads);
-        let mut recovered = recovery.finish()?;
+        let mut finished = recovery.finish_or_read()?;
         phases.end(Phase::Finish, 1);
-        recovered.report.phases = phases.reports(&recovered.report);
-        Ok(recovered)
+        let report = match &mut finished {
+            Finished::Open(open) => &mut open.report,
+            Finished::ReadOnly(closed) => &mut closed.report,
+        };
+        report.phases = phases.reports(report);
+        Ok(finished)
     }
 }
 

@@ -12,8 +12,8 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
-use ensile_disk::{Marks, Process};
-use ensile_durability::{CheckpointHandle, Checkpoints, DurabilityError, Log, RecoveryReport};
+use ensile_disk::{DiskLock, Marks, Process};
+use ensile_durability::{CheckpointHandle, Checkpoints, DurabilityError, Log, ReadOnly, RecoveryReport};
 use ensile_epoch::{Advance, EpochConfig, Epochs, Limits, PinHandle};
 use ensile_memory::Memory;
 
@@ -38,6 +38,10 @@ pub(crate) struct Core {
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) log: Option<StdArc<Log>>,
+    /// Why nothing is written, where the disk was too full to begin a log.
+    pub(crate) read_only: Option<StdArc<str>>,
+    /// Of a database without a log that has a folder: keeps others out.
+    folder_lock: Mutex<Option<Box<dyn DiskLock>>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
@@ -77,6 +81,7 @@ const DATABASE: usize = 1;
 pub(crate) struct CoreParts {
     pub(crate) epochs: Arc<Epochs>,
     pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) read_only: Option<ReadOnly>,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) memory: StdArc<Memory>,
     pub(crate) catalog: Catalog,
@@ -94,6 +99,7 @@ impl Core {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
+        let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.lock)).unzip();
         let marks = parts.process.marks();
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
@@ -101,6 +107,8 @@ impl Core {
             id,
             epochs: parts.epochs,
             log: parts.log,
+            read_only,
+            folder_lock: Mutex::new(folder_lock),
             memory: parts.memory,
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
@@ -194,6 +202,15 @@ impl Core {
         self.marks.set(OPEN, 0);
     }
 
+    /// Why a database that was opened on a full disk writes nothing.
+    #[cold]
+    pub(crate) fn refusal_to_write(&self) -> Error {
+        let reason = self.read_only.as_deref().unwrap_or_default();
+        Error::DiskFull(format!(
+            "it was full at open, so the database only reads: {reason}; open it again then"
+        ))
+    }
+
     /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
     /// tells everybody.
     #[cold]
@@ -216,19 +233,27 @@ impl Core {
         // SeqCst: the mark comes before the look at E and at bindings; partner: the fence between a commit's locks and
         // its look at the mark. A commit that missed the mark is bound to this E or an earlier one.
         fence(Ordering::SeqCst);
+        if let Some(log) = &self.log {
+            log.use_kept_epochs();
+        }
         let over = self.epochs.now().plus(2);
-        self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+        let is_over = self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+        debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Takes this step towards new epochs, each as soon as it can close, until that is reached.
-    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) {
+    /// Takes this step towards new epochs, each as soon as it can close, until that is reached; false if E came to its end
+    /// before (L6).
+    fn advance_until(&self, is_reached: impl Fn() -> bool, step: impl Fn(&Epochs, u64) -> Advance) -> bool {
         while !is_reached() {
             // A clock that stands still would never let the epoch close; the machine's ignores this.
             self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-            if !matches!(step(&self.epochs, self.clock.nanos()), Advance::Advanced(_)) {
-                sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+            match step(&self.epochs, self.clock.nanos()) {
+                Advance::Advanced(_) => {}
+                Advance::AtLimit => return false,
+                _ => sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2)),
             }
         }
+        true
     }
 
     /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
@@ -313,6 +338,7 @@ impl Inner {
             });
             self.core.signal.stop();
             self.threads.join();
+            self.core.folder_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
             result
         });
         Ok(result.clone()?)
@@ -509,8 +535,13 @@ impl Database {
         let core = self.core();
         let seen = core.epochs.now();
         let is_served = || !core.snapshots || core.epochs.served_snapshot() > seen;
-        core.advance_until(is_served, Epochs::try_advance_to_boundary);
-        self.snapshot()
+        if core.advance_until(is_served, Epochs::try_advance_to_boundary) {
+            return self.snapshot();
+        }
+        // E stands still: another thread has closed the database, or no more epochs are reserved.
+        core.check_open()?;
+        let reason = "no snapshot of what was committed last can be served".into();
+        Err(Error::Durability(DurabilityError::EpochsEnded(reason)))
     }
 
     pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {
@@ -554,6 +585,7 @@ impl Database {
         self.core().check_open()?;
         match &self.core().checkpoints {
             Some(checkpoints) => Ok(checkpoints.demand()),
+            None if self.core().read_only.is_some() => Err(self.core().refusal_to_write()),
             None => Err(Error::Misuse("a database without a folder has no checkpoints".to_owned())),
         }
     }

@@ -12,8 +12,8 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc as StdArc;
 
-use ensile_base::Tid;
 use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examine::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
@@ -203,6 +203,10 @@ impl Recoverable for Counting {
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
         self.replay.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.replay.passed(epoch);
     }
 }
 

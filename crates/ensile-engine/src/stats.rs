@@ -47,6 +47,8 @@ pub struct Stats {
 pub struct DatabaseHealth {
     /// Whether the log works, waits for space, or has stopped; `None` without one.
     pub log: Option<Health>,
+    /// Why nothing is written: the disk was too full at open to begin a log. Free some space, and open the database again.
+    pub read_only: Option<String>,
     /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
     pub checkpoint_misfit: Option<String>,
     /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report it.
@@ -61,6 +63,7 @@ impl DatabaseHealth {
     #[must_use]
     pub fn is_well(&self) -> bool {
         matches!(self.log, None | Some(Health::Running))
+            && self.read_only.is_none()
             && self.checkpoint_misfit.is_none()
             && !self.heartbeat_has_panicked
             && !self.is_forked
@@ -83,6 +86,7 @@ impl Database {
         let core = self.core();
         DatabaseHealth {
             log: core.log.as_ref().map(|log| log.health()),
+            read_only: core.read_only.as_deref().map(str::to_owned),
             checkpoint_misfit: core.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
             heartbeat_has_panicked: core.heartbeat_has_panicked(),
             is_forked: !core.is_own_process(),

@@ -166,7 +166,8 @@ fn checkpoint(core: &Core, checkpointer: usize) {
     }
 }
 
-/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, dooms (E4).
+/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was empty for
+/// long (M2), dooms (E4).
 fn step(core: &Core) {
     let advanced = core.epochs.try_advance(core.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
@@ -182,6 +183,7 @@ fn step(core: &Core) {
         worker.collect_idle(core, call.pinned());
     }
     drop(call);
+    core.memory.give_back_step();
     if core.held_bytes(limits) > core.garbage_bytes_max {
         // Whoever is two epochs old holds something back; younger ones will be gone before a doom reaches them.
         let old = core.epochs.now().previous().previous();

@@ -89,6 +89,8 @@ mod chosen {
         pub slabs: bool,
         /// What is logged, where there is a log.
         pub log_records: LogRecords,
+        /// Recovery replays the newest parts of the log first (SiloR §5.2); otherwise the oldest.
+        pub replay_newest_first: bool,
     }
 
     impl Default for Variants {
@@ -99,6 +101,7 @@ mod chosen {
                 collect: true,
                 slabs: true,
                 log_records: LogRecords::Full,
+                replay_newest_first: false,
             }
         }
     }
@@ -144,6 +147,7 @@ mod chosen {
 
         pub(crate) fn apply_to_log(&self, config: &mut LogConfig) {
             config.compress |= self.variants.log_records == LogRecords::Compressed;
+            config.replays_newest_first = self.variants.replay_newest_first;
         }
     }
 }

@@ -8,6 +8,7 @@
 //! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
 //!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
 //! - E5: no two epochs begin closer than `EPOCH_MICROS_MIN`.
+//! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
 //!
 //! Neighbours: driven by the engine's heartbeat thread (and early, by loggers with strict commits waiting); read by
 //! every commit, by snapshot readers, by the loggers.
@@ -18,7 +19,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::planted::{Bug, is_planted};
-use ensile_base::sync::{Arc, AtomicU64, Mutex, Ordering, fence};
+use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 use crate::asymmetric::Fences;
 use crate::commit_slot::{CommitHandle, CommitSlot};
@@ -43,6 +44,8 @@ pub enum Advance {
     Held(Epoch),
     /// The last epoch began too short a time ago (E5).
     TooSoon,
+    /// E stands at its limit (L6).
+    AtLimit,
 }
 
 /// What may be reclaimed, as of the last scan.
@@ -58,6 +61,9 @@ pub struct Limits {
 struct Pace {
     last_advance_nanos: u64,
     last_boundary_nanos: u64,
+    /// E stays below this.
+    limit: u64,
+    is_stopped: bool,
 }
 
 /// The heart: one per database.
@@ -102,7 +108,12 @@ impl Epochs {
             commits: Arc::new(Registry::new()),
             pins: Arc::new(Registry::new()),
             fences: Fences::best(),
-            pace: Mutex::new(Pace { last_advance_nanos: 0, last_boundary_nanos: 0 }),
+            pace: Mutex::new(Pace {
+                last_advance_nanos: 0,
+                last_boundary_nanos: 0,
+                limit: Epoch::MAX.number(),
+                is_stopped: false,
+            }),
             snapshot_interval_nanos: u64::try_from(config.snapshot_interval.as_nanos()).unwrap_or(u64::MAX),
         }
     }
@@ -127,6 +138,27 @@ impl Epochs {
         PinHandle::register(&self.pins, self.fences)
     }
 
+    /// E stays below `limit` from now on (L6). Nothing changes once it was stopped.
+    pub fn set_limit(&self, limit: Epoch) {
+        let mut pace = self.lock_pace();
+        if !pace.is_stopped {
+            pace.limit = limit.number();
+        }
+    }
+
+    /// Stops E for good, and says where: no larger epoch is ever read here.
+    pub fn stop(&self) -> Epoch {
+        let mut pace = self.lock_pace();
+        let last = self.now();
+        (pace.limit, pace.is_stopped) = (last.next().number(), true);
+        last
+    }
+
+    fn lock_pace(&self) -> MutexGuard<'_, Pace> {
+        // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
+        self.pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     /// Moves E forward by one if no bound worker is behind it (E2). `now_nanos` is the caller's clock.
     pub fn try_advance(&self, now_nanos: u64) -> Advance {
         self.advance(now_nanos, false)
@@ -139,14 +171,16 @@ impl Epochs {
     }
 
     fn advance(&self, now_nanos: u64, boundary_wanted: bool) -> Advance {
-        // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
-        let mut pace = self.pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut pace = self.lock_pace();
         // Relaxed: E moves under this lock only.
         let current = self.global.load(Ordering::Relaxed);
         if now_nanos < pace.last_advance_nanos.saturating_add(EPOCH_MICROS_MIN * 1_000)
             && pace.last_advance_nanos > 0
         {
             return Advance::TooSoon;
+        }
+        if current + 1 >= pace.limit {
+            return Advance::AtLimit;
         }
         // SeqCst: the scanner's half of the Dekker pair with bind .. lock .. fence of a commit (C1, E2).
         if !is_planted(Bug::AdvanceFenceMissing) {

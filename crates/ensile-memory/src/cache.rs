@@ -1,7 +1,7 @@
 //! One worker's share of the memory: a free list and a span per size class, no shared line touched (Silo §5.1).
 //!
 //! A block freed by another worker than the one that allocated it stays with the freeing one; a list that grows past
-//! [`KEEP_MAX`] hands half of itself to the pool, so that a producer and a consumer stay in balance.
+//! [`keep_max`] hands half of itself to the pool, so that a producer and a consumer stay in balance.
 //!
 //! Neighbours: owned by the engine's workers; [`crate::Memory`] behind it.
 
@@ -12,13 +12,16 @@ use ensile_base::sync::note;
 
 use crate::class::SizeClass;
 use crate::general;
-use crate::memory::{Batch, Memory, Rest, SPAN_BYTES};
+use crate::memory::Memory;
+use crate::pool::Rest;
 use crate::prefetch;
+use crate::span::{Batch, Run, SPAN_BYTES, SPAN_HEADER_BYTES, Span};
 
-/// First bytes of a span: its size class, then unused up to the first block (whose alignment this keeps).
-const SPAN_HEADER_BYTES: usize = 64;
-/// Most free blocks of a class that a cache keeps.
+/// Bytes of free blocks of a class that a cache keeps, within the limits that follow.
+const KEEP_BYTES: usize = 1 << 20;
+/// Most free blocks of a class that a cache keeps, and the fewest.
 const KEEP_MAX: usize = 8192;
+const KEEP_MIN: usize = 64;
 
 /// What freed blocks are filled with under shuttle.
 const FREED_BYTE: u8 = 0xDB;
@@ -30,15 +33,25 @@ const PREFETCHED_BYTES: usize = 128;
 
 struct Shelf {
     free: Option<NonNull<u8>>,
-    count: usize,
+    count: u32,
+    keep_max: u32,
     next: *mut u8,
     end: *mut u8,
+}
+
+/// Most free blocks of a class that a cache keeps.
+const fn keep_max(class: SizeClass) -> u32 {
+    let blocks = KEEP_BYTES / class.bytes();
+    let limited = if blocks > KEEP_MAX { KEEP_MAX } else { blocks };
+    (if limited < KEEP_MIN { KEEP_MIN } else { limited }) as u32
 }
 
 /// A worker's cache of blocks. Not shared; moves between threads with its worker.
 pub struct Cache {
     memory: Arc<Memory>,
     shelves: Box<[Shelf]>,
+    /// By class: lists from the pool, to be used one after the other.
+    batches: Box<[Vec<Batch>]>,
     span: *mut u8,
     spans_left: usize,
 }
@@ -54,9 +67,17 @@ impl std::fmt::Debug for Cache {
 
 impl Cache {
     pub(crate) fn new(memory: Arc<Memory>) -> Self {
-        let empty = || Shelf { free: None, count: 0, next: std::ptr::null_mut(), end: std::ptr::null_mut() };
-        let shelves = (0..SizeClass::SPANNED).map(|_| empty()).collect();
-        Self { memory, shelves, span: std::ptr::null_mut(), spans_left: 0 }
+        let null = std::ptr::null_mut;
+        let empty = |index| Shelf {
+            free: None,
+            count: 0,
+            keep_max: keep_max(SizeClass::from_index(index)),
+            next: null(),
+            end: null(),
+        };
+        let shelves = (0..SizeClass::SPANNED).map(empty).collect();
+        let batches = (0..SizeClass::SPANNED).map(|_| Vec::new()).collect();
+        Self { memory, shelves, batches, span: std::ptr::null_mut(), spans_left: 0 }
     }
 
     /// A block of `class`, uninitialised, aligned to 8 bytes, and to 64 if the class is a multiple of 64. Aborts when
@@ -92,17 +113,20 @@ impl Cache {
 
     #[cold]
     fn allocate_slowly(&mut self, class: SizeClass) -> NonNull<u8> {
-        if let Some(batch) = self.memory.take_batch(class) {
+        let batches = &mut self.batches[class.index()];
+        if batches.is_empty() {
+            self.memory.take_batches(class, batches);
+        }
+        if let Some(batch) = batches.pop() {
             let shelf = &mut self.shelves[class.index()];
-            (shelf.free, shelf.count) = (Some(batch.head), batch.count);
+            (shelf.free, shelf.count) = (Some(batch.head), batch.count as u32);
         } else if let Some(rest) = self.memory.take_rest(class) {
             let shelf = &mut self.shelves[class.index()];
             (shelf.next, shelf.end) = (rest.next.as_ptr(), rest.end);
         } else {
             let span = self.take_span();
-            // SAFETY: a span of SPAN_BYTES begins here and is ours alone; its header is one byte.
-            unsafe { span.write(class.index() as u8) };
-            note::store(span, 1);
+            // SAFETY: a span begins here, so not null, aligned, and ours alone.
+            unsafe { Span::cut(NonNull::new_unchecked(span), class) };
             let shelf = &mut self.shelves[class.index()];
             shelf.next = span.wrapping_add(SPAN_HEADER_BYTES);
             shelf.end = span.wrapping_add(SPAN_BYTES);
@@ -136,7 +160,8 @@ impl Cache {
             // SAFETY: passed on to the caller.
             return unsafe { self.memory.free_large(block) };
         }
-        debug_assert_eq!(Self::class_of_span(block), class, "a block is freed under its class");
+        // SAFETY: the block is of a span that was cut, and in use until now.
+        debug_assert_eq!(unsafe { Span::around(block).class() }, class, "a block is freed under its class");
         if cfg!(shuttle) {
             // Never used again, and nothing that a word of a record or a node can be: whoever still reaches it is seen.
             // SAFETY: the block is ours now, and this long.
@@ -149,16 +174,9 @@ impl Cache {
         note::store(block.as_ptr(), size_of::<*mut u8>());
         shelf.free = Some(block);
         shelf.count += 1;
-        if shelf.count > KEEP_MAX {
+        if shelf.count > shelf.keep_max {
             self.give_half(class);
         }
-    }
-
-    /// The class that the span around a spanned block serves.
-    fn class_of_span(block: NonNull<u8>) -> SizeClass {
-        let span = (block.as_ptr() as usize) & !(SPAN_BYTES - 1);
-        // SAFETY: spans are aligned to their size, so this is the header of the block's span, written when it was cut.
-        SizeClass::from_index(unsafe { *(span as *const u8) } as usize)
     }
 
     #[cold]
@@ -176,31 +194,58 @@ impl Cache {
         note::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
         shelf.count = keep;
-        if let Some(head) = NonNull::new(rest) {
-            self.memory.give_batch(class, Batch { head, count: given });
+        let mut blocks = Vec::with_capacity(given as usize);
+        // SAFETY: behind `last` the list goes on as it was, and is nobody else's; its blocks were allocated from this memory, which
+        // is in use, and under this class.
+        unsafe {
+            collect(NonNull::new(rest), &mut blocks);
+            self.memory.give_runs(class, &Run::link(&mut blocks));
         }
     }
 }
 
+/// The blocks of a list.
+///
+/// # Safety
+/// Each block links to the next, the last one to none, and the list is the caller's.
+unsafe fn collect(head: Option<NonNull<u8>>, blocks: &mut Vec<NonNull<u8>>) {
+    let mut next = head;
+    while let Some(block) = next {
+        blocks.push(block);
+        // SAFETY: by the caller's word.
+        next = NonNull::new(unsafe { block.cast::<*mut u8>().read() });
+    }
+}
+
 impl Drop for Cache {
-    /// Hands on pointers and reads nothing behind them: the memory may have been released.
+    /// Reads nothing behind its pointers if the memory was released.
     fn drop(&mut self) {
-        for (index, shelf) in self.shelves.iter().enumerate() {
-            let class = SizeClass::from_index(index);
-            if let Some(head) = shelf.free {
-                self.memory.give_batch(class, Batch { head, count: shelf.count });
+        let Self { memory, shelves, batches, span, spans_left } = self;
+        memory.give_all(|pool| {
+            let mut emptied = 0;
+            for (index, (shelf, batches)) in shelves.iter().zip(&**batches).enumerate() {
+                let class = SizeClass::from_index(index);
+                let mut blocks = Vec::new();
+                let lists = shelf.free.into_iter().chain(batches.iter().map(|batch| batch.head));
+                for head in lists {
+                    // SAFETY: the lists are this cache's, which ends; the memory is there, and stays while the lock is held.
+                    unsafe { collect(Some(head), &mut blocks) };
+                }
+                // SAFETY: as above; the blocks are of this class.
+                emptied += unsafe { pool.give_runs(class, &Run::link(&mut blocks)) };
+                if let Some(next) = NonNull::new(shelf.next)
+                    && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()
+                {
+                    pool.give_rest(class, Rest { next, end: shelf.end });
+                }
             }
-            if let Some(next) = NonNull::new(shelf.next)
-                && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()
+            if let Some(span) = NonNull::new(*span)
+                && *spans_left > 0
             {
-                self.memory.give_rest(class, Rest { next, end: shelf.end });
+                emptied += usize::from(pool.give_spans(span, *spans_left));
             }
-        }
-        if let Some(span) = NonNull::new(self.span)
-            && self.spans_left > 0
-        {
-            self.memory.give_spans(span, self.spans_left);
-        }
+            emptied
+        });
     }
 }
 
@@ -288,6 +333,95 @@ mod tests {
         assert_eq!(memory.stats(), crate::MemoryStats::default());
         drop(cache);
         assert_eq!(memory.stats(), crate::MemoryStats::default(), "nothing came back");
+    }
+
+    /// Blocks of a class.
+    fn blocks(cache: &mut crate::Cache, bytes: usize, total_bytes: usize) -> Vec<std::ptr::NonNull<u8>> {
+        let class = SizeClass::of_bytes(bytes);
+        (0..total_bytes / class.bytes()).map(|_| cache.allocate(class)).collect()
+    }
+
+    fn free(cache: &mut crate::Cache, bytes: usize, blocks: Vec<std::ptr::NonNull<u8>>) {
+        for block in blocks {
+            // SAFETY: allocated under this class from the same memory, freed once.
+            unsafe { cache.free(block, SizeClass::of_bytes(bytes)) };
+        }
+    }
+
+    #[test]
+    fn what_one_size_leaves_free_serves_every_other() {
+        let memory = Memory::new(&MemoryConfig::default());
+        let mut cache = memory.cache();
+        for bytes in [24, 120, 1000, 72, 4096, 300, 8192, 56] {
+            let mut taken = blocks(&mut cache, bytes, 32 << 20);
+            // In an order of its own: no block is freed beside its neighbour.
+            let later = taken.iter().copied().skip(1).step_by(2).collect::<Vec<_>>();
+            taken = taken.into_iter().step_by(2).collect();
+            free(&mut cache, bytes, taken);
+            free(&mut cache, bytes, later);
+        }
+        let stats = memory.stats();
+        assert!(stats.chunk_bytes + stats.empty_bytes <= 48 << 20, "{stats:?}");
+    }
+
+    #[test]
+    fn a_span_with_a_block_in_use_stays_with_its_size() {
+        let memory = Memory::new(&MemoryConfig::default());
+        let mut cache = memory.cache();
+        let mut small = blocks(&mut cache, 120, 16 << 20);
+        // One block of each span stays in use, with bytes of its own.
+        let kept: Vec<_> = small.iter().copied().step_by(500).collect();
+        small =
+            small.into_iter().enumerate().filter(|(at, _)| at % 500 != 0).map(|(_, block)| block).collect();
+        for block in &kept {
+            // SAFETY: ours, and this long.
+            unsafe { block.as_ptr().write_bytes(0xCD, 120) };
+        }
+        free(&mut cache, 120, small);
+        for block in blocks(&mut cache, 1000, 32 << 20) {
+            // SAFETY: just allocated.
+            unsafe { block.as_ptr().write_bytes(0xEE, 1000) };
+        }
+        for block in kept {
+            // SAFETY: ours, written above.
+            let bytes = unsafe { std::slice::from_raw_parts(block.as_ptr(), 120) };
+            assert!(bytes.iter().all(|byte| *byte == 0xCD));
+        }
+    }
+
+    #[test]
+    fn what_stays_empty_goes_back_to_the_system_and_what_is_used_again_does_not() {
+        let memory = Memory::new(&MemoryConfig::default());
+        let mut cache = memory.cache();
+        let steps = || (0..600).map(|_| memory.give_back_step()).sum::<usize>();
+        // Taken and freed within each window: it is needed.
+        for _ in 0..10 {
+            let taken = blocks(&mut cache, 1000, 32 << 20);
+            (0..100).for_each(|_| assert_eq!(memory.give_back_step(), 0));
+            free(&mut cache, 1000, taken);
+        }
+        let empty = memory.stats().empty_bytes;
+        assert!(empty >= 24 << 20, "{:?}", memory.stats());
+        assert_eq!(steps() as u64, empty);
+        assert_eq!(memory.stats().empty_bytes, 0);
+        // It is there again when it is wanted, all zeros, and no more is mapped for it.
+        for block in blocks(&mut cache, 4096, 24 << 20) {
+            // SAFETY: just allocated.
+            unsafe { block.as_ptr().write_bytes(1, 4096) };
+        }
+        assert!(memory.stats().chunk_bytes <= 36 << 20, "{:?}", memory.stats());
+    }
+
+    #[test]
+    fn what_was_touched_beforehand_is_kept() {
+        let memory = Memory::new(&MemoryConfig::prefaulted(8 << 20));
+        let mut cache = memory.cache();
+        let taken = blocks(&mut cache, 1000, 30 << 20);
+        free(&mut cache, 1000, taken);
+        (0..2000).for_each(|_| {
+            memory.give_back_step();
+        });
+        assert_eq!(memory.stats().empty_bytes, 8 << 20);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - A block is freed under the size class that it was allocated under.
-//! - Chunks are aligned to their size and every span of a chunk serves one class.
+//! - Chunks are aligned to their size and every span of a chunk serves one class, until all its blocks are free (M1).
+//! - Memory that is free serves every size class, and goes back to the system at a bounded pace (M2).
 //!
 //! Neighbours: index nodes and records are allocated here by the engine's workers; the epoch floor says when what
 //! was retired may come back.
@@ -16,7 +17,9 @@ mod class;
 mod general;
 mod map;
 mod memory;
+mod pool;
 pub mod prefetch;
+mod span;
 
 pub use cache::{Cache, FREED_WORD};
 pub use class::SizeClass;

@@ -59,6 +59,23 @@ pub(crate) unsafe fn unmap(block: NonNull<u8>, bytes: usize, _align: usize) {
     let _ = unsafe { rustix::mm::munmap(block.as_ptr().cast(), bytes) };
 }
 
+/// Gives the pages of a part of a mapping back to the system. It stays mapped, and reads as zeros.
+///
+/// # Safety
+/// The range is a part of a mapping of [`map`], aligned to pages, and nothing in it is used.
+#[cfg(not(miri))]
+pub(crate) unsafe fn give_back(block: NonNull<u8>, bytes: usize) {
+    // SAFETY: by the caller's word. A kernel that refuses keeps the pages: nothing else changes.
+    let _ = unsafe { rustix::mm::madvise(block.as_ptr().cast(), bytes, rustix::mm::Advice::LinuxDontNeed) };
+}
+
+/// Under miri nothing is given back before the end.
+///
+/// # Safety
+/// As for the real one.
+#[cfg(miri)]
+pub(crate) unsafe fn give_back(_block: NonNull<u8>, _bytes: usize) {}
+
 fn out_of_memory(bytes: usize, align: usize) -> ! {
     match std::alloc::Layout::from_size_align(bytes, align) {
         Ok(layout) => std::alloc::handle_alloc_error(layout),

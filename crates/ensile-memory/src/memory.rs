@@ -1,11 +1,10 @@
-//! All memory of one database: regions, the chunks cut from them, blocks that caches gave back, large blocks.
+//! All memory of one database: the pool of what no cache has, and large blocks.
 //!
 //! Everything here is behind one lock that caches take once per chunk, batch or large block, never per record.
 //!
-//! Neighbours: [`crate::Cache`] takes chunks and batches; [`crate::map`] asks the kernel.
+//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` has what is behind the lock; [`crate::map`] asks the kernel.
 
 use std::alloc::Layout;
-use std::collections::HashMap;
 use std::ptr::NonNull;
 // Std's, not the door's: `cache` takes `self` by it, which loom's type does not allow.
 use std::sync::Arc;
@@ -15,13 +14,9 @@ use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::cache::Cache;
 use crate::class::SizeClass;
 use crate::map;
+use crate::pool::{CHUNK_BYTES, Pool, Rest};
+use crate::span::{Batch, Run};
 
-/// A chunk: what a cache takes at a time; one huge page, aligned to its size.
-pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// A span: a part of a chunk that serves one size class.
-pub(crate) const SPAN_BYTES: usize = 64 << 10;
-/// A region: what is mapped at a time.
-const REGION_BYTES: usize = 64 << 20;
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
 
@@ -52,36 +47,12 @@ impl MemoryConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// Bytes of chunks handed to caches.
+    /// Bytes of chunks of which caches have a part.
     pub chunk_bytes: u64,
+    /// Bytes of chunks that nobody uses any more: the next ones to be used, for blocks of any size, or to go back to the system.
+    pub empty_bytes: u64,
     /// Bytes in large blocks.
     pub large_bytes: u64,
-}
-
-/// A list of free blocks, linked through their first words.
-pub(crate) struct Batch {
-    pub(crate) head: NonNull<u8>,
-    pub(crate) count: usize,
-}
-
-/// The uncut rest of a span.
-pub(crate) struct Rest {
-    pub(crate) next: NonNull<u8>,
-    pub(crate) end: *mut u8,
-}
-
-#[derive(Default)]
-struct Pool {
-    regions: Vec<(NonNull<u8>, usize)>,
-    /// The newest region's first chunk that nobody took, and its end.
-    fresh: Option<(NonNull<u8>, usize)>,
-    /// Chunk tails (next span, spans left) of caches that ended.
-    tails: Vec<(NonNull<u8>, usize)>,
-    batches: Vec<Vec<Batch>>,
-    rests: Vec<Vec<Rest>>,
-    large: HashMap<usize, Layout>,
-    /// Nothing is taken back any more, since there is nothing behind it.
-    is_released: bool,
 }
 
 /// The memory of one database.
@@ -108,23 +79,14 @@ impl Memory {
     /// Memory for one database.
     #[must_use]
     pub fn new(config: &MemoryConfig) -> Arc<Self> {
-        let mut pool = Pool::default();
-        pool.batches.resize_with(SizeClass::SPANNED, Vec::new);
-        pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
         #[cfg(feature = "experiments")]
         let wanted = if config.general { 0 } else { config.prefault_bytes };
         #[cfg(not(feature = "experiments"))]
         let wanted = config.prefault_bytes;
-        if wanted > 0 {
-            let bytes = wanted.next_multiple_of(CHUNK_BYTES);
-            let region = map::map(bytes, CHUNK_BYTES, true);
-            pool.regions.push((region, bytes));
-            pool.fresh = Some((region, bytes));
-        }
         Arc::new(Self {
             #[cfg(feature = "experiments")]
             general: config.general,
-            pool: Mutex::new(pool),
+            pool: Mutex::new(Pool::new(wanted)),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
         })
@@ -139,8 +101,10 @@ impl Memory {
     /// Its figures.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
+        let empty_bytes = (self.lock().empty_chunks() * CHUNK_BYTES) as u64;
         // Relaxed, both: figures for people.
         MemoryStats {
+            empty_bytes,
             chunk_bytes: self.chunk_bytes.load(Ordering::Relaxed),
             large_bytes: self.large_bytes.load(Ordering::Relaxed),
         }
@@ -165,55 +129,58 @@ impl Memory {
         self.pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Spans in a row: a fresh chunk, or what is left of an ended cache's.
+    /// Spans in a row: free ones of a chunk, or a whole chunk.
     pub(crate) fn take_spans(&self) -> (NonNull<u8>, usize) {
-        let mut pool = self.lock();
-        if let Some(tail) = pool.tails.pop() {
-            return tail;
+        let (first, count, is_chunk) = self.lock().take_spans();
+        if is_chunk {
+            // Relaxed: a figure.
+            self.chunk_bytes.fetch_add(CHUNK_BYTES as u64, Ordering::Relaxed);
         }
-        let (chunk, left) = pool.fresh.take().unwrap_or_else(|| {
-            let region = map::map(REGION_BYTES, CHUNK_BYTES, false);
-            pool.regions.push((region, REGION_BYTES));
-            (region, REGION_BYTES)
-        });
-        if left > CHUNK_BYTES {
-            // SAFETY: `left` bytes of the region begin at `chunk`.
-            pool.fresh = Some((unsafe { chunk.add(CHUNK_BYTES) }, left - CHUNK_BYTES));
-        }
-        // Relaxed: a figure.
-        self.chunk_bytes.fetch_add(CHUNK_BYTES as u64, Ordering::Relaxed);
-        (chunk, CHUNK_BYTES / SPAN_BYTES)
+        (first, count)
     }
 
-    /// The pool, for a cache that gives something back to it; `None` once all was given back to the system.
-    fn lock_to_give(&self) -> Option<MutexGuard<'_, Pool>> {
-        Some(self.lock()).filter(|pool| !pool.is_released)
-    }
-
-    pub(crate) fn give_spans(&self, next: NonNull<u8>, spans: usize) {
-        if let Some(mut pool) = self.lock_to_give() {
-            pool.tails.push((next, spans));
-        }
-    }
-
-    pub(crate) fn take_batch(&self, class: SizeClass) -> Option<Batch> {
-        self.lock().batches[class.index()].pop()
-    }
-
-    pub(crate) fn give_batch(&self, class: SizeClass, batch: Batch) {
-        if let Some(mut pool) = self.lock_to_give() {
-            pool.batches[class.index()].push(batch);
-        }
+    /// Free blocks of a class, if there are any.
+    pub(crate) fn take_batches(&self, class: SizeClass, batches: &mut Vec<Batch>) {
+        self.lock().take_batches(class, batches);
     }
 
     pub(crate) fn take_rest(&self, class: SizeClass) -> Option<Rest> {
-        self.lock().rests[class.index()].pop()
+        self.lock().take_rest(class)
     }
 
-    pub(crate) fn give_rest(&self, class: SizeClass, rest: Rest) {
-        if let Some(mut pool) = self.lock_to_give() {
-            pool.rests[class.index()].push(rest);
+    /// Takes free blocks back, by their spans.
+    ///
+    /// # Safety
+    /// The blocks are of this class, free, and in no other list; the memory has not been released.
+    pub(crate) unsafe fn give_runs(&self, class: SizeClass, runs: &[Run]) {
+        // SAFETY: passed on to the caller.
+        let emptied = unsafe { self.lock().give_runs(class, runs) };
+        self.note_emptied(emptied);
+    }
+
+    /// Lets an ended cache give back what it has, under the lock; says how many chunks that emptied. Nothing is given once all was
+    /// given back to the system.
+    pub(crate) fn give_all(&self, give: impl FnOnce(&mut Pool) -> usize) {
+        let mut pool = self.lock();
+        if !pool.is_released {
+            let emptied = give(&mut pool);
+            drop(pool);
+            self.note_emptied(emptied);
         }
+    }
+
+    fn note_emptied(&self, chunks: usize) {
+        if chunks > 0 {
+            // Relaxed: a figure.
+            self.chunk_bytes.fetch_sub((chunks * CHUNK_BYTES) as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// A step of giving chunks back to the system that have been empty for long; a window is some hundred steps. Bytes that went.
+    /// Whoever keeps the time of a database calls it once in a while.
+    pub fn give_back_step(&self) -> usize {
+        let mut pool = self.lock();
+        if pool.is_released { 0 } else { pool.give_back_step() * CHUNK_BYTES }
     }
 
     /// A block too large for a span.
@@ -261,6 +228,7 @@ impl Memory {
             // but for caches, which are dropped without a look at what they have.
             unsafe { map::unmap(region, bytes, CHUNK_BYTES) };
         }
+        drop(pool);
         // Relaxed, both: figures.
         self.chunk_bytes.store(0, Ordering::Relaxed);
         self.large_bytes.store(0, Ordering::Relaxed);

@@ -30,7 +30,7 @@ struct Promise {
     at: u64,
     epoch: Epoch,
     what: &'static str,
-    /// How many transactions there were: a later life may use an epoch again that had left no entry.
+    /// How many transactions there were.
     commits: usize,
 }
 
@@ -135,6 +135,19 @@ impl Ledger {
     #[must_use]
     pub fn transactions(&self) -> usize {
         self.commits.len()
+    }
+
+    /// The verdict on where a later life begins: above every epoch that was given to a transaction or announced (L6).
+    ///
+    /// # Errors
+    /// The epoch that would come twice.
+    pub fn judge_first(&self, first: Epoch) -> Result<(), String> {
+        let committed = self.commits.iter().map(|commit| commit.epoch);
+        let shown = committed.chain(self.promises.iter().map(|promise| promise.epoch)).max();
+        match shown.filter(|shown| *shown >= first) {
+            Some(shown) => Err(format!("epoch {shown} was shown, and this life begins at {first}")),
+            None => Ok(()),
+        }
     }
 
     /// The verdict on a recovery that says it went up to `durable` and shows `rows`.

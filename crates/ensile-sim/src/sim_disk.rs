@@ -1,4 +1,4 @@
-//! A disk in memory that behaves as badly as the `Disk` trait allows.
+//! A machine's disks in memory, which behave as badly as the `Disk` trait allows.
 //!
 //! What it models:
 //! - A write, and a change of length, is in the cache until a sync of its file; what of it a crash leaves is a matter of
@@ -6,77 +6,48 @@
 //! - Creating, renaming and removing files, and making folders, changes names in the cache; at a crash a folder keeps what
 //!   was synced and some of what came after. What stands in a folder whose own name is lost is lost with it.
 //! - All calls count in one sequence. By number they fail, once or from there on ([`SimDisk::fail_calls`]), with a part
-//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]).
-//! - A failed sync forgets what it should have written: it stays readable, is never stable, and the next sync of the
-//!   same file succeeds all the same (as kernels do).
-//! - A full disk: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
-//!   it that has room; removing and cutting files gives space back.
+//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]). By kind they wait, as on
+//!   a device that has stalled ([`SimDisk::stall`]).
+//! - A failed sync forgets what it should have written: it stays readable (or not: [`SimDisk::set_failed_syncs_revert`]), is
+//!   never stable, and the next sync of the same file succeeds all the same (as kernels do).
+//! - Full disks: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
+//!   it that has room; removing and cutting files gives space back. A folder may be a device of its own
+//!   ([`SimDisk::set_device`]).
+//! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced bytes
+//!   lost beside a torn write ([`SimDisk::set_torn_pages`]).
+//! - Processes: each [`SimDisk::mounted`] handle is one. They lock each other out, die one by one or all at once, and fork
+//!   ([`SimDisk::in_child`]). As on a machine a process holds its folders open, whatever becomes of their names.
+//! - What others do to folders: rename, copy, hard-link, link, unmount and mount them. They keep their identities, and
+//!   copies have new ones. Paths begin at a handle's root, or with `/` at the machine's top.
 //! - Handles and locks from before a crash are dead.
 //!
 //! What it does not model: bits that rot by themselves (see [`SimDisk::flip`], [`SimDisk::put`]), and sectors that lie
 //! after a good sync.
 //!
-//! Neighbours: implements the traits of `ensile-disk`; clones share the same state.
+//! Neighbours: implements the traits of `ensile-disk`; clones share the same machine.
 
 mod calls;
 mod content;
+mod disk;
+mod file;
+mod names;
+mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io;
+use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc as StdArc;
 
 use ensile_base::random::Random;
-use ensile_base::sync::{Arc, Mutex, MutexGuard};
-use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
+use ensile_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use ensile_disk::{DiskError, Operation, Process};
 
 pub use calls::{Call, Calls, Fault};
 pub use content::Survival;
 
-use calls::{Fate, Sequence};
-use content::{Change, Content, Inode, NameChange, Names, folder_of};
-
-#[derive(Clone, Debug, Default)]
-struct State {
-    /// Behind std's `Arc`: shared bytes are copied when they change, which a checker's own cannot do.
-    inodes: Vec<StdArc<Inode>>,
-    names: Names,
-    stable_names: Names,
-    unsynced_names: Vec<NameChange>,
-    /// Folders that were made as links, and whether what they lead to is there.
-    links: BTreeMap<String, (PathBuf, bool)>,
-    /// Files whose bytes the medium does not give back.
-    unreadable: BTreeSet<String>,
-    /// The inodes of folders that were asked for.
-    folder_inodes: BTreeMap<String, u64>,
-    /// Who holds which lock.
-    locks: Vec<(Locked, Hold)>,
-    /// Nothing can be changed.
-    read_only: bool,
-    /// Counts crashes: handles of an earlier boot are dead.
-    boot: u64,
-    sequence: Sequence,
-    capacity: Option<u64>,
-    /// The disk as each call found it, if that is kept.
-    moments: Option<Vec<Moment>>,
-}
-
-/// The inode that is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Locked {
-    File(usize),
-    Folder(u64),
-}
-
-/// The root's inode; other folders have larger ones.
-const ROOT_INODE: u64 = 2;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
-    Exclusive,
-    Shared,
-}
+use content::{Content, Inode};
+use names::{Entry, NameChange, ROOT};
+use world::State;
 
 /// The disk at a call: power fails in the midst of it, and what is left is a matter of [`SimDisk::crash_with`].
 #[derive(Clone, Debug)]
@@ -87,13 +58,30 @@ pub struct Moment {
     pub disk: SimDisk,
 }
 
-/// A disk in memory; clones share it.
+#[derive(Debug)]
+struct World {
+    state: Mutex<State>,
+    /// Calls that waited on a stalled device may go on.
+    released: Condvar,
+}
+
+/// A folder of a simulated machine; clones share it.
 #[derive(Clone, Debug)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
-    /// The boot that this handle belongs to, if it is a process's.
-    mounted: Option<u64>,
+    world: Arc<World>,
+    root: u64,
+    mounted: Option<Mounted>,
     process: Process,
+}
+
+/// A process's part of a handle.
+#[derive(Clone, Debug)]
+struct Mounted {
+    /// The boot that it belongs to.
+    boot: u64,
+    number: u64,
+    /// The folders that it holds open, by name.
+    opened: StdArc<std::sync::Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Default for SimDisk {
@@ -102,109 +90,17 @@ impl Default for SimDisk {
     }
 }
 
-fn fail(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
-    DiskError::io(operation, Path::new(name), kind.into())
-}
+/// The time in which a simulated process's calls are those of its child: see [`SimDisk::in_child`].
+#[derive(Debug)]
+pub struct InChild(Process);
 
-fn system_error(operation: Operation, name: &str, code: i32) -> DiskError {
-    DiskError::io(operation, Path::new(name), io::Error::from_raw_os_error(code))
-}
-
-fn input_output_error(operation: Operation, name: &str) -> DiskError {
-    system_error(operation, name, 5)
-}
-
-impl State {
-    /// Counts a call and says what becomes of it.
-    fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
-        self.sequence.begin(operation, name, range)
-    }
-
-    /// Keeps the disk as it is now, the work of the call that has begun in its cache.
-    fn keep_moment(&mut self) {
-        let Some(kept) = self.moments.take() else { return };
-        let number = self.sequence.calls.all;
-        let disk = SimDisk::of(self.clone());
-        self.moments = Some(kept);
-        self.moments.iter_mut().for_each(|moments| moments.push(Moment { number, disk: disk.clone() }));
-    }
-
-    fn inode(&mut self, inode: usize) -> &mut Inode {
-        StdArc::make_mut(&mut self.inodes[inode])
-    }
-
-    fn used_bytes(&self) -> u64 {
-        self.names.files.values().map(|inode| self.inodes[*inode].allocated as u64).sum()
-    }
-
-    /// Takes up space so that the file has its first `to` bytes; says how many bytes it has now.
-    fn allocate(&mut self, inode: usize, to: usize) -> usize {
-        let have = self.inodes[inode].allocated;
-        let free = self.capacity.map(|capacity| capacity.saturating_sub(self.used_bytes()));
-        let grown = to.saturating_sub(have).min(free.map_or(usize::MAX, |free| free as usize));
-        if grown > 0 {
-            self.inode(inode).allocated = have + grown;
-        }
-        have + grown
-    }
-
-    fn is_full(&self) -> bool {
-        self.capacity.is_some_and(|capacity| self.used_bytes() >= capacity)
-    }
-
-    fn change_name(&mut self, change: NameChange) {
-        self.names.apply(&change);
-        self.unsynced_names.push(change);
-        self.keep_moment();
-    }
-
-    fn change(&mut self, inode: usize, change: Change) {
-        self.inode(inode).change(change);
-        self.keep_moment();
-    }
-
-    /// The inode of the folder of this name.
-    fn folder_inode(&mut self, operation: Operation, folder: &str) -> Result<u64, DiskError> {
-        if !self.names.has_folder(folder) {
-            return Err(self.not_found(operation, folder));
-        }
-        if folder.is_empty() {
-            return Ok(ROOT_INODE);
-        }
-        let next = ROOT_INODE + 1 + self.folder_inodes.len() as u64;
-        Ok(*self.folder_inodes.entry(folder.to_owned()).or_insert(next))
-    }
-
-    fn links(&self, file: usize) -> u64 {
-        self.names.files.values().filter(|inode| **inode == file).count() as u64
-    }
-
-    /// What the caller is told in the end.
-    fn end(&self, fate: Fate, operation: Operation, name: &str) -> Result<(), DiskError> {
-        fate.code().map_or(Ok(()), |code| Err(system_error(operation, name, code)))
-    }
-
-    /// No space for this call.
-    fn refuse(&mut self, operation: Operation, name: &str) -> DiskError {
-        self.sequence.note("no space");
-        system_error(operation, name, 28)
-    }
-
-    fn not_found(&mut self, operation: Operation, name: &str) -> DiskError {
-        self.sequence.note("not found");
-        fail(operation, name, io::ErrorKind::NotFound)
-    }
-
-    /// Files without a name are gone.
-    fn drop_nameless(&mut self) {
-        for index in 0..self.inodes.len() {
-            if !self.names.files.values().any(|inode| *inode == index) {
-                self.inodes[index] = StdArc::default();
-            }
-        }
+impl Drop for InChild {
+    fn drop(&mut self) {
+        self.0.set_forked(false);
     }
 }
 
+// Machines, processes and crashes.
 impl SimDisk {
     /// An empty disk.
     #[must_use]
@@ -212,21 +108,37 @@ impl SimDisk {
         Self::default()
     }
 
-    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead.
+    fn of(state: State) -> Self {
+        let world = Arc::new(World { state: Mutex::new(state), released: Condvar::new() });
+        Self { world, root: ROOT, mounted: None, process: Process::simulated() }
+    }
+
+    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead. Another process is
+    /// another call.
     #[must_use]
     pub fn mounted(&self) -> Self {
-        let boot = self.lock_state().boot;
-        Self { state: Arc::clone(&self.state), mounted: Some(boot), process: Process::simulated() }
+        let mut state = self.lock_state();
+        state.next_process += 1;
+        let mounted = Mounted { boot: state.boot, number: state.next_process, opened: StdArc::default() };
+        let process = Process::simulated();
+        Self { world: Arc::clone(&self.world), root: self.root, mounted: Some(mounted), process }
     }
 
-    /// Another disk with the same bytes, names and plans, which goes its own way from here on. It belongs to no process.
+    /// The same machine with another folder for its root, made if it is not there. It belongs to no process.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Self {
+        let root = self.lock_state().make_folders_at_once(self.root, path);
+        Self { world: Arc::clone(&self.world), root, mounted: None, process: Process::simulated() }
+    }
+
+    /// Another machine with the same bytes, names and plans, which goes its own way from here on. The handle belongs to no
+    /// process.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self::of(State { moments: None, ..self.lock_state().clone() })
-    }
-
-    fn of(state: State) -> Self {
-        Self { state: Arc::new(Mutex::new(state)), mounted: None, process: Process::simulated() }
+        let mut state = self.lock_state().clone();
+        state.moments = None;
+        let disk = Self::of(state);
+        Self { root: self.root, ..disk }
     }
 
     /// Until the result is dropped, whatever is called on this handle and on what was opened through it is called by a child
@@ -237,71 +149,6 @@ impl SimDisk {
         InChild(self.process.clone())
     }
 
-    fn check_process(&self, operation: Operation, name: &str) -> Result<(), DiskError> {
-        if self.process.is_this() { Ok(()) } else { Err(DiskError::Forked { operation, path: name.into() }) }
-    }
-
-    /// The state for a call that needs the right to write.
-    fn writable_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
-        self.check_process(operation, name)?;
-        let state = self.live_state(operation, name)?;
-        if state.read_only { Err(fail(operation, name, io::ErrorKind::PermissionDenied)) } else { Ok(state) }
-    }
-
-    fn open_in(&self, mut state: MutexGuard<'_, State>, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let fate = state.begin(Operation::Open, name, None);
-        state.end(fate, Operation::Open, name)?;
-        match state.names.files.get(name).copied() {
-            Some(inode) => Ok(self.handle(inode, name, state.boot)),
-            None => Err(state.not_found(Operation::Open, name)),
-        }
-    }
-
-    fn take_lock(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        name: &str,
-        locked: Locked,
-        hold: Hold,
-    ) -> Result<Box<dyn DiskLock>, DiskError> {
-        if state.locks.iter().any(|held| held.0 == locked && (held.1, hold) != (Hold::Shared, Hold::Shared)) {
-            return Err(DiskError::InUse { path: name.into() });
-        }
-        state.locks.push((locked, hold));
-        Ok(Box::new(SimLock { disk: self.clone(), name: name.to_owned(), locked, boot: state.boot }))
-    }
-
-    fn take_folder_lock(&self, folder: &str, hold: Hold) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.check_process(Operation::Lock, folder)?;
-        let mut state = self.live_state(Operation::Lock, folder)?;
-        let fate = state.begin(Operation::Lock, folder, None);
-        state.end(fate, Operation::Lock, folder)?;
-        let inode = state.folder_inode(Operation::Lock, folder)?;
-        self.take_lock(state, folder, Locked::Folder(inode), hold)
-    }
-
-    /// The state for a question about the file of this name, and the file.
-    fn identify(&self, name: &str) -> Result<(MutexGuard<'_, State>, usize), DiskError> {
-        let mut state = self.live_state(Operation::Identify, name)?;
-        let fate = state.begin(Operation::Identify, name, None);
-        state.end(fate, Operation::Identify, name)?;
-        match state.names.files.get(name).copied() {
-            Some(inode) => Ok((state, inode)),
-            None => Err(state.not_found(Operation::Identify, name)),
-        }
-    }
-
-    /// The state, unless this handle's process is dead or without power.
-    fn live_state(&self, operation: Operation, name: &str) -> Result<MutexGuard<'_, State>, DiskError> {
-        let state = self.lock_state();
-        let is_dead = state.sequence.is_cut || self.mounted.is_some_and(|boot| boot != state.boot);
-        if is_dead { Err(input_output_error(operation, name)) } else { Ok(state) }
-    }
-
-    fn lock_state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no test panics inside the disk")
-    }
-
     /// The machine loses power: what was not synced is kept, dropped or torn, as `seed` says.
     pub fn crash(&self, seed: u64) {
         self.crash_with(Survival::Random, seed);
@@ -310,31 +157,47 @@ impl SimDisk {
     /// The machine loses power, if it has not yet, and starts again: what was not synced survives as `survival` says,
     /// drawn from `seed`.
     pub fn crash_with(&self, survival: Survival, seed: u64) {
-        let mut random = Random::seeded(seed);
-        let mut state = self.lock_state();
-        let state = &mut *state;
-        state.boot += 1;
-        state.locks.clear();
-        state.sequence.restart();
-        for inode in 0..state.inodes.len() {
-            if !state.inodes[inode].unsynced.is_empty() || state.inodes[inode].allocated > 0 {
-                state.inode(inode).crash(survival, &mut random);
-            }
-        }
-        let changes = std::mem::take(&mut state.unsynced_names);
-        state.stable_names.crash(&changes, survival, &mut random);
-        state.names = state.stable_names.clone();
-        state.drop_nameless();
+        self.lock_state().crash(survival, &mut Random::seeded(seed));
+        self.world.released.notify_all();
     }
 
-    /// The process dies and the machine lives on: the cache stays as it is, locks are free, handles are dead.
+    /// All processes die and the machine lives on: the cache stays as it is, locks are free, handles are dead.
     pub fn kill(&self) {
-        let mut state = self.lock_state();
-        state.boot += 1;
-        state.locks.clear();
-        state.sequence.restart();
+        self.lock_state().restart();
+        self.world.released.notify_all();
     }
 
+    /// This process dies, and others live on.
+    ///
+    /// # Panics
+    /// If the handle is not a process's.
+    pub fn kill_process(&self) {
+        let number = self.mounted.as_ref().expect("a process's handle").number;
+        let mut state = self.lock_state();
+        state.killed.insert(number);
+        state.locks.retain(|lock| lock.process != number);
+        drop(state);
+        self.world.released.notify_all();
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, State> {
+        self.world.state.lock().expect("no test panics inside the disk")
+    }
+
+    fn is_dead(&self, state: &State) -> bool {
+        let of_process =
+            |mounted: &Mounted| mounted.boot != state.boot || state.killed.contains(&mounted.number);
+        state.sequence.is_cut || self.mounted.as_ref().is_some_and(of_process)
+    }
+
+    /// The number of the handle's process; 0 if it has none.
+    fn process_number(&self) -> u64 {
+        self.mounted.as_ref().map_or(0, |mounted| mounted.number)
+    }
+}
+
+// Calls.
+impl SimDisk {
     /// What was called so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
@@ -381,22 +244,6 @@ impl SimDisk {
         self.lock_state().sequence.is_cut
     }
 
-    /// So many bytes have room on the disk; `None`: any number.
-    pub fn set_capacity(&self, bytes: Option<u64>) {
-        self.lock_state().capacity = bytes;
-    }
-
-    /// Forbids to open for writing, to make, rename and remove, and to take an exclusive lock; or allows it again.
-    pub fn set_read_only(&self, read_only: bool) {
-        self.lock_state().read_only = read_only;
-    }
-
-    /// Bytes that take up space now.
-    #[must_use]
-    pub fn used_bytes(&self) -> u64 {
-        self.lock_state().used_bytes()
-    }
-
     /// Lets the `count`th write from now fail (1 is the next).
     pub fn fail_write(&self, count: u64) {
         self.lock_state().sequence.fail_next(Operation::Write, count);
@@ -423,13 +270,118 @@ impl SimDisk {
         self.lock_state().sequence.heal();
     }
 
+    /// The device stalls: calls of these kinds wait from now on, until [`SimDisk::release`], a crash or a kill.
+    pub fn stall(&self, operations: &[Operation]) {
+        self.lock_state().stalled = operations.to_vec();
+    }
+
+    /// The device goes on.
+    pub fn release(&self) {
+        self.lock_state().stalled.clear();
+        self.world.released.notify_all();
+    }
+
+    /// How many calls wait on the stalled device.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.lock_state().waiting
+    }
+
+    /// Waits while the device is stalled for calls of this kind.
+    fn wait_for_device<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        operation: Operation,
+    ) -> MutexGuard<'a, State> {
+        let boot = state.boot;
+        while state.stalled.contains(&operation) && state.boot == boot && !self.is_dead(&state) {
+            state.waiting += 1;
+            state = self.world.released.wait(state).expect("no test panics inside the disk");
+            state.waiting -= 1;
+        }
+        state
+    }
+}
+
+// Devices and media.
+impl SimDisk {
+    /// So many bytes have room on the disk; `None`: any number.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.lock_state().capacity = bytes;
+    }
+
+    /// The folder at `path` is a device of its own, with room for so many bytes; `None`: any number. The folder is made if it is
+    /// not there.
+    pub fn set_device(&self, path: &str, bytes: Option<u64>) {
+        let mut state = self.lock_state();
+        let folder = state.make_folders_at_once(self.root, path);
+        state.devices.insert(folder, bytes);
+    }
+
+    /// Bytes that take up space now on the device of this handle's root.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let state = self.lock_state();
+        state.used_bytes(state.device_of(self.root))
+    }
+
+    /// After a crash, space that was set aside or grown and never written on stable storage may hold bytes of files that were
+    /// removed or cut before, or garbage; or it reads as zeros again, as by default.
+    pub fn set_stale_space(&self, is_stale: bool) {
+        self.lock_state().medium.stale_space = is_stale;
+    }
+
+    /// A write that a crash tears may damage the rest of its pages of 4 KiB, synced bytes too; or not, as by default: then
+    /// overwriting is power-safe.
+    pub fn set_torn_pages(&self, are_torn: bool) {
+        self.lock_state().medium.torn_pages = are_torn;
+    }
+
+    /// What a failed sync should have written is read as it was before from then on, as if the cache had dropped its pages; or it
+    /// stays readable, as by default.
+    pub fn set_failed_syncs_revert(&self, revert: bool) {
+        self.lock_state().medium.failed_syncs_revert = revert;
+    }
+
+    /// Forbids to open for writing, to make, rename and remove, and to take an exclusive lock; or allows it again.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock_state().read_only = read_only;
+    }
+
+    /// The file system cannot lock folders, or can again.
+    pub fn set_no_folder_locks(&self, cannot: bool) {
+        self.lock_state().no_folder_locks = cannot;
+    }
+}
+
+// What others do: damage, copies, mounts. Paths begin at this handle's root, or with `/` at the machine's top.
+impl SimDisk {
+    /// The folder of the last part of `path`, and that part.
+    fn split<'p>(&self, state: &State, path: &'p str) -> Option<(u64, &'p str)> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let folder = if path.starts_with('/') && folder.is_empty() { "/" } else { folder };
+        Some((state.mounts.find(&state.names, self.root, folder)?, name))
+    }
+
+    fn file_at(&self, state: &State, path: &str) -> usize {
+        let found =
+            self.split(state, path).and_then(|(folder, name)| state.names.entry(folder, name).cloned());
+        let Some(Entry::File(file)) = found else { panic!("there is no file {path}") };
+        file
+    }
+
+    fn folder_at(&self, state: &State, path: &str) -> u64 {
+        let found = state.mounts.find(&state.names, self.root, path);
+        found.unwrap_or_else(|| panic!("there is no folder {path}"))
+    }
+
     /// Flips the bits of `mask` in a stable byte: damage.
     ///
     /// # Panics
     /// If there is no such byte.
     pub fn flip(&self, name: &str, offset: u64, mask: u8) {
         let mut state = self.lock_state();
-        let at = state.names.files[name];
+        let at = self.file_at(&state, name);
         let inode = state.inode(at);
         for content in [&mut inode.seen, &mut inode.stable] {
             assert!((offset as usize) < content.length, "byte {offset} of {name} is not there");
@@ -439,26 +391,31 @@ impl SimDisk {
         }
     }
 
+    /// From now on reading bytes of this file fails with EIO, as where the medium cannot give them back.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn make_unreadable(&self, name: &str) {
+        let mut state = self.lock_state();
+        let file = self.file_at(&state, name);
+        state.unreadable.insert(file);
+    }
+
     /// Puts a file there with these bytes, name and all on stable storage, its folder too: damage, or a copy.
     pub fn put(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.lock_state();
-        let inode = state.inodes.len();
-        let content = Content::from(bytes);
-        let allocated = content.length;
-        let file = Inode { seen: content.clone(), stable: content, unsynced: Vec::new(), allocated };
-        state.inodes.push(StdArc::new(file));
-        let folders = name.match_indices('/').map(|(end, _)| NameChange::Folder(name[..end].to_owned()));
-        for change in folders.chain([NameChange::Link(name.to_owned(), inode)]) {
-            state.names.apply(&change);
-            state.stable_names.apply(&change);
-        }
+        let (folder, last) = name.rsplit_once('/').unwrap_or(("", name));
+        let folder = state.make_folders_at_once(self.root, folder);
+        let file = state.new_inode(Inode::stable(Content::from(bytes)));
+        state.change_name_at_once(&NameChange::set(folder, last, Some(Entry::File(file))));
     }
 
-    /// Removes a file and its stable name at once: damage.
+    /// Removes a file, a link or a folder with all that is in it, and its stable name at once: damage.
     pub fn lose(&self, name: &str) {
         let mut state = self.lock_state();
-        state.names.files.remove(name);
-        state.stable_names.files.remove(name);
+        if let Some((folder, last)) = self.split(&state, name) {
+            state.change_name_at_once(&NameChange::set(folder, last, None));
+        }
     }
 
     /// The bytes of a file as they are seen now.
@@ -468,376 +425,134 @@ impl SimDisk {
     #[must_use]
     pub fn bytes(&self, name: &str) -> Vec<u8> {
         let state = self.lock_state();
-        state.inodes[state.names.files[name]].seen.all()
+        state.inodes[self.file_at(&state, name)].seen.all()
     }
 
-    /// The full names of all files, sorted.
+    /// The full names of all files under this handle's root, through links too, sorted.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
-        self.lock_state().names.files.keys().cloned().collect()
+        let state = self.lock_state();
+        let mut files = Vec::new();
+        let mut left = vec![(self.root, String::new())];
+        while let Some((folder, prefix)) = left.pop() {
+            for (name, entry) in state.names.entries(folder) {
+                let full = format!("{prefix}{name}");
+                match entry {
+                    Entry::File(_) => files.push(full),
+                    Entry::Folder(_) | Entry::Link(_) => {
+                        let inner = state.mounts.find(&state.names, folder, name);
+                        // A link may lead to a folder that is above it.
+                        let inner = inner.filter(|_| full.matches('/').count() < 8);
+                        left.extend(inner.map(|inner| (inner, format!("{full}/"))));
+                    }
+                }
+            }
+        }
+        files.sort_unstable();
+        files
     }
 
-    /// The device behind a linked folder is taken away, or put back. Only asking for the folder's kind shows it.
+    /// The device behind a linked folder is taken away, so that the link leads nowhere, or put back.
     ///
     /// # Panics
     /// If there is no such link.
     pub fn unplug(&self, folder: &str, is_there: bool) {
-        self.lock_state().links.get_mut(folder).expect("a link").1 = is_there;
-    }
-
-    /// From now on reading bytes of this file fails with EIO, as where the medium cannot give them back.
-    pub fn make_unreadable(&self, name: &str) {
-        self.lock_state().unreadable.insert(name.to_owned());
-    }
-
-    fn handle(&self, inode: usize, name: &str, boot: u64) -> Box<dyn DiskFile> {
-        Box::new(SimFile { disk: self.clone(), inode, name: name.to_owned(), boot })
-    }
-}
-
-impl Disk for SimDisk {
-    fn open(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        self.open_in(self.writable_state(Operation::Open, name)?, name)
-    }
-
-    fn open_to_read(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        self.open_in(self.live_state(Operation::Open, name)?, name)
-    }
-
-    fn create(&self, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
-        let mut state = self.writable_state(Operation::Create, name)?;
-        let fate = state.begin(Operation::Create, name, None);
-        if !state.names.has_folder(folder_of(name)) {
-            return Err(state.not_found(Operation::Create, name));
-        }
-        let there = state.names.files.get(name).copied();
-        if there.is_none() && state.is_full() {
-            return Err(state.refuse(Operation::Create, name));
-        }
-        let inode = there.unwrap_or(state.inodes.len());
-        if fate.is_whole() {
-            if there.is_some() {
-                state.inode(inode).allocated = 0;
-                state.change(inode, Change::Length(0));
-            } else {
-                state.inodes.push(StdArc::default());
-                state.change_name(NameChange::Link(name.to_owned(), inode));
-            }
-        }
-        state.end(fate, Operation::Create, name)?;
-        Ok(self.handle(inode, name, state.boot))
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<String>, DiskError> {
-        let mut state = self.live_state(Operation::List, folder)?;
-        let fate = state.begin(Operation::List, folder, None);
-        state.end(fate, Operation::List, folder)?;
-        if !state.names.has_folder(folder) {
-            return Err(state.not_found(Operation::List, folder));
-        }
-        let names = state.names.files.keys().filter(|name| folder_of(name) == folder);
-        Ok(names.map(|name| name.rsplit('/').next().unwrap_or(name).to_owned()).collect())
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        let mut state = self.live_state(Operation::List, name)?;
-        let fate = state.begin(Operation::List, name, None);
-        state.end(fate, Operation::List, name)?;
-        Ok(state.names.files.contains_key(name) || state.names.has_folder(name))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        let mut state = self.writable_state(Operation::Rename, from)?;
-        let fate = state.begin(Operation::Rename, from, None);
-        let Some(inode) = state.names.files.get(from).copied() else {
-            return Err(state.not_found(Operation::Rename, from));
+        let mut state = self.lock_state();
+        let found =
+            self.split(&state, folder).and_then(|(parent, last)| state.names.entry(parent, last).cloned());
+        let Some(Entry::Link(to)) = found else { panic!("{folder} is no link") };
+        let gone = std::mem::take(&mut state.mounts.gone);
+        let target = self.folder_at(&state, to.to_str().expect("a path of this machine"));
+        state.mounts.gone = gone;
+        if is_there {
+            state.mounts.gone.remove(&target)
+        } else {
+            state.mounts.gone.insert(target)
         };
-        if fate.is_whole() {
-            state.change_name(NameChange::Rename(from.to_owned(), to.to_owned(), inode));
-        }
-        state.end(fate, Operation::Rename, from)
     }
 
-    fn remove(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.writable_state(Operation::Remove, name)?;
-        let fate = state.begin(Operation::Remove, name, None);
-        if !state.names.files.contains_key(name) {
-            return Err(state.not_found(Operation::Remove, name));
-        }
-        if fate.is_whole() {
-            state.change_name(NameChange::Unlink(name.to_owned()));
-        }
-        state.end(fate, Operation::Remove, name)
+    /// The device that is mounted at this folder is unmounted: an empty folder, with an identity of its own, stands in its place.
+    /// Processes that have it open keep it.
+    ///
+    /// # Panics
+    /// If there is no such folder.
+    pub fn unmount(&self, path: &str) {
+        let mut state = self.lock_state();
+        let folder = self.folder_at(&state, path);
+        state.cover(folder);
     }
 
-    fn create_folder(&self, name: &str) -> Result<(), DiskError> {
-        let mut state = self.writable_state(Operation::CreateFolder, name)?;
-        let fate = state.begin(Operation::CreateFolder, name, None);
-        let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
-        for folder in ends.map(|end| &name[..end]) {
-            if fate.is_whole() && !state.names.has_folder(folder) {
-                state.change_name(NameChange::Folder(folder.to_owned()));
-            }
-        }
-        state.end(fate, Operation::CreateFolder, name)
+    /// The device is mounted again.
+    ///
+    /// # Panics
+    /// If there is no such folder, or it was not unmounted.
+    pub fn mount(&self, path: &str) {
+        let mut state = self.lock_state();
+        let empty = self.folder_at(&state, path);
+        let covered =
+            state.mounts.covers.iter().find(|(_, cover)| **cover == empty).map(|(folder, _)| *folder);
+        let folder = covered.unwrap_or_else(|| panic!("{path} was not unmounted"));
+        state.mounts.covers.remove(&folder);
     }
 
-    fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
-        let mut state = self.live_state(Operation::List, name)?;
-        let fate = state.begin(Operation::List, name, None);
-        state.end(fate, Operation::List, name)?;
-        Ok(match state.links.get(name) {
-            _ if !state.names.has_folder(name) => FolderKind::Missing,
-            Some((to, is_there)) => FolderKind::Link { to: to.clone(), is_there: *is_there },
-            None => FolderKind::Plain,
-        })
+    /// Gives a folder or file another name, which takes the place of what has it; it keeps its identity.
+    ///
+    /// # Panics
+    /// If there is no such thing, or no folder to put it in.
+    pub fn move_to(&self, from: &str, to: &str) {
+        let mut state = self.lock_state();
+        let from_place = self.split(&state, from).unwrap_or_else(|| panic!("there is no {from}"));
+        let to_place = self.split(&state, to).unwrap_or_else(|| panic!("there is no folder for {to}"));
+        let entry = state.names.entry(from_place.0, from_place.1).cloned();
+        let entry = entry.unwrap_or_else(|| panic!("there is no {from}"));
+        state.change_name_at_once(&NameChange::rename(from_place, to_place, entry));
     }
 
-    fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError> {
-        let state = self.live_state(Operation::List, name)?;
-        let linked = state.links.get(name).map(|(to, _)| to.clone());
-        Ok(linked.unwrap_or_else(|| PathBuf::from(name)))
+    /// Copies a folder with all that is in it, as `cp -a` does: what is copied has new identities, links lead where they led.
+    ///
+    /// # Panics
+    /// If there is no such folder.
+    pub fn copy_tree(&self, from: &str, to: &str) {
+        let mut state = self.lock_state();
+        let from = self.folder_at(&state, from);
+        let to = state.make_folders_at_once(self.root, to);
+        state.copy_folder(from, to);
     }
 
-    fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError> {
-        let mut state = self.writable_state(Operation::LinkFolder, name)?;
-        let fate = state.begin(Operation::LinkFolder, name, None);
-        let there = state.links.get(name).map(|(before, _)| before == to);
-        if state.names.has_folder(name) && there != Some(true) {
-            return Err(fail(Operation::LinkFolder, name, io::ErrorKind::AlreadyExists));
-        }
-        if fate.is_whole() && !state.names.has_folder(name) {
-            state.links.insert(name.to_owned(), (to.to_owned(), true));
-            state.change_name(NameChange::Folder(name.to_owned()));
-        }
-        state.end(fate, Operation::LinkFolder, name)
+    /// Gives a file a second name, as `ln` and `cp -al` do.
+    ///
+    /// # Panics
+    /// If there is no such file, or no folder for the name.
+    pub fn hard_link(&self, file: &str, name: &str) {
+        let mut state = self.lock_state();
+        let file = self.file_at(&state, file);
+        let (folder, last) =
+            self.split(&state, name).unwrap_or_else(|| panic!("there is no folder for {name}"));
+        state.change_name_at_once(&NameChange::set(folder, last, Some(Entry::File(file))));
     }
 
-    fn sync_folder(&self, folder: &str) -> Result<(), DiskError> {
-        self.check_process(Operation::SyncFolder, folder)?;
-        let mut state = self.live_state(Operation::SyncFolder, folder)?;
-        let fate = state.begin(Operation::SyncFolder, folder, None);
-        if !state.names.has_folder(folder) {
-            return Err(state.not_found(Operation::SyncFolder, folder));
-        }
-        state.keep_moment();
-        if fate != Fate::Cut && fate.is_whole() {
-            let (changes, others): (Vec<_>, Vec<_>) = std::mem::take(&mut state.unsynced_names)
-                .into_iter()
-                .partition(|change| change.is_in(folder));
-            changes.iter().for_each(|change| state.stable_names.apply(change));
-            state.unsynced_names = others;
-        }
-        state.end(fate, Operation::SyncFolder, folder)
+    /// Makes `name` a link to a path from the machine's top, whatever is there: in the place of what has the name.
+    ///
+    /// # Panics
+    /// If there is no folder for the name.
+    pub fn link(&self, name: &str, to: &Path) {
+        let mut state = self.lock_state();
+        let (folder, last) =
+            self.split(&state, name).unwrap_or_else(|| panic!("there is no folder for {name}"));
+        state.change_name_at_once(&NameChange::set(folder, last, Some(Entry::Link(to.to_owned()))));
     }
 
-    fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        let mut state = self.writable_state(Operation::Lock, name)?;
-        let fate = state.begin(Operation::Lock, name, None);
-        state.end(fate, Operation::Lock, name)?;
-        if !state.names.has_folder(folder_of(name)) {
-            return Err(state.not_found(Operation::Lock, name));
-        }
-        let inode = state.names.files.get(name).copied().unwrap_or_else(|| {
-            let inode = state.inodes.len();
-            state.inodes.push(StdArc::default());
-            state.change_name(NameChange::Link(name.to_owned(), inode));
-            inode
-        });
-        self.take_lock(state, name, Locked::File(inode), Hold::Exclusive)
-    }
-
-    fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError> {
-        self.check_process(Operation::Lock, name)?;
-        let mut state = self.live_state(Operation::Lock, name)?;
-        let fate = state.begin(Operation::Lock, name, None);
-        state.end(fate, Operation::Lock, name)?;
-        let Some(inode) = state.names.files.get(name).copied() else { return Ok(None) };
-        self.take_lock(state, name, Locked::File(inode), Hold::Shared).map(Some)
-    }
-
-    fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.take_folder_lock(folder, Hold::Exclusive)
-    }
-
-    fn lock_folder_to_read(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError> {
-        self.take_folder_lock(folder, Hold::Shared)
-    }
-
-    fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError> {
-        let mut state = self.live_state(Operation::Identify, folder)?;
-        let fate = state.begin(Operation::Identify, folder, None);
-        state.end(fate, Operation::Identify, folder)?;
-        let inode = state.folder_inode(Operation::Identify, folder)?;
-        Ok(FolderId { inode, born_nanos: Some(i128::from(inode)) })
-    }
-
-    fn file_id(&self, name: &str) -> Result<u64, DiskError> {
-        self.identify(name).map(|(_, inode)| inode as u64)
-    }
-
-    fn links(&self, name: &str) -> Result<u64, DiskError> {
-        self.identify(name).map(|(state, inode)| state.links(inode))
-    }
-
-    fn free_bytes(&self, folder: &str) -> Result<Option<u64>, DiskError> {
-        let mut state = self.live_state(Operation::FreeSpace, folder)?;
-        let fate = state.begin(Operation::FreeSpace, folder, None);
-        state.end(fate, Operation::FreeSpace, folder)?;
-        if !state.names.has_folder(folder) {
-            return Err(state.not_found(Operation::FreeSpace, folder));
-        }
-        Ok(state.capacity.map(|capacity| capacity.saturating_sub(state.used_bytes())))
-    }
-
-    fn process(&self) -> Process {
-        self.process.clone()
+    /// The path of this handle's root from the machine's top.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        let state = self.lock_state();
+        state.mounts.path(&state.names, self.root)
     }
 }
 
-/// The time in which a simulated process's calls are those of its child: see [`SimDisk::in_child`].
-#[derive(Debug)]
-pub struct InChild(Process);
-
-impl Drop for InChild {
-    fn drop(&mut self) {
-        self.0.set_forked(false);
-    }
-}
-
-#[derive(Debug)]
-struct SimLock {
-    disk: SimDisk,
-    name: String,
-    locked: Locked,
-    boot: u64,
-}
-
-impl DiskLock for SimLock {
-    fn file_id(&self) -> Result<u64, DiskError> {
-        drop(self.disk.live_state(Operation::Identify, &self.name)?);
-        Ok(match self.locked {
-            Locked::File(inode) => inode as u64,
-            Locked::Folder(inode) => inode,
-        })
-    }
-
-    fn links(&self) -> Result<u64, DiskError> {
-        let state = self.disk.live_state(Operation::Identify, &self.name)?;
-        Ok(match self.locked {
-            Locked::File(inode) => state.links(inode),
-            Locked::Folder(_) => 1,
-        })
-    }
-}
-
-impl Drop for SimLock {
-    fn drop(&mut self) {
-        let mut state = self.disk.lock_state();
-        // I4: a forked child does not give back its parent's lock.
-        if state.boot == self.boot && self.disk.process.is_this() {
-            // Either there is one, or all of this file are shared and one as good as another.
-            if let Some(at) = state.locks.iter().position(|held| held.0 == self.locked) {
-                state.locks.swap_remove(at);
-            }
-        }
-    }
-}
-
-#[derive(Debug)]
-struct SimFile {
-    disk: SimDisk,
-    inode: usize,
-    name: String,
-    boot: u64,
-}
-
-impl SimFile {
-    /// The state, if this handle's boot still runs, and what becomes of the call.
-    fn begin(
-        &self,
-        operation: Operation,
-        range: Option<(u64, u64)>,
-    ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
-        if !matches!(operation, Operation::Read) {
-            self.disk.check_process(operation, &self.name)?;
-        }
-        let mut state = self.disk.lock_state();
-        if state.boot != self.boot || state.sequence.is_cut {
-            return Err(input_output_error(operation, &self.name));
-        }
-        let fate = state.begin(operation, &self.name, range);
-        Ok((state, fate))
-    }
-}
-
-impl DiskFile for SimFile {
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        let (mut state, fate) = self.begin(Operation::Write, Some((offset, bytes.len() as u64)))?;
-        let offset = offset as usize;
-        let landed = fate.share(bytes.len());
-        let room = state.allocate(self.inode, offset + landed).saturating_sub(offset).min(landed);
-        if room > 0 {
-            state.change(self.inode, Change::write(offset, &bytes[..room]));
-        }
-        if room < landed {
-            return Err(state.refuse(Operation::Write, &self.name));
-        }
-        state.end(fate, Operation::Write, &self.name)
-    }
-
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
-        let (state, fate) = self.begin(Operation::Read, Some((offset, bytes.len() as u64)))?;
-        state.end(fate, Operation::Read, &self.name)?;
-        if state.unreadable.contains(&self.name) {
-            return Err(input_output_error(Operation::Read, &self.name));
-        }
-        Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
-    }
-
-    fn len(&self) -> Result<u64, DiskError> {
-        let (state, fate) = self.begin(Operation::Length, None)?;
-        state.end(fate, Operation::Length, &self.name)?;
-        Ok(state.inodes[self.inode].seen.length as u64)
-    }
-
-    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        let (mut state, fate) = self.begin(Operation::Length, Some((bytes, 0)))?;
-        if fate.is_whole() {
-            let inode = state.inode(self.inode);
-            // A longer file has a hole at its end, which takes no space.
-            inode.allocated = inode.allocated.min(bytes as usize);
-            state.change(self.inode, Change::Length(bytes as usize));
-        }
-        state.end(fate, Operation::Length, &self.name)
-    }
-
-    fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
-        let (mut state, fate) = self.begin(Operation::Preallocate, Some((bytes, 0)))?;
-        if fate.is_whole() && state.inodes[self.inode].seen.length < bytes as usize {
-            let before = state.inodes[self.inode].allocated;
-            if state.allocate(self.inode, bytes as usize) < bytes as usize {
-                state.inode(self.inode).allocated = before;
-                return Err(state.refuse(Operation::Preallocate, &self.name));
-            }
-            state.change(self.inode, Change::Length(bytes as usize));
-        }
-        state.end(fate, Operation::Preallocate, &self.name)
-    }
-
-    fn sync_data(&self) -> Result<(), DiskError> {
-        let (mut state, fate) = self.begin(Operation::Sync, None)?;
-        state.keep_moment();
-        if fate != Fate::Cut {
-            let changes = fate.share(state.inodes[self.inode].unsynced.len());
-            state.inode(self.inode).sync(changes);
-        }
-        state.end(fate, Operation::Sync, &self.name)
-    }
-
-    fn sync_all(&self) -> Result<(), DiskError> {
-        self.sync_data()
-    }
+/// What a call says of a process that was forked.
+fn forked(operation: Operation, name: &str) -> DiskError {
+    DiskError::Forked { operation, path: name.into() }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

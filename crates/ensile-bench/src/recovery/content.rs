@@ -5,11 +5,13 @@
 //! follows from the count of writes. Writes that nobody was told are durable are there or not; but of each writing
 //! thread, those that are there come before those that are not.
 //!
+//! A queue is otherwise: write `i` puts row `i` and deletes the one that is [`QUEUED`] older, so that this many are left.
+//!
 //! Neighbours: `victim` writes by it; [`super`] checks a recovered database against it.
 
 use std::ops::{ControlFlow, Range};
 
-use ensile::{Database, Readable, Table};
+use ensile::{Database, Readable, Table, Value};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::failure::Result;
@@ -22,21 +24,29 @@ const TABLE: &str = "rows";
 /// Bytes of a key.
 const KEY_BYTES: u64 = 8;
 /// Bytes of a value.
-const VALUE_BYTES: usize = 100;
+pub(super) const VALUE_BYTES: usize = 100;
+/// Bytes of a value where each key is written many times.
+pub(super) const LARGE_VALUE_BYTES: usize = 1024;
+/// Rows of the queue.
+pub(super) const QUEUED: u64 = 1_000;
+
 /// Key, value and TID: the bytes of an entry that count.
-pub(super) const ENTRY_BYTES: u64 = KEY_BYTES + VALUE_BYTES as u64 + 8;
+pub(super) const fn entry_bytes(value: usize) -> u64 {
+    KEY_BYTES + value as u64 + 8
+}
 
 /// A row's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-pub(super) struct Row([u8; VALUE_BYTES]);
+#[repr(transparent)]
+pub(super) struct Row<const BYTES: usize>([u8; BYTES]);
 
-ensile::fixed_layout!(Row, "recovery row v1");
+ensile::fixed_layout!(Row<VALUE_BYTES>, "recovery row v1");
+ensile::fixed_layout!(Row<LARGE_VALUE_BYTES>, "recovery row v1");
 
-impl Row {
+impl<const BYTES: usize> Row<BYTES> {
     /// What pass `pass` writes under `key`.
     pub(super) fn of(key: u64, pass: u64) -> Self {
-        let mut bytes = [(key ^ pass) as u8; VALUE_BYTES];
+        let mut bytes = [(key ^ pass) as u8; BYTES];
         bytes[..8].copy_from_slice(&key.to_le_bytes());
         bytes[8..16].copy_from_slice(&pass.to_le_bytes());
         Self(bytes)
@@ -49,8 +59,31 @@ impl Row {
 }
 
 /// The table of a database.
-pub(super) fn table(db: &Database) -> Result<Table<u64, Row>> {
+pub(super) fn table<const BYTES: usize>(db: &Database) -> Result<Table<u64, Row<BYTES>>>
+where
+    Row<BYTES>: Value,
+{
     Ok(db.table(TABLE)?)
+}
+
+/// What is wrong with the rows of a queue of so many writes.
+pub(super) fn check_queue(db: &Database, writes: u64) -> Result<Vec<String>> {
+    let table = table::<VALUE_BYTES>(db)?;
+    let expected: Vec<u64> = (writes.saturating_sub(QUEUED)..writes).collect();
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    db.snapshot_latest()?.scan(&table, .., |key, row| {
+        if row != Row::of(key, 0) {
+            wrong.push(format!("key {key} has a value that nobody wrote"));
+        }
+        found.push(key);
+        ControlFlow::Continue(())
+    })?;
+    if found != expected {
+        let range = (found.first(), found.last());
+        wrong.push(format!("{} rows, {range:?}; {QUEUED} were left, up to {}", found.len(), writes - 1));
+    }
+    wrong.truncate(TOLD_MAX);
+    Ok(wrong)
 }
 
 /// A sequence of writes.
@@ -101,8 +134,11 @@ impl Writes {
     }
 
     /// What is wrong with the rows of a database: nothing, or the first few findings.
-    pub(super) fn check(&self, db: &Database) -> Result<Vec<String>> {
-        let table = table(db)?;
+    pub(super) fn check<const BYTES: usize>(&self, db: &Database) -> Result<Vec<String>>
+    where
+        Row<BYTES>: Value,
+    {
+        let table = table::<BYTES>(db)?;
         let mut found = vec![None; self.records as usize];
         let mut wrong = Vec::new();
         db.snapshot_latest()?.scan(&table, .., |key, row| {

@@ -25,9 +25,16 @@ fn rates_are_each_cores_and_parts_without_work_are_left_out() {
         report,
         device: (4_000_000_000, 5.0),
         cached_share: 0.0,
+        peak_bytes: 120_000_000,
     };
     let open = Box::new(|_: &ensile::Database| unreachable!("nothing is opened"));
-    let scene = Scene { name: "ycsb", folder: "nowhere".into(), entry_bytes: Some(116), open };
+    let scene = Scene {
+        name: "ycsb",
+        folder: "nowhere".into(),
+        entry_bytes: Some(116),
+        running_bytes: Some(90_000_000),
+        open,
+    };
     let rows = rows_of(&scene, 2, &[measured]);
     let value = |place: &str, metric: (&str, &str)| {
         let found = rows.iter().find(|row| {
@@ -39,6 +46,9 @@ fn rates_are_each_cores_and_parts_without_work_are_left_out() {
     assert_eq!(value("log", ("per core", "entries/s")), Some(2_000_000.0));
     assert_eq!(value("checkpoint", PER_CORE), None);
     assert_eq!(value("scan", ("time", "s")), Some(1.0));
+    assert_eq!(value("after the last phase", ("share", "%")), Some(10.0));
+    assert_eq!(value("memory", ("at most", "MB")), Some(120.0));
+    assert_eq!(value("memory", ("of the process that was killed", "MB")), Some(90.0));
     assert_eq!(value("whole / device", ("ratio", "x")), Some(0.5));
 }
 

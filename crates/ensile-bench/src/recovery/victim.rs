@@ -5,11 +5,11 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use ensile::{CheckpointHandle, Database, Durability, Receipt, Table};
+use ensile::{CheckpointHandle, Database, Durability, Receipt, Table, Transaction, Value};
 use ensile_base::sync::{AtomicBool, Ordering};
 
 use super::Load;
-use super::content::{Row, Writes, table};
+use super::content::{LARGE_VALUE_BYTES, QUEUED, Row, VALUE_BYTES, Writes, table};
 use crate::arguments::RecoveryVictimArguments;
 use crate::failure::{Failure, Result};
 
@@ -27,11 +27,41 @@ pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
         .epoch_interval(Duration::from_millis(run.epoch_ms))
         .checkpoints_on_demand()
         .open()?;
-    let table = table(&db)?;
+    match arguments.load {
+        Load::Queue => queue(&db, arguments.writes().count)?,
+        Load::Versions => rows::<LARGE_VALUE_BYTES>(&db, arguments)?,
+        _ => rows::<VALUE_BYTES>(&db, arguments)?,
+    }
+    say_ready()?;
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Puts so many rows, and deletes each once [`QUEUED`] later ones are there.
+fn queue(db: &Database, count: u64) -> Result<()> {
+    let table = table::<VALUE_BYTES>(db)?;
+    let mut last: Option<Receipt<'_>> = None;
+    for key in 0..count {
+        let write = |tx: &mut Transaction<'_>| {
+            tx.put(&table, &key, &Row::of(key, 0))?;
+            key.checked_sub(QUEUED).map_or(Ok(()), |old| tx.delete(&table, &old).map(drop))
+        };
+        last = Some(db.submit(write)?.1);
+    }
+    Ok(last.map_or(Ok(()), |receipt| receipt.durable())?)
+}
+
+/// Writes rows in random orders.
+fn rows<const BYTES: usize>(db: &Database, arguments: &RecoveryVictimArguments) -> Result<()>
+where
+    Row<BYTES>: Value,
+{
+    let table = table::<BYTES>(db)?;
     let writes = arguments.writes();
     let passes = writes.passes() - u64::from(writes.last_is_open);
     for pass in 0..passes {
-        write_pass(&db, &table, &writes, pass, &|| false)?;
+        write_pass(db, &table, &writes, pass, &|| false)?;
         if pass == 0 && arguments.load == Load::Interrupted {
             db.checkpoint()?.wait().map_err(ensile::Error::from)?;
         }
@@ -41,12 +71,9 @@ pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     }
     if arguments.load == Load::Interrupted {
         let checkpoint = db.checkpoint()?;
-        return write_until_interrupted(&db, &table, &writes, &checkpoint);
+        return write_until_interrupted(db, &table, &writes, &checkpoint);
     }
-    say_ready()?;
-    loop {
-        std::thread::sleep(Duration::from_secs(1));
-    }
+    Ok(())
 }
 
 fn say_ready() -> Result<()> {
@@ -55,12 +82,15 @@ fn say_ready() -> Result<()> {
 }
 
 /// Writes the last pass beside a checkpoint, and ends the process when that is nearly written.
-fn write_until_interrupted(
+fn write_until_interrupted<const BYTES: usize>(
     db: &Database,
-    table: &Table<u64, Row>,
+    table: &Table<u64, Row<BYTES>>,
     writes: &Writes,
     checkpoint: &CheckpointHandle,
-) -> Result<()> {
+) -> Result<()>
+where
+    Row<BYTES>: Value,
+{
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -81,13 +111,16 @@ fn write_until_interrupted(
 }
 
 /// Writes a pass, each row in a transaction of its own, and waits until all of it is durable.
-fn write_pass(
+fn write_pass<const BYTES: usize>(
     db: &Database,
-    table: &Table<u64, Row>,
+    table: &Table<u64, Row<BYTES>>,
     writes: &Writes,
     pass: u64,
     is_over: &(dyn Fn() -> bool + Sync),
-) -> Result<()> {
+) -> Result<()>
+where
+    Row<BYTES>: Value,
+{
     let order = writes.order(pass);
     let write = |thread: u64| -> Result<()> {
         let mut last: Option<Receipt<'_>> = None;

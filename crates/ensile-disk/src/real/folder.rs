@@ -148,7 +148,7 @@ impl Folder {
         Ok(OsString::from_vec(to.into_bytes()).into())
     }
 
-    /// The names of all that is no folder, sorted. A link is not followed.
+    /// The names of all that is no folder nor leads to one, sorted.
     pub(super) fn files(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.handle)? {
@@ -157,8 +157,13 @@ impl Folder {
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_folder = match entry.file_type() {
                 FileType::Directory => true,
+                FileType::Symlink => self.sub_folder(name).is_ok(),
                 // Some file systems do not say.
-                FileType::Unknown => matches!(self.find(name)?, Found::Folder),
+                FileType::Unknown => match self.find(name)? {
+                    Found::Folder => true,
+                    Found::Link(_) => self.sub_folder(name).is_ok(),
+                    Found::Nothing | Found::File => false,
+                },
                 _ => false,
             };
             if !is_folder {

@@ -163,6 +163,7 @@ fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
     disk.link_folder("log0", &path("first")).expect("it leads there");
     assert!(disk.link_folder("log0", &path("second")).expect_err("it leads elsewhere").is_already_exists());
     disk.create("log0/a").expect("create");
+    assert!(disk.list("").expect("listed").is_empty(), "a link to a folder is no file");
     std::fs::remove_file(path("log0")).expect("remove");
     std::os::unix::fs::symlink(path("second"), path("log0")).expect("another link");
     disk.create("log0/b").expect("create");
@@ -171,6 +172,7 @@ fn a_link_that_leads_elsewhere_while_the_disk_is_open_is_not_followed_again() {
     assert!(anew.list("log0").expect("listed").is_empty(), "an open looks again");
     std::fs::remove_dir(path("second")).expect("remove");
     assert!(matches!(anew.folder_kind("log0"), Ok(crate::FolderKind::Link { is_there: false, .. })));
+    assert_eq!(anew.list("").expect("listed"), ["log0"], "one that leads nowhere is something that is there");
 }
 
 #[test]

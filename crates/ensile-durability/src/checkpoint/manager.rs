@@ -46,6 +46,8 @@ use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
 use crate::{DurabilityError, Health};
 
+/// Between two attempts to make a reserve that is missing.
+const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
 /// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
 const TRIED_EVERY: u32 = 8;
 /// Why a closed database makes no checkpoint.
@@ -93,6 +95,8 @@ struct Attempt {
     /// Bytes of log when e_l was read.
     log_bytes: u64,
     room: Arc<Room>,
+    /// How often the log had found the disk full when the reserve was given up for this attempt.
+    gave_up_at: Option<u64>,
     /// Parts that their checkpointer has not begun.
     parts: Vec<Option<Vec<Slice>>>,
     written: Vec<Written>,
@@ -115,6 +119,8 @@ struct State {
     /// What attempts that found no space had written, at least; and why the next one is put off.
     needed_bytes: u64,
     misfit: Option<StdArc<str>>,
+    /// The reserve that is missing is not tried before this.
+    reserve_not_before: u64,
     /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
     log_bytes_base: u64,
     log_bytes_before: u64,
@@ -201,6 +207,7 @@ impl Checkpoints {
             failures: 0,
             needed_bytes: 0,
             misfit: None,
+            reserve_not_before: log.clock.nanos() + RESERVE_PAUSE_NANOS,
             log_bytes_base: 0,
             log_bytes_before: log.replayed_bytes,
             last: None,
@@ -298,13 +305,24 @@ impl Checkpoints {
         if work.is_some() {
             return self.go_on(checkpointer, &mut work, walk);
         }
+        if checkpointer == 0 {
+            // Here, since nobody waits for a checkpointer.
+            self.log.reservation_step();
+        }
         let mut state = lock(&self.state);
         if state.phase != Phase::Ended {
             match self.log.health() {
                 Health::Poisoned(why) => self.end(&mut state, &why, DurabilityError::Stopped),
                 Health::Closed => self.end(&mut state, CLOSED, DurabilityError::Stopped),
-                Health::Running | Health::Full(_) | Health::Forked => {}
+                Health::Running | Health::Full(_) | Health::EpochsEnded(_) | Health::Forked => {}
             }
+        }
+        let now = self.log.clock.nanos();
+        if state.phase == Phase::Idle && !self.log.reserve.is_kept() && now >= state.reserve_not_before {
+            state.reserve_not_before = now + RESERVE_PAUSE_NANOS;
+            drop(state);
+            self.make_reserve();
+            return CheckpointStep::Idle;
         }
         match state.phase {
             Phase::Ended => CheckpointStep::Stopped,
@@ -346,6 +364,7 @@ impl Checkpoints {
         let low = self.log.epochs.now();
         state.attempt = Some(Attempt {
             room,
+            gave_up_at: None,
             number: state.next_number,
             low,
             high: low,
@@ -378,6 +397,16 @@ impl Checkpoints {
         CheckpointStep::Idle
     }
 
+    /// Makes the reserve again, if it was given up and there is space.
+    fn make_reserve(&self) {
+        if self.log.reserve.is_kept() {
+            return;
+        }
+        if let Err(error) = self.log.reserve.make() {
+            lock(&self.state).last_error = Some(error.to_string().into());
+        }
+    }
+
     /// Closes the epoch, if its least length has passed: for a checkpoint that waits for the next one.
     fn close_epoch_early(&self) {
         if matches!(self.log.epochs.try_advance(self.log.clock.nanos()), Advance::Advanced(_)) {
@@ -390,8 +419,7 @@ impl Checkpoints {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         let begins = if is_planted(Bug::WalkBegunEarly) { attempt.low } else { attempt.low.next() };
         if self.log.epochs.now() < begins {
-            self.close_epoch_early();
-            return CheckpointStep::Waiting;
+            return self.wait_for_epoch(state, begins);
         }
         let early_high = self.log.epochs.now();
         state.phase = Phase::Moving;
@@ -409,6 +437,21 @@ impl Checkpoints {
         state.phase = Phase::Walking;
         drop(state);
         self.ring();
+        CheckpointStep::Worked
+    }
+
+    /// E must reach `epoch` first, and is helped. Once E stands at its end (L6), the attempt is given up.
+    fn wait_for_epoch(&self, mut state: MutexGuard<'_, State>, epoch: Epoch) -> CheckpointStep {
+        if self.log.epochs.now() < epoch {
+            self.close_epoch_early();
+        }
+        let (Health::EpochsEnded(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) else {
+            return CheckpointStep::Waiting;
+        };
+        attempt.failure = Some(format!("no epoch ends any more: {reason}").into());
+        // Nobody writes a part now.
+        attempt.unfinished = 0;
+        state.phase = Phase::Failing;
         CheckpointStep::Worked
     }
 
@@ -557,16 +600,23 @@ impl Checkpoints {
         let attempt_high = attempt.high;
         if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
             if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
-                // No mark is written before there is space, and it may be this attempt's files that take it.
+                // No mark is written before there is space. This attempt frees some once it is installed, so it may have
+                // what is kept for such a moment; if that does not do, its own files may be what takes the space.
+                let tries = self.log.full_tries();
+                if attempt.gave_up_at.is_none() && self.log.give_up_reserve() {
+                    attempt.gave_up_at = Some(tries);
+                    return CheckpointStep::Worked;
+                }
+                let loggers = self.log.loggers() as u64;
+                if attempt.gave_up_at.is_some_and(|before| tries <= before + loggers) {
+                    return CheckpointStep::Waiting;
+                }
                 attempt.failure = Some(format!("its epochs cannot become durable: {reason}").into());
                 state.phase = Phase::Failing;
                 return CheckpointStep::Worked;
             }
-            if self.log.epochs.now() <= attempt_high {
-                // No mark covers e_h before its epoch has ended.
-                self.close_epoch_early();
-            }
-            return CheckpointStep::Waiting;
+            // No mark covers e_h before its epoch has ended.
+            return self.wait_for_epoch(state, attempt_high.next());
         }
         let installed = Installed {
             number: attempt.number,
@@ -629,6 +679,7 @@ impl Checkpoints {
         state.phase = Phase::Moving;
         drop(state);
         self.remove_void(|part| part.checkpoint == installed.number, Some(&installed));
+        self.make_reserve();
         let mut state = lock(&self.state);
         self.finish(&mut state, false);
         CheckpointStep::Worked
@@ -645,6 +696,7 @@ impl Checkpoints {
         self.remove_void(|part| Some(part.checkpoint) == kept, None);
         // There is space now.
         self.log.wake_loggers();
+        self.make_reserve();
         let mut state = lock(&self.state);
         self.finish(&mut state, true);
         CheckpointStep::Worked

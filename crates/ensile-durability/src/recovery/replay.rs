@@ -1,7 +1,8 @@
 //! Replay: pieces of the log that any number of threads take, parse and hand to the recoverable state (SiloR §5.2).
 //!
 //! Invariants:
-//! - The newest pieces come first: then most older versions find a larger TID in place and cost nothing.
+//! - The oldest pieces come first, of all logs: so what a state keeps for entries yet to come stays small (L8). SiloR's order,
+//!   newest first, saves the copying of older versions and no more; docs/results/recovery.md has both.
 //! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
@@ -46,7 +47,7 @@ pub(super) struct Piece {
     pub(super) file: SegmentFile,
     pub(super) offset: u64,
     pub(super) bytes: u64,
-    /// The smallest epoch of its entries, those that do not count among them.
+    /// The smallest epoch of its entries that are replayed, or one below it.
     pub(super) oldest: Epoch,
     /// The largest one.
     pub(super) newest: Epoch,
@@ -79,7 +80,8 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
                     file,
                     offset,
                     bytes,
-                    oldest: epoch_min,
+                    // Smaller ones are not handed over.
+                    oldest: epoch_min.max(bounds.covered),
                     newest: epoch_max,
                     salt,
                     kind,

@@ -5,7 +5,8 @@
 //! ensile hint 1
 //! generation 3 durable 57
 //! closed 12 7
-//! crc32c 9e2ece82
+//! ended 131
+//! crc32c 1d93b089
 //! ```
 //! Invariants:
 //! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds.
@@ -34,6 +35,8 @@ pub(crate) struct Hint {
     pub(crate) durable: Epoch,
     /// After a clean close, how many blocks each log has; empty otherwise.
     pub(crate) closed: Vec<u64>,
+    /// After a clean close, the last E: what is reserved above it was not used (L6).
+    pub(crate) ended: Option<Epoch>,
 }
 
 impl Hint {
@@ -58,7 +61,8 @@ impl Hint {
             return None;
         }
         let (generation, durable) = lines.next()?.strip_prefix("generation ")?.split_once(" durable ")?;
-        let durable: u64 = durable.parse().ok().filter(|durable| *durable < Epoch::MAX.number())?;
+        let epoch = |word: &str| Some(Epoch::new(word.parse().ok().filter(|e| *e < Epoch::MAX.number())?));
+        let durable = epoch(durable)?;
         let closed = match lines.next() {
             None => Vec::new(),
             Some(line) => line
@@ -67,7 +71,11 @@ impl Hint {
                 .map(|blocks| blocks.parse().ok())
                 .collect::<Option<_>>()?,
         };
-        let hint = Self { generation: generation.parse().ok()?, durable: Epoch::new(durable), closed };
+        let ended = match lines.next() {
+            None => None,
+            Some(line) => Some(epoch(line.strip_prefix("ended ")?)?),
+        };
+        let hint = Self { generation: generation.parse().ok()?, durable, closed, ended };
         lines.next().is_none().then_some(hint)
     }
 }
@@ -78,6 +86,9 @@ impl std::fmt::Display for Hint {
         if !self.closed.is_empty() {
             let blocks: Vec<String> = self.closed.iter().map(u64::to_string).collect();
             body.push_str(&format!("closed {}\n", blocks.join(" ")));
+        }
+        if let Some(ended) = self.ended {
+            body.push_str(&format!("ended {ended}\n"));
         }
         writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
     }
@@ -104,21 +115,21 @@ impl HintWriter {
             return;
         }
         self.next_nanos = now_nanos.saturating_add(INTERVAL_NANOS);
-        if self.write(durable, Vec::new()).is_ok() {
+        if self.write(durable, Vec::new(), None).is_ok() {
             self.written = durable;
         }
     }
 
-    /// Writes and syncs the last hint of a clean close.
-    pub(crate) fn close(&mut self, durable: Epoch, blocks: Vec<u64>) {
+    /// Writes and syncs the last hint of a clean close. E moves no more, and stands at `ended`.
+    pub(crate) fn close(&mut self, durable: Epoch, blocks: Vec<u64>, ended: Epoch) {
         // The heartbeat may be at its step: it must not write over this.
         self.next_nanos = u64::MAX;
         // What it vouches for is durable without it.
-        let _ = self.write(durable, blocks).and_then(|()| self.file.sync_all());
+        let _ = self.write(durable, blocks, Some(ended)).and_then(|()| self.file.sync_all());
     }
 
-    fn write(&self, durable: Epoch, closed: Vec<u64>) -> Result<(), DiskError> {
-        let hint = Hint { generation: self.generation, durable, closed };
+    fn write(&self, durable: Epoch, closed: Vec<u64>, ended: Option<Epoch>) -> Result<(), DiskError> {
+        let hint = Hint { generation: self.generation, durable, closed, ended };
         let text = hint.to_string();
         debug_assert_eq!(Hint::parse(&text), Some(hint));
         // Its numbers only grow, and so does its length: nothing of an older one stands behind it.
@@ -136,9 +147,14 @@ mod tests {
     fn a_step_that_comes_after_the_close_does_not_write_over_the_last_hint() {
         let disk = SimDisk::new();
         let mut writer = HintWriter::create(&disk, 3).expect("creates");
-        writer.close(Epoch::new(57), vec![12, 7]);
+        writer.close(Epoch::new(57), vec![12, 7], Epoch::new(131));
         writer.step(u64::MAX - 1, Epoch::new(57));
-        let last = Hint { generation: 3, durable: Epoch::new(57), closed: vec![12, 7] };
+        let last = Hint {
+            generation: 3,
+            durable: Epoch::new(57),
+            closed: vec![12, 7],
+            ended: Some(Epoch::new(131)),
+        };
         assert_eq!(Hint::read(&disk).expect("reads"), Some(last));
     }
 
@@ -146,15 +162,20 @@ mod tests {
     fn the_documented_text_is_the_one_that_is_written() {
         let document = include_str!("../../../../docs/formats/hint.md");
         let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
-        let hint = Hint { generation: 3, durable: Epoch::new(57), closed: vec![12, 7] };
+        let hint = Hint {
+            generation: 3,
+            durable: Epoch::new(57),
+            closed: vec![12, 7],
+            ended: Some(Epoch::new(131)),
+        };
         assert_eq!(example.expect("an example"), hint.to_string());
         assert_eq!(Hint::parse(&hint.to_string()), Some(hint));
     }
 
     #[test]
     fn a_changed_or_cut_hint_says_nothing() {
-        for closed in [vec![], vec![12, 7]] {
-            let text = Hint { generation: 3, durable: Epoch::new(57), closed }.to_string();
+        for (closed, ended) in [(vec![], None), (vec![12, 7], Some(Epoch::new(131)))] {
+            let text = Hint { generation: 3, durable: Epoch::new(57), closed, ended }.to_string();
             for at in 0..text.len() {
                 assert_eq!(Hint::parse(&text[..at]), None, "cut to {at}");
                 let mut bytes = text.clone().into_bytes();

@@ -11,6 +11,8 @@ pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const MANIFEST_NEW: &str = "MANIFEST.new";
 /// A witness of D (L5).
 pub(crate) const HINT: &str = "HINT";
+/// Space for the moment when the disk is full.
+pub(crate) const RESERVE: &str = "RESERVE";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
 

@@ -131,7 +131,7 @@ fn links_on_the_machines_own_disk() {
     rig.log.close().expect("closes");
     drop(rig);
     assert_eq!(std::fs::read_link(folder.path().join("log1")).expect("a link"), other.path().join("b"));
-    assert_eq!(names(&*disk(), "log0"), ["log-1-0"]);
+    assert_eq!(names(&*disk(), "log0"), ["RESERVE", "log-1-0"]);
     assert_eq!(Rig::open(disk(), config(2), Clock::manual()).expect("opens").rows.len(), 1);
     let refused = Rig::open(disk(), linked(["b", "a"]), Clock::manual()).map(drop);
     assert!(matches!(refused, Err(DurabilityError::Config(_))), "{refused:?}");

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::limits::{LOG_BUFFER_BYTES, RESERVE_BYTES};
 use ensile_base::random::Random;
 use ensile_disk::Operation;
 use ensile_durability::{DurabilityError, Health, LogConfig, Step};
@@ -176,7 +176,8 @@ fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
     let disk = SimDisk::new();
     let rig = on_a_full_disk(&disk);
     let mut worker = rig.worker();
-    let tid = worker.commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
+    // More than what is kept for a close.
+    let tid = worker.commit(&rig.epochs, 1, &vec![7; 2 * RESERVE_BYTES as usize]).expect("runs");
     let waiter = is_durable(&rig.log, tid.epoch());
     assert!(waiter.is_pending());
     drop(worker);
@@ -188,6 +189,18 @@ fn a_close_on_a_full_disk_says_what_is_not_durable_and_does_not_hang() {
     disk.set_capacity(None);
     let rig = Rig::simulated(&disk, 1);
     assert!(rig.rows.is_empty(), "none of it was written");
+}
+
+#[test]
+fn a_close_on_a_full_disk_makes_durable_what_the_reserve_holds() {
+    let disk = SimDisk::new();
+    let rig = on_a_full_disk(&disk);
+    let tid = rig.worker().commit(&rig.epochs, 1, &[7; 10_000]).expect("runs");
+    rig.log.close().expect("the reserve is given up for it");
+    drop(rig);
+    disk.crash(1);
+    let rig = Rig::simulated(&disk, 1);
+    assert_eq!(rig.rows[&1].0, tid);
 }
 
 #[test]

@@ -14,5 +14,6 @@ mod poison;
 mod recovering;
 mod repair_crashes;
 mod repairing;
+mod reserved;
 mod rig;
 mod simulation;

@@ -1,11 +1,12 @@
-//! Generations, torn tails, and recovery by several threads: L4 and the harmless half of L5.
+//! Generations, torn tails, and recovery by several threads: L4, the harmless half of L5, and what has passed (L8).
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Recovery};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Recovery, Refused};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, OPENING_BYTES, Rig, config};
@@ -193,4 +194,197 @@ fn a_crash_anywhere_inside_recovery_is_harmless() {
         disk.heal();
         assert_eq!(Rig::simulated(&disk, 1).rows[&1].0, tid, "seed {seed}");
     }
+}
+
+/// Two logs of `rounds` epochs, each with an operation on every object from either worker: `objects` objects, numbered operations.
+fn operations(disk: &SimDisk, rounds: u64, objects: u64) {
+    let rig = Rig::simulated(disk, 2);
+    let mut workers = [rig.worker(), rig.worker()];
+    for round in 0..rounds {
+        for (at, worker) in workers.iter_mut().enumerate() {
+            for object in 0..objects {
+                let number = 2 * round + at as u64;
+                let mut body = number.to_le_bytes().to_vec();
+                body.resize(400, 0);
+                worker.commit(&rig.epochs, object, &body).expect("runs");
+            }
+        }
+        rig.settle();
+    }
+    disk.crash(17);
+}
+
+/// A state of operations: an entry waits until its epoch has passed, and is applied in the order of TIDs.
+#[derive(Default)]
+struct Operations(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    held: BTreeMap<Tid, (u64, u64)>,
+    held_most: usize,
+    passed: Epoch,
+    /// Entries of epochs that had passed.
+    late: Vec<Tid>,
+    applied: BTreeMap<u64, Vec<u64>>,
+}
+
+impl Recoverable for Operations {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let mut waiting = self.0.lock().expect("no panic");
+        let number = |at: usize, body: &[u8]| u64::from_le_bytes(body[at..at + 8].try_into().expect("eight"));
+        for Entry { tid, body } in entries {
+            if tid.epoch() < waiting.passed {
+                waiting.late.push(*tid);
+            }
+            waiting.held.insert(*tid, (number(0, body), number(8, body)));
+        }
+        waiting.held_most = waiting.held_most.max(waiting.held.len());
+        Ok(())
+    }
+
+    fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+        unreachable!("there is no checkpoint")
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        let mut waiting = self.0.lock().expect("no panic");
+        waiting.passed = waiting.passed.max(epoch);
+        while let Some(first) = waiting.held.first_entry()
+            && first.key().epoch() < epoch
+        {
+            let (object, number) = first.remove();
+            waiting.applied.entry(object).or_default().push(number);
+        }
+    }
+}
+
+#[test]
+fn l8_operations_are_applied_in_order_per_object_and_few_of_them_wait() {
+    let disk = SimDisk::new();
+    let (rounds, objects) = (200, 5);
+    operations(&disk, rounds, objects);
+    for threads in [1, 3] {
+        let state = Operations::default();
+        let recovery = Recovery::open(Arc::new(disk.fork()), config(1)).expect("opens");
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| while recovery.replay_step(&state).expect("replays") {});
+            }
+        });
+        recovery.finish().expect("finishes");
+        let state = state.0.into_inner().expect("no panic");
+        assert!(state.held.is_empty() && state.late.is_empty(), "{:?}", state.late);
+        assert_eq!(state.applied.len() as u64, objects);
+        for (object, numbers) in &state.applied {
+            assert!(
+                numbers.iter().copied().eq(0..2 * rounds),
+                "{threads} threads, object {object}: {numbers:?}"
+            );
+        }
+        // One thread holds what a piece of each log has; several may hold more while one of them rests.
+        let total = 2 * rounds * objects;
+        assert!(threads > 1 || state.held_most as u64 <= total / 10, "{} of {total}", state.held_most);
+    }
+}
+
+/// A state whose first entry takes until others have been replayed.
+struct Slow {
+    operations: Operations,
+    first: Tid,
+    /// Entries replayed beside the first one's block.
+    others: Mutex<usize>,
+    are_replayed: Condvar,
+}
+
+impl Recoverable for Slow {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        let is_first = entries.iter().any(|entry| entry.tid == self.first);
+        let mut others = self.others.lock().expect("no panic");
+        if is_first {
+            let wait = |others: &mut usize| *others < 300;
+            // As long as a hang would be: the other thread needs a moment.
+            let limit = std::time::Duration::from_secs(120);
+            others = self.are_replayed.wait_timeout_while(others, limit, wait).expect("no panic").0;
+            assert!(*others >= 300, "the other thread goes on with other pieces");
+        } else {
+            *others += entries.len();
+            self.are_replayed.notify_all();
+        }
+        drop(others);
+        self.operations.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.operations.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.operations.passed(epoch);
+    }
+}
+
+#[test]
+fn l8_no_epoch_passes_while_a_thread_is_at_a_piece_with_its_entries() {
+    let disk = SimDisk::new();
+    operations(&disk, 200, 5);
+    let everything = Operations::default();
+    let recovery = Recovery::open(Arc::new(disk.fork()), config(1)).expect("opens");
+    let first = {
+        while recovery.replay_step(&FirstOnly(&everything)).expect("replays") {}
+        let held = &everything.0.lock().expect("no panic").held;
+        *held.first_key_value().expect("an entry").0
+    };
+    let slow = Slow {
+        operations: Operations::default(),
+        first,
+        others: Mutex::new(0),
+        are_replayed: Condvar::new(),
+    };
+    let recovery = Recovery::open(Arc::new(disk.fork()), config(1)).expect("opens");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| while recovery.replay_step(&slow).expect("replays") {});
+        }
+    });
+    let state = slow.operations.0.into_inner().expect("no panic");
+    assert_eq!(state.late, [], "entries of epochs that had passed");
+    assert_eq!(state.applied.values().map(Vec::len).sum::<usize>(), 2000);
+}
+
+/// Collects, and hears of no epoch.
+struct FirstOnly<'o>(&'o Operations);
+
+impl Recoverable for FirstOnly<'_> {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.0.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.0.load(section, entries)
+    }
+}
+
+#[test]
+fn a_thread_without_a_piece_does_not_wait_for_one_that_cannot_be_replayed() {
+    let disk = SimDisk::new();
+    operations(&disk, 20, 5);
+    /// Refuses everything.
+    struct Refusing;
+    impl Recoverable for Refusing {
+        fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+            Err(Refused { entry: 0, detail: "no".to_owned() })
+        }
+
+        fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
+            Ok(())
+        }
+
+        fn passed(&self, _epoch: Epoch) {
+            panic!("nothing is replayed");
+        }
+    }
+    let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
+    while recovery.replay_step(&Refusing).is_err() {}
+    assert!(!recovery.replay_step(&Refusing).expect("no piece is left"));
+    assert!(matches!(recovery.finish(), Err(DurabilityError::Config(_))));
 }

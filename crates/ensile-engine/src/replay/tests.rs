@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc as StdArc;
 
+use ensile_base::limits::STATUS_BITS;
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable, Refused};
@@ -191,4 +192,120 @@ fn what_cannot_be_understood_is_refused_by_its_place() {
     let (good, cut) = (Entry { tid, body: b"\x01\x00kv" }, Entry { tid, body: b"\x02\x00k" });
     assert_eq!(place(replay.load(1, &[good, cut])), 1);
     assert_eq!(place(replay.load(2, &[good, good])), 1, "a checkpoint has each key once");
+}
+
+/// The body of one write to table 1.
+fn body(key: u64, value: Option<&[u8]>) -> Vec<u8> {
+    let mut body = Vec::new();
+    log_entry::encode(&mut body, 1, &key.to_be_bytes(), value, log_entry::Image::NotRecorded);
+    body
+}
+
+fn replay_one(replay: &Replay, tid: Tid, body: &[u8]) {
+    replay.replay(&[Entry { tid, body }]).expect("an entry that was encoded");
+}
+
+/// A TID of an epoch, by its sequence number.
+fn tid_of(epoch: u64, sequence: u64) -> Tid {
+    Tid::from_word(Tid::first_of(Epoch::new(epoch)).bits() + (sequence << STATUS_BITS))
+}
+
+#[test]
+fn a_queues_log_leaves_no_tombstone_and_takes_memory_for_its_rows_only() {
+    let replay = replay();
+    let value = [7; 64];
+    let (live, per_epoch) = (1_000, 2_000);
+    let mut largest = 0;
+    for number in 0..400_000_u64 {
+        let tid = tid_of(2 + number / per_epoch, 2 * (number % per_epoch));
+        replay_one(&replay, tid, &body(number, Some(&value)));
+        if let Some(old) = number.checked_sub(live) {
+            replay_one(&replay, tid.successor().expect("room"), &body(old, None));
+        }
+        if number % per_epoch == 0 {
+            replay.passed(tid.epoch());
+            assert!(replay.tombstones.count() as u64 <= 1, "only what this epoch deleted");
+            let stats = replay.memory.stats();
+            largest = largest.max(stats.chunk_bytes + stats.large_bytes);
+        }
+    }
+    // All 400,000 records would be 40 MB.
+    assert!(largest <= 8 << 20, "{largest} bytes");
+    replay.passed(Epoch::MAX);
+    assert_eq!(replay.tombstones.count(), 0);
+    assert_eq!(rows(replay).len() as u64, live);
+}
+
+#[test]
+fn a_delete_whose_put_is_in_a_slower_log_stays_deleted() {
+    let replay = replay();
+    let at = |epoch| Tid::first_of(Epoch::new(epoch));
+    replay_one(&replay, at(5), &body(1, None));
+    replay_one(&replay, at(5), &body(2, None));
+    // The slower log is at epoch 4: its entries of 4 and 5 are yet to come.
+    replay.passed(Epoch::new(4));
+    replay_one(&replay, at(4), &body(1, Some(b"older than its delete")));
+    replay.passed(Epoch::new(5));
+    assert_eq!(replay.tombstones.count(), 2, "an entry of epoch 5 may yet come");
+    let second = at(5).successor().expect("room");
+    replay_one(&replay, second, &body(2, Some(b"newer than its delete")));
+    replay.passed(Epoch::new(6));
+    assert_eq!(replay.tombstones.count(), 0);
+    let rows = rows(replay);
+    let kept: Vec<_> = rows.iter().map(|((_, key), value)| (key.clone(), value.clone())).collect();
+    assert_eq!(kept, [(2_u64.to_be_bytes().to_vec(), b"newer than its delete".to_vec())]);
+}
+
+#[test]
+fn values_that_grow_are_replaced_and_the_old_records_are_freed_meanwhile() {
+    let replay = replay();
+    let mut largest = 0;
+    // Each value is too long for the record before, twenty times over: 60 MB in all.
+    for number in 0..60_000_u64 {
+        let length = 100 + 90 * (number / 3_000) as usize;
+        let tid = Tid::first_of(Epoch::new(2 + number / 1_000));
+        replay_one(&replay, tid, &body(number % 3_000, Some(&vec![1; length])));
+        if number % 1_000 == 0 {
+            replay.passed(tid.epoch());
+            let stats = replay.memory.stats();
+            largest = largest.max(stats.chunk_bytes);
+        }
+    }
+    // The rows end with 1,810 bytes each.
+    assert!(largest <= 24 << 20, "{largest} bytes");
+    assert_eq!(rows(replay).len(), 3_000);
+}
+
+#[test]
+fn tombstones_are_removed_beside_threads_that_write_the_same_keys() {
+    for seed in 0..12 {
+        let mut random = Random::seeded(100 + seed);
+        let (bodies, model) = history(&mut random, [8, 40, 2_000][seed as usize % 3]);
+        let batches: Vec<_> = bodies.chunks(1 + random.below(40) as usize).collect();
+        let replay = replay();
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let outstanding =
+            std::sync::Mutex::new((0..batches.len()).collect::<std::collections::BTreeSet<_>>());
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    loop {
+                        // Relaxed: hands out numbers.
+                        let turn = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        let Some(batch) = batches.get(turn) else { break };
+                        let entries: Vec<_> =
+                            batch.iter().map(|(tid, body)| Entry { tid: *tid, body }).collect();
+                        replay.replay(&entries).expect("entries that were encoded");
+                        let mut outstanding = outstanding.lock().expect("no panic");
+                        outstanding.remove(&turn);
+                        let first = outstanding.first().map(|first| batches[*first][0].0.epoch());
+                        drop(outstanding);
+                        replay.passed(first.unwrap_or(Epoch::MAX));
+                    }
+                });
+            }
+        });
+        assert_eq!(replay.tombstones.count(), 0);
+        assert_same(&rows(replay), &model, seed);
+    }
 }

@@ -194,6 +194,9 @@ fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
     // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
     let boundary = core.snapshot_boundary(core.epochs.now());
     let logging = worker.appender.is_some();
+    if !logging && core.read_only.is_some() {
+        return Err(core.refusal_to_write());
+    }
     let Sets { nodes, writes, .. } = sets;
     let (entries, arena) = writes.parts();
     // In a turn of its own: records that are found here are on their way from memory while others are looked for.

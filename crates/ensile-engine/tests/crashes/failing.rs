@@ -155,7 +155,15 @@ fn run(case: &Case, seed: u64) -> Result<(), String> {
     while !case.has_come(&disk) {
         match Life::open(&disk, case.loggers) {
             Ok(life) => {
-                judge(&life, &disk, &mut ledger, false)?;
+                judge(&life, &disk, &mut ledger, interrupted)?;
+                interrupted = false;
+                if life.db.health().read_only.is_some() {
+                    if !case.is_no_space() {
+                        return Err("opened to be read only, and not for want of space".to_owned());
+                    }
+                    disk.kill();
+                    continue;
+                }
                 live(case, &life, &disk, &mut ledger, random.next_u64())?;
                 if random.percent(30) {
                     let last = life.db.epoch();

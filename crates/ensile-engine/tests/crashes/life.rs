@@ -69,6 +69,11 @@ impl Life {
         self.db.recovery_report().expect("there is a log").durable_epoch
     }
 
+    /// The first epoch of this life.
+    pub(crate) fn first_epoch(&self) -> Epoch {
+        self.db.recovery_report().expect("there is a log").first_epoch
+    }
+
     /// Everything that the database shows, by every way of looking at it.
     pub(crate) fn read_back(&self) -> Result<Rows, String> {
         let told = |error: Error| error.to_string();

@@ -26,6 +26,7 @@ pub(crate) fn judge(
     ledger: &mut Ledger,
     interrupted: bool,
 ) -> Result<(), String> {
+    ledger.judge_first(life.first_epoch())?;
     let (mut durable, rows) = (life.recovered_to(), life.read_back()?);
     if interrupted {
         durable = ledger.judge_undecided(durable, &rows)?;

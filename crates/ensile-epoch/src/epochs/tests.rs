@@ -27,6 +27,21 @@ fn a_bound_worker_holds_the_epoch_back_by_at_most_one() {
 }
 
 #[test]
+fn l6_the_epoch_stays_below_its_limit_and_a_stop_is_for_good() {
+    let epochs = epochs();
+    epochs.set_limit(Epoch::new(13));
+    assert_eq!(epochs.try_advance(MILLI), Advance::Advanced(Epoch::new(12)));
+    assert_eq!(epochs.try_advance(2 * MILLI), Advance::AtLimit);
+    assert_eq!(epochs.now(), Epoch::new(12));
+    epochs.set_limit(Epoch::new(15));
+    assert_eq!(epochs.try_advance(2 * MILLI), Advance::Advanced(Epoch::new(13)));
+    assert_eq!(epochs.stop(), Epoch::new(13));
+    epochs.set_limit(Epoch::new(100));
+    assert_eq!(epochs.try_advance_to_boundary(3 * MILLI), Advance::AtLimit);
+    assert_eq!(epochs.now(), Epoch::new(13));
+}
+
+#[test]
 fn a_pin_never_holds_the_epoch_back() {
     let epochs = epochs();
     let pin = epochs.register_pin();

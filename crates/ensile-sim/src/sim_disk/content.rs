@@ -1,14 +1,53 @@
-//! Bytes and names as a simulated disk has them: as seen, as stable, the changes between, and what a crash leaves of those.
+//! Bytes of files as a simulated disk has them: as seen, as stable, the changes between, and what a crash leaves of those.
 //!
-//! Neighbours: `sim_disk` changes and syncs them.
+//! Neighbours: `sim_disk` changes and syncs them; `names` has their names.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use ensile_base::random::Random;
 use std::sync::Arc;
 
 /// Writes are torn at multiples of this.
 const SECTOR_BYTES: usize = 512;
+
+/// A device may lose a whole page that it was writing: see [`Medium::torn_pages`].
+const PAGE_BYTES: usize = 4096;
+
+/// What the medium may do beyond losing and tearing writes; by default none of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Medium {
+    /// Space that was taken and never written on stable storage may hold old bytes after a crash.
+    pub(super) stale_space: bool,
+    /// A write that is torn may damage the rest of its page, synced bytes too: no power-safe overwrite.
+    pub(super) torn_pages: bool,
+    /// After a failed sync the bytes that it should have written are read as they were before.
+    pub(super) failed_syncs_revert: bool,
+    /// Bytes of files that were removed or cut: what stale space is filled with.
+    pub(super) old_bytes: Vec<u8>,
+}
+
+impl Medium {
+    const OLD_BYTES_MAX: usize = 1 << 16;
+
+    /// These bytes stay on the medium where nobody sees them.
+    pub(super) fn bury(&mut self, bytes: &[u8]) {
+        if self.stale_space {
+            self.old_bytes.extend_from_slice(bytes);
+            let surplus = self.old_bytes.len().saturating_sub(Self::OLD_BYTES_MAX);
+            self.old_bytes.drain(..surplus.next_multiple_of(SECTOR_BYTES).min(self.old_bytes.len()));
+        }
+    }
+
+    /// A sector's worth of what may have been there.
+    fn stale_sector(&self, random: &mut Random) -> Vec<u8> {
+        let sectors = (self.old_bytes.len() / SECTOR_BYTES) as u64;
+        if sectors > 0 && random.percent(70) {
+            let at = random.below(sectors) as usize * SECTOR_BYTES;
+            return self.old_bytes[at..at + SECTOR_BYTES].to_vec();
+        }
+        (0..SECTOR_BYTES).map(|_| random.below(256) as u8).collect()
+    }
+}
 
 /// What becomes of what was not synced when power fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +75,8 @@ impl Survival {
 pub(super) struct Content {
     pub(super) data: Vec<u8>,
     pub(super) length: usize,
+    /// The sectors that were written, if that is kept.
+    written: Option<BTreeSet<usize>>,
 }
 
 impl Content {
@@ -61,6 +102,22 @@ impl Content {
         }
         self.data[offset..end].copy_from_slice(bytes);
         self.length = self.length.max(end);
+        if let Some(written) = &mut self.written
+            && !bytes.is_empty()
+        {
+            written.extend(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+        }
+    }
+
+    /// Puts other bytes there, as far as the file goes.
+    fn overwrite_sector(&mut self, sector: usize, bytes: &[u8]) {
+        let start = sector * SECTOR_BYTES;
+        let end = (start + SECTOR_BYTES).min(self.length);
+        if start < end {
+            let used = self.data.len().max(end);
+            self.data.resize(used, 0);
+            self.data[start..end].copy_from_slice(&bytes[..end - start]);
+        }
     }
 
     fn set_length(&mut self, length: usize) {
@@ -71,7 +128,7 @@ impl Content {
 
 impl From<Vec<u8>> for Content {
     fn from(data: Vec<u8>) -> Self {
-        Self { length: data.len(), data }
+        Self { length: data.len(), data, written: None }
     }
 }
 
@@ -93,8 +150,18 @@ impl Change {
         }
     }
 
+    /// The sectors that it writes.
+    fn sectors(&self) -> std::ops::Range<usize> {
+        match self {
+            Self::Write { offset, bytes } => {
+                offset / SECTOR_BYTES..(offset + bytes.len()).div_ceil(SECTOR_BYTES)
+            }
+            Self::Length(_) => 0..0,
+        }
+    }
+
     /// Applies any subset of its sectors.
-    fn apply_torn(&self, to: &mut Content, random: &mut Random) {
+    fn apply_torn(&self, to: &mut Content, medium: &Medium, random: &mut Random) {
         let Self::Write { offset, bytes } = self else { return };
         let mut at = 0;
         while at < bytes.len() {
@@ -105,13 +172,29 @@ impl Change {
             }
             at = end;
         }
+        tear_pages(to, *offset, bytes.len(), medium, random);
     }
 
     /// Applies its first bytes.
-    fn apply_cut(&self, to: &mut Content, random: &mut Random) {
+    fn apply_cut(&self, to: &mut Content, medium: &Medium, random: &mut Random) {
         let Self::Write { offset, bytes } = self else { return };
         let landed = random.below(bytes.len() as u64 + 1) as usize;
         to.write(*offset, &bytes[..landed]);
+        tear_pages(to, *offset + landed, bytes.len() - landed, medium, random);
+    }
+}
+
+/// Power failed while these bytes were on their way: where the medium does not keep the rest of a page, any sector of
+/// theirs may be lost, synced ones too.
+fn tear_pages(to: &mut Content, offset: usize, bytes: usize, medium: &Medium, random: &mut Random) {
+    if !medium.torn_pages || bytes == 0 {
+        return;
+    }
+    let pages = offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES);
+    for sector in pages.start * PAGE_BYTES / SECTOR_BYTES..pages.end * PAGE_BYTES / SECTOR_BYTES {
+        if random.percent(25) {
+            to.overwrite_sector(sector, &medium.stale_sector(random));
+        }
     }
 }
 
@@ -123,127 +206,79 @@ pub(super) struct Inode {
     pub(super) unsynced: Vec<Change>,
     /// Bytes that take up space.
     pub(super) allocated: usize,
+    /// Sectors that were set aside and have not been written on stable storage.
+    unwritten: BTreeSet<usize>,
 }
 
 impl Inode {
+    /// A file with these bytes on stable storage.
+    pub(super) fn stable(content: Content) -> Self {
+        let allocated = content.length;
+        Self { seen: content.clone(), stable: content, allocated, ..Self::default() }
+    }
+
     pub(super) fn change(&mut self, change: Change) {
         change.apply(&mut self.seen);
         self.unsynced.push(change);
     }
 
-    /// Makes the first so many changes stable; the others stay readable, and never will be.
-    pub(super) fn sync(&mut self, count: usize) {
-        self.unsynced.iter().take(count).for_each(|change| change.apply(&mut self.stable));
-        self.unsynced.clear();
+    /// Notes space that was set aside.
+    pub(super) fn set_aside(&mut self, from: usize, to: usize) {
+        self.unwritten.extend(from.div_ceil(SECTOR_BYTES)..to.div_ceil(SECTOR_BYTES));
     }
 
-    pub(super) fn crash(&mut self, survival: Survival, random: &mut Random) {
+    /// Makes the first so many changes stable; the others stay readable, and never will be. Unless the medium reverts them:
+    /// then they are read as they were, and the file keeps its length.
+    pub(super) fn sync(&mut self, count: usize, medium: &Medium) {
+        let has_failed = count < self.unsynced.len();
+        self.stable.written = medium.stale_space.then(BTreeSet::new);
+        self.unsynced.iter().take(count).for_each(|change| change.apply(&mut self.stable));
+        let written = self.stable.written.take().unwrap_or_default();
+        self.unwritten.retain(|sector| !written.contains(sector));
+        self.unsynced.clear();
+        if has_failed && medium.failed_syncs_revert {
+            let length = self.seen.length;
+            self.seen = self.stable.clone();
+            self.seen.set_length(length);
+        }
+    }
+
+    pub(super) fn crash(&mut self, survival: Survival, medium: &Medium, random: &mut Random) {
         let changes = std::mem::take(&mut self.unsynced);
+        let length_before = self.stable.length;
         let stable = &mut self.stable;
+        stable.written = medium.stale_space.then(BTreeSet::new);
         let kept = random.below(changes.len() as u64 + 1) as usize;
         for (at, change) in changes.iter().enumerate() {
             match survival {
                 Survival::Nothing => {}
                 Survival::Everything => change.apply(stable),
                 Survival::Torn if matches!(change, Change::Length(_)) => change.apply(stable),
-                Survival::Torn => change.apply_torn(stable, random),
+                Survival::Torn => change.apply_torn(stable, medium, random),
                 Survival::Prefix if at < kept => change.apply(stable),
-                Survival::Prefix if at == kept => change.apply_cut(stable, random),
+                Survival::Prefix if at == kept => change.apply_cut(stable, medium, random),
                 Survival::Prefix => {}
                 Survival::Random => match random.below(3) {
                     0 => change.apply(stable),
-                    1 => change.apply_torn(stable, random),
+                    1 => change.apply_torn(stable, medium, random),
                     _ => {}
                 },
             }
         }
+        let written = stable.written.take().unwrap_or_default();
+        if medium.stale_space {
+            // A hole that a longer length left takes no space, and reads as zeros for ever.
+            let beyond = length_before.div_ceil(SECTOR_BYTES);
+            let grown = changes.iter().flat_map(Change::sectors).filter(|sector| *sector >= beyond);
+            let taken: BTreeSet<usize> = grown.chain(std::mem::take(&mut self.unwritten)).collect();
+            for sector in taken.difference(&written) {
+                if random.percent(50) {
+                    stable.overwrite_sector(*sector, &medium.stale_sector(random));
+                }
+            }
+        }
+        self.unwritten.clear();
         self.seen = self.stable.clone();
         self.allocated = self.seen.length;
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum NameChange {
-    Link(String, usize),
-    Unlink(String),
-    Rename(String, String, usize),
-    Folder(String),
-}
-
-impl NameChange {
-    /// Does syncing `folder` make it stable?
-    pub(super) fn is_in(&self, folder: &str) -> bool {
-        match self {
-            Self::Link(name, _) | Self::Unlink(name) | Self::Folder(name) => folder_of(name) == folder,
-            Self::Rename(from, to, _) => folder_of(from) == folder || folder_of(to) == folder,
-        }
-    }
-
-    fn folder(&self) -> &str {
-        match self {
-            Self::Link(name, _) | Self::Unlink(name) | Self::Folder(name) | Self::Rename(_, name, _) => {
-                folder_of(name)
-            }
-        }
-    }
-}
-
-pub(super) fn folder_of(name: &str) -> &str {
-    name.rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// Names of files and folders.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names {
-    /// Full names; a folder is everything up to the last `/`.
-    pub(super) files: BTreeMap<String, usize>,
-    pub(super) folders: Vec<String>,
-}
-
-impl Names {
-    pub(super) fn has_folder(&self, name: &str) -> bool {
-        name.is_empty() || self.folders.iter().any(|folder| folder == name)
-    }
-
-    pub(super) fn apply(&mut self, change: &NameChange) {
-        match change {
-            NameChange::Link(name, inode) => {
-                self.files.insert(name.clone(), *inode);
-            }
-            NameChange::Unlink(name) => {
-                self.files.remove(name);
-            }
-            NameChange::Rename(from, to, inode) => {
-                self.files.remove(from);
-                self.files.insert(to.clone(), *inode);
-            }
-            NameChange::Folder(name) if self.has_folder(name) => {}
-            NameChange::Folder(name) => self.folders.push(name.clone()),
-        }
-    }
-
-    /// Applies what a crash leaves of the changes; what stood in a folder that is lost is lost with it.
-    pub(super) fn crash(&mut self, changes: &[NameChange], survival: Survival, random: &mut Random) {
-        let mut left: BTreeMap<&str, u64> = BTreeMap::new();
-        for change in changes {
-            let of_folder = changes.iter().filter(|other| other.folder() == change.folder()).count() as u64;
-            let left = left.entry(change.folder()).or_insert_with(|| random.below(of_folder + 1));
-            let survives = match survival {
-                Survival::Nothing => false,
-                Survival::Everything => true,
-                Survival::Random | Survival::Torn => random.percent(50),
-                Survival::Prefix => *left > 0,
-            };
-            *left = left.saturating_sub(1);
-            if survives {
-                self.apply(change);
-            }
-        }
-        while let Some(at) = self.folders.iter().position(|folder| !self.has_folder(folder_of(folder))) {
-            self.folders.remove(at);
-        }
-        let mut files = std::mem::take(&mut self.files);
-        files.retain(|name, _| self.has_folder(folder_of(name)));
-        self.files = files;
     }
 }

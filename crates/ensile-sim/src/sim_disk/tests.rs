@@ -1,7 +1,7 @@
 //! What the simulated disk keeps, loses and reports.
 
 use super::{Fault, SimDisk, Survival};
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::{Disk, DiskError, FolderKind, Operation};
 
 fn file_after_crash(seed: u64) -> Option<Vec<u8>> {
     let disk = SimDisk::new();
@@ -288,4 +288,204 @@ fn a_forked_child_changes_nothing_and_gives_back_no_lock_of_its_parent() {
     drop(child);
     file.write_at(b"!", 6).expect("the parent goes on");
     assert_eq!(world.bytes("a"), b"parent!");
+}
+
+#[test]
+fn processes_lock_each_other_out_and_die_one_by_one() {
+    let machine = SimDisk::new();
+    let [one, other] = [machine.mounted(), machine.mounted()];
+    let locks = [one.lock("LOCK").expect("free"), one.lock_folder("").expect("free")];
+    let file = one.create("a").expect("create");
+    file.write_at(b"cached", 0).expect("write");
+    assert!(matches!(other.lock("LOCK"), Err(DiskError::InUse { .. })));
+    assert!(matches!(other.lock_folder(""), Err(DiskError::InUse { .. })));
+    one.kill_process();
+    assert!(file.write_at(b"x", 0).is_err() && one.list("").is_err(), "it is dead");
+    let held = other.lock("LOCK").expect("free again");
+    drop(locks);
+    assert!(machine.lock("LOCK").is_err(), "a dead process gives nothing back");
+    drop(held);
+    assert_eq!(other.open("a").expect("there").len().expect("length"), 6, "the cache is the machine's");
+    machine.set_no_folder_locks(true);
+    assert!(other.lock_folder("").expect_err("it cannot").is_unsupported());
+}
+
+#[test]
+fn a_process_holds_its_folders_whatever_becomes_of_their_names() {
+    let machine = SimDisk::new();
+    let db = machine.at("/home/db");
+    let process = db.mounted();
+    process.create_folder("log0").expect("folder");
+    let id = process.folder_id("").expect("id");
+    process.create("log0/a").expect("create");
+    machine.move_to("/home/db", "/home/old");
+    let new = machine.at("/home/db");
+    new.put("log0/a", b"theirs".to_vec());
+    process.create("log0/b").expect("create");
+    process.remove("log0/a").expect("remove");
+    assert_eq!((new.files(), new.bytes("log0/a")), (vec!["log0/a".to_owned()], b"theirs".to_vec()));
+    assert_eq!(machine.at("/home/old").files(), ["log0/b"]);
+    assert_eq!(machine.at("/home/old").folder_id("").expect("id"), id, "it keeps its identity");
+    assert_ne!(new.folder_id("").expect("id"), id);
+    assert_eq!(db.path(), std::path::Path::new("/home/old"));
+}
+
+#[test]
+fn a_copy_has_identities_of_its_own_and_the_original_s_links() {
+    let machine = SimDisk::new();
+    let db = machine.at("/db");
+    db.put("MANIFEST", b"one".to_vec());
+    db.put("checkpoint0/part", b"part".to_vec());
+    db.mounted().link_folder("log0", std::path::Path::new("/fast/log0")).expect("linked");
+    db.put("log0/a", b"log".to_vec());
+    machine.copy_tree("/db", "/copy");
+    let copy = machine.at("/copy");
+    assert_eq!(copy.files(), ["MANIFEST", "checkpoint0/part", "log0/a"]);
+    for folder in ["", "checkpoint0"] {
+        assert_ne!(copy.folder_id(folder).expect("id"), db.folder_id(folder).expect("id"), "{folder:?}");
+    }
+    assert_eq!(
+        copy.folder_id("log0").expect("id"),
+        db.folder_id("log0").expect("id"),
+        "one folder, two links"
+    );
+    assert!(
+        copy.lock_folder("log0").is_ok_and(|lock| db.lock_folder("log0").is_err() && lock.links().is_ok())
+    );
+    copy.remove("log0/a").expect("removed for both");
+    copy.open("MANIFEST").expect("open").write_at(b"two", 0).expect("write");
+    assert_eq!((db.bytes("MANIFEST"), db.files().len()), (b"one".to_vec(), 2));
+    machine.hard_link("/db/MANIFEST", "/copy/same");
+    assert_eq!((db.links("MANIFEST").expect("links"), copy.links("same").expect("links")), (2, 2));
+    assert_eq!(db.file_id("MANIFEST").expect("id"), copy.file_id("same").expect("id"));
+}
+
+#[test]
+fn an_unmounted_device_leaves_an_empty_folder_with_another_identity() {
+    let machine = SimDisk::new();
+    let db = machine.at("/mnt/db");
+    let running = db.mounted();
+    running.create("a").expect("create").sync_all().expect("sync");
+    running.sync_folder("").expect("sync");
+    let id = running.folder_id("").expect("id");
+    machine.unmount("/mnt/db");
+    let empty = machine.at("/mnt/db");
+    assert!(empty.files().is_empty() && empty.folder_id("").expect("id") != id);
+    assert_eq!(running.list("").expect("listed"), ["a"], "who has it open keeps it");
+    empty.put("a", b"another".to_vec());
+    machine.crash_with(Survival::Nothing, 1);
+    assert_eq!(machine.at("/mnt/db").bytes("a"), b"another", "it is unmounted still");
+    machine.mount("/mnt/db");
+    assert_eq!(machine.at("/mnt/db").bytes("a"), b"");
+    assert_eq!(machine.at("/mnt/db").folder_id("").expect("id"), id);
+    machine.link("link", std::path::Path::new("/mnt/db"));
+    machine.unplug("link", false);
+    assert!(matches!(machine.folder_kind("link"), Ok(FolderKind::Link { is_there: false, .. })));
+    assert!(machine.list("link").expect_err("it leads nowhere").is_not_found());
+    machine.unplug("link", true);
+    assert_eq!(machine.list("link").expect("there again"), ["a"]);
+}
+
+#[test]
+fn calls_wait_on_a_stalled_device_until_it_goes_on_or_the_process_dies() {
+    let machine = SimDisk::new();
+    let ends = |end: &dyn Fn()| {
+        let process = machine.mounted();
+        let file = process.create("a").expect("create");
+        machine.stall(&[Operation::Sync]);
+        file.write_at(b"x", 0).expect("a write is in the cache at once");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| file.sync_data());
+            while machine.waiting() == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!waits.is_finished());
+            end();
+            waits.join().expect("no panic")
+        })
+    };
+    assert!(ends(&|| machine.release()).is_ok());
+    assert!(ends(&|| machine.kill()).is_err());
+    assert!(ends(&|| machine.crash(1)).is_err());
+    assert_eq!(machine.waiting(), 0);
+}
+
+#[test]
+fn devices_are_full_by_themselves() {
+    let machine = SimDisk::new();
+    machine.set_capacity(Some(1000));
+    machine.set_device("/fast", Some(500));
+    machine.link("log0", std::path::Path::new("/fast/log0"));
+    drop(machine.at("/fast/log0"));
+    let free = |folder: &str| machine.free_bytes(folder).expect("asked");
+    assert_eq!((free(""), free("log0")), (Some(1000), Some(500)));
+    let [main, log] = ["a", "log0/a"].map(|name| machine.create(name).expect("create"));
+    assert!(log.write_at(&[1; 600], 0).is_err());
+    main.write_at(&[1; 900], 0).expect("has room");
+    assert_eq!((free(""), free("log0")), (Some(100), Some(0)));
+    assert!(machine.create("log0/b").is_err() && main.preallocate(1100).is_err());
+    machine.remove("log0/a").expect("remove");
+    assert_eq!((free(""), free("log0")), (Some(100), Some(500)));
+}
+
+#[test]
+fn space_that_was_never_written_may_hold_old_bytes_after_a_crash_if_asked_for() {
+    let after = |is_stale, seed| {
+        let disk = SimDisk::new();
+        disk.set_stale_space(is_stale);
+        let old = disk.create("old").expect("create");
+        old.write_at(&[7; 4096], 0).and_then(|()| old.sync_data()).expect("stable");
+        disk.remove("old").expect("remove");
+        let file = disk.create("a").expect("create");
+        file.preallocate(4096).expect("space");
+        file.write_at(&[1; 1024], 0).and_then(|()| file.sync_data()).expect("stable");
+        disk.sync_folder("").expect("sync");
+        disk.crash_with(Survival::Nothing, seed);
+        disk.bytes("a")
+    };
+    let mut with_old = 0;
+    for seed in 0..50 {
+        assert_eq!(after(false, seed), [vec![1; 1024], vec![0; 3072]].concat());
+        let bytes = after(true, seed);
+        assert!(bytes[..1024].iter().all(|byte| *byte == 1), "what was written is there");
+        with_old += u32::from(bytes[1024..].chunks(512).any(|sector| sector == [7; 512]));
+    }
+    assert!(with_old > 20, "{with_old}");
+}
+
+#[test]
+fn a_failed_sync_s_bytes_are_read_as_before_if_asked_for() {
+    let disk = SimDisk::new();
+    disk.set_failed_syncs_revert(true);
+    let file = disk.create("a").expect("create");
+    file.write_at(b"before", 0).and_then(|()| file.sync_data()).expect("stable");
+    file.write_at(b"after, and longer", 0).expect("write");
+    disk.fail_sync(1);
+    assert!(file.sync_data().is_err());
+    assert_eq!(disk.bytes("a"), b"before\0\0\0\0\0\0\0\0\0\0\0");
+    file.sync_data().expect("the kernel lies");
+}
+
+#[test]
+fn a_torn_write_takes_synced_bytes_of_its_page_along_if_asked_for() {
+    let after = |are_torn, seed| {
+        let disk = SimDisk::new();
+        disk.set_torn_pages(are_torn);
+        let file = disk.create("a").expect("create");
+        file.write_at(&[1; 12288], 0).and_then(|()| file.sync_data()).expect("stable");
+        disk.sync_folder("").expect("sync");
+        file.write_at(&[2; 1024], 4096 + 512).expect("write");
+        disk.crash_with(Survival::Torn, seed);
+        disk.bytes("a")
+    };
+    let mut damaged = 0;
+    for seed in 0..50 {
+        let is_whole = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 1);
+        let kept = after(false, seed);
+        assert!(is_whole(&kept[..4608]) && is_whole(&kept[5632..]));
+        let torn = after(true, seed);
+        assert!(is_whole(&torn[..4096]) && is_whole(&torn[8192..]), "other pages are not touched");
+        damaged += u32::from(!is_whole(&torn[4096..4608]) || !is_whole(&torn[5632..8192]));
+    }
+    assert!(damaged > 30, "{damaged}");
 }

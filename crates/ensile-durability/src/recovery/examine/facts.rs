@@ -62,6 +62,8 @@ pub enum Role {
     Manifest,
     /// A witness of the durable epoch, beside those in the logs.
     Hint,
+    /// Space for the moment when the disk is full.
+    Reserve,
     /// Held by the process that has the database open.
     Lock,
     /// Of a log that counts.

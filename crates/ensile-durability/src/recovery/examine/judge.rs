@@ -22,7 +22,7 @@ use crate::store::hint::Hint;
 use crate::store::identity::Identity;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{
-    HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, SegmentFile, SegmentName, log_folder,
+    HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName, log_folder,
 };
 use crate::{DurabilityError, Recoverable};
 
@@ -122,6 +122,7 @@ impl<'a> Judge<'a> {
             let role = match &*name {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
+                RESERVE => Role::Reserve,
                 MANIFEST_NEW => Role::Void("a manifest that was being written"),
                 LOCK => Role::Lock,
                 _ => Role::Foreign,
@@ -141,7 +142,8 @@ impl<'a> Judge<'a> {
             }
             for name in self.disk.list(&folder)? {
                 if SegmentFile::parse(logger, &name).is_none() {
-                    self.add_file(format!("{folder}/{name}"), Role::Foreign)?;
+                    let role = if name == RESERVE { Role::Reserve } else { Role::Foreign };
+                    self.add_file(format!("{folder}/{name}"), role)?;
                 }
             }
         }

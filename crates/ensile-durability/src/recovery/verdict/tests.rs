@@ -129,6 +129,7 @@ fn the_hint_is_a_witness_of_the_open_generation() {
         generation: 4,
         durable: Epoch::new(durable),
         closed: closed.to_vec(),
+        ended: None,
     };
     let chains = [chain(0, 9, 6, 0), chain(1, 7, 6, 512)];
     assert_eq!(durable(decide(&generation(None), &chains, Some(&hint(7, &[])))), (7, 1));

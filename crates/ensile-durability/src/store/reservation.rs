@@ -1,0 +1,182 @@
+//! How far ahead of E epochs are reserved in the manifest (L6). Pure: epochs and the clock in, the next bound out.
+//!
+//! ```text
+//! ----- E ------------------------------ refused from --- E stops ------- reserved
+//!        what a day needs; renewed at half             KEPT         KEPT: for a close
+//! ```
+//! Invariants:
+//! - L6: E stays below `reserved`, so no epoch at or above it is ever shown.
+//! - At the end new commits are refused first. E goes on for the commits that are under way, and what stands behind that is
+//!   for a close, which needs two epochs more.
+//!
+//! Neighbours: recovery reserves at open; `Log::reservation_step` renews by what is decided here; `Epochs` keeps the limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::limits::{EPOCH_MICROS_MIN, EPOCHS_KEPT, EPOCHS_RESERVED_MIN, EPOCHS_RESERVED_SECONDS};
+
+const SECOND_NANOS: u64 = 1_000_000_000;
+/// Time between two measurements of the epochs' rate.
+const MEASURED_NANOS: u64 = SECOND_NANOS;
+/// After an attempt that failed.
+const RETRY_NANOS: u64 = SECOND_NANOS;
+/// The latest measurement's part of the rate.
+const LATEST: f64 = 0.25;
+
+/// The reservation of an open database.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    reserved: Epoch,
+    /// Epochs a second: as the interval says at least, and as measured.
+    usual_rate: f64,
+    rate: f64,
+    measured: (u64, Epoch),
+    retry_nanos: u64,
+    /// What the last attempt failed with.
+    failure: Option<Arc<str>>,
+}
+
+/// Epochs that are reserved at this rate. The shortest epoch bounds them.
+fn ahead(rate: f64) -> u64 {
+    let rate = rate.min(1e6 / EPOCH_MICROS_MIN as f64);
+    ((rate * EPOCHS_RESERVED_SECONDS as f64) as u64).max(EPOCHS_RESERVED_MIN)
+}
+
+fn rate_of(interval: Duration) -> f64 {
+    1.0 / interval.as_secs_f64().max(EPOCH_MICROS_MIN as f64 / 1e6)
+}
+
+/// No epoch from this on is used before it is reserved; `None` if there are not that many.
+fn bound(from: Epoch, ahead: u64) -> Option<Epoch> {
+    let end = from.number().checked_add(ahead + 2 * EPOCHS_KEPT)?;
+    (end < Epoch::MAX.number()).then(|| Epoch::new(end))
+}
+
+/// What an open reserves for a life that begins at `first`; `None` once the epochs are used up.
+pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
+    bound(first, ahead(rate_of(interval)))
+}
+
+impl Reservation {
+    pub(crate) fn new(reserved: Epoch, interval: Duration, now_nanos: u64, epoch: Epoch) -> Self {
+        let usual_rate = rate_of(interval);
+        Self {
+            reserved,
+            usual_rate,
+            rate: usual_rate,
+            measured: (now_nanos, epoch),
+            retry_nanos: 0,
+            failure: None,
+        }
+    }
+
+    /// E stays below this. What is left behind it is for a close.
+    pub(crate) fn limit(&self) -> Epoch {
+        Epoch::new(self.reserved.number() - EPOCHS_KEPT)
+    }
+
+    /// No epoch is reserved from this on.
+    pub(crate) fn end(&self) -> Epoch {
+        self.reserved
+    }
+
+    /// Is a commit that begins now to be refused, since its epoch might be the last? Then why.
+    pub(crate) fn ended(&self, epoch: Epoch) -> Option<Arc<str>> {
+        let is_near = epoch.plus(EPOCHS_KEPT) >= self.limit();
+        is_near.then(|| self.failure.clone().unwrap_or_else(|| "no more could be reserved yet".into()))
+    }
+
+    /// The bound that is to be reserved now, if it is time for it.
+    pub(crate) fn due(&mut self, now_nanos: u64, epoch: Epoch) -> Option<Epoch> {
+        let (since, from) = self.measured;
+        let elapsed = now_nanos.saturating_sub(since);
+        if elapsed >= MEASURED_NANOS {
+            let epochs = epoch.number() - from.number();
+            let latest = epochs as f64 * SECOND_NANOS as f64 / elapsed as f64;
+            self.rate = (self.rate + LATEST * (latest - self.rate)).max(self.usual_rate);
+            self.measured = (now_nanos, epoch);
+        }
+        let ahead = ahead(self.rate);
+        let left = self.limit().number().saturating_sub(epoch.number());
+        if now_nanos < self.retry_nanos || left > ahead / 2 {
+            return None;
+        }
+        // Epochs are used up for good: what is left stays.
+        bound(epoch, ahead).filter(|bound| *bound > self.reserved)
+    }
+
+    /// It stands in the manifest.
+    pub(crate) fn renewed(&mut self, reserved: Epoch) {
+        self.reserved = reserved;
+        self.failure = None;
+    }
+
+    /// It could not be written; a later step tries again.
+    pub(crate) fn failed(&mut self, now_nanos: u64, why: &str) {
+        self.failure = Some(why.into());
+        self.retry_nanos = now_nanos.saturating_add(RETRY_NANOS);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN, Reservation, SECOND_NANOS, at_open};
+    use ensile_base::Epoch;
+    use std::time::Duration;
+
+    const INTERVAL: Duration = Duration::from_millis(40);
+    /// Of a day, at 25 a second.
+    const DAY: u64 = 25 * 24 * 3600;
+
+    #[test]
+    fn a_day_is_reserved_at_open_and_renewed_at_half() {
+        let first = Epoch::new(100);
+        let reserved = at_open(first, INTERVAL).expect("there are epochs");
+        assert_eq!(reserved, first.plus(DAY + 2 * EPOCHS_KEPT));
+        let mut reservation = Reservation::new(reserved, INTERVAL, 0, first);
+        assert_eq!(reservation.due(1, first.plus(DAY / 2)), None, "more than half is left");
+        let due = reservation.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)).expect("half is left");
+        assert_eq!(due, first.plus(DAY / 2 + EPOCHS_KEPT + DAY + 2 * EPOCHS_KEPT));
+        reservation.renewed(due);
+        assert_eq!(reservation.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)), None);
+        let slow = at_open(first, Duration::from_secs(3600));
+        assert_eq!(slow, Some(first.plus(EPOCHS_RESERVED_MIN + 2 * EPOCHS_KEPT)));
+        assert_eq!(at_open(Epoch::new(Epoch::MAX.number() - DAY), INTERVAL), None, "used up");
+    }
+
+    #[test]
+    fn epochs_that_close_early_are_reserved_as_fast_as_they_come() {
+        let first = Epoch::new(1);
+        let reserved = at_open(first, INTERVAL).expect("there are epochs");
+        let mut reservation = Reservation::new(reserved, INTERVAL, 0, first);
+        let (mut epoch, mut renewals) = (first, 0);
+        for second in 1..=24 * 3600 {
+            epoch = epoch.plus(5000);
+            if let Some(due) = reservation.due(second * SECOND_NANOS, epoch) {
+                reservation.renewed(due);
+                renewals += 1;
+            }
+            assert!(reservation.ended(epoch).is_none(), "second {second}");
+        }
+        assert!((2..20).contains(&renewals), "{renewals} in a day");
+        let left = reservation.limit().number() - epoch.number();
+        assert!(left >= 5000 * 12 * 3600, "{left} left: half a day at the measured rate");
+    }
+
+    #[test]
+    fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_stops() {
+        let first = Epoch::new(1);
+        let mut reservation = Reservation::new(first.plus(100), INTERVAL, 0, first);
+        let due = reservation.due(5, first).expect("little is left");
+        reservation.failed(5, "no space");
+        assert_eq!(reservation.due(6, first), None);
+        assert_eq!(reservation.due(5 + SECOND_NANOS, first), Some(due));
+        let stop = reservation.limit();
+        assert_eq!(stop, first.plus(100 - EPOCHS_KEPT));
+        let refused_from = stop.number() - EPOCHS_KEPT;
+        assert_eq!(reservation.ended(Epoch::new(refused_from)).as_deref(), Some("no space"));
+        assert_eq!(reservation.ended(Epoch::new(refused_from - 1)), None);
+    }
+}

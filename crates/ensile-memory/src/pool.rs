@@ -1,0 +1,240 @@
+//! What no cache has: regions, chunks and spans that nobody uses, free blocks by their spans.
+//!
+//! ```text
+//! region (mapped) -> chunk (2 MiB) -> span (64 KiB, one size class) -> block
+//!       fresh <--take--    empty <--all spans free--    free spans <--all blocks in the list--   span's list <--give-- cache
+//!                      released <--idle for a while--
+//! ```
+//! Invariants:
+//! - M1: a span changes its class only once all its blocks are in its list here.
+//! - M2: a chunk goes back to the system only once none of its spans is in use, and while it is in no list that a cache takes
+//!   from; afterwards it is taken like a fresh one, and reads as zeros.
+//! - Taking and giving cost the same however much is free.
+//!
+//! Neighbours: behind the lock of [`crate::Memory`]; caches give and take.
+
+use std::alloc::Layout;
+use std::collections::{BTreeMap, HashMap};
+use std::ptr::NonNull;
+
+use crate::class::SizeClass;
+use crate::map;
+use crate::span::{Batch, Run, SPAN_BYTES, Span, slots};
+
+/// A chunk: what a cache takes at a time; one huge page, aligned to its size.
+pub(crate) const CHUNK_BYTES: usize = 2 << 20;
+/// A region: what is mapped at a time.
+const REGION_BYTES: usize = 64 << 20;
+/// Spans of a chunk: a bit each.
+const SPANS: usize = CHUNK_BYTES / SPAN_BYTES;
+const ALL_SPANS: u32 = u32::MAX;
+const _: () = assert!(SPANS == u32::BITS as usize);
+
+/// A cache that has no block of a class takes lists of spans until they are so many.
+const TAKEN_BLOCKS: usize = 256;
+/// So many steps make a window: what stayed empty for all of it was not needed.
+const WINDOW_STEPS: u32 = 256;
+/// Chunks that a step gives back.
+const GIVEN_BACK_A_STEP: usize = 4;
+
+/// The uncut rest of a span.
+pub(crate) struct Rest {
+    pub(crate) next: NonNull<u8>,
+    pub(crate) end: *mut u8,
+}
+
+#[derive(Default)]
+pub(crate) struct Pool {
+    pub(crate) regions: Vec<(NonNull<u8>, usize)>,
+    /// The newest region's first chunk that nobody took, and its end.
+    pub(crate) fresh: Option<(NonNull<u8>, usize)>,
+    /// Chunks of which some spans are free: a bit for each that is. By address, so that the lowest are used first.
+    partly_free: BTreeMap<NonNull<u8>, u32>,
+    /// Chunks that nobody uses.
+    empty: Vec<NonNull<u8>>,
+    /// The same, given back to the system.
+    released: Vec<NonNull<u8>>,
+    /// By class: spans with blocks in their lists.
+    spans: Vec<Vec<Span>>,
+    rests: Vec<Vec<Rest>>,
+    pub(crate) large: HashMap<usize, Layout>,
+    /// Nothing is taken back any more, since there is nothing behind it.
+    pub(crate) is_released: bool,
+    pace: Pace,
+}
+
+/// How fast empty chunks go back to the system.
+#[derive(Default)]
+struct Pace {
+    /// Chunks that stay, whether or not they are used.
+    kept: usize,
+    /// Steps of the window so far, and the fewest empty chunks in it.
+    steps: u32,
+    fewest: usize,
+    /// Chunks to give back: they stayed empty through the last window.
+    surplus: usize,
+}
+
+impl Pool {
+    /// Of a database that wants this many bytes touched beforehand.
+    pub(crate) fn new(prefault_bytes: usize) -> Self {
+        let mut pool = Self::default();
+        pool.spans.resize_with(SizeClass::SPANNED, Vec::new);
+        pool.rests.resize_with(SizeClass::SPANNED, Vec::new);
+        if prefault_bytes > 0 {
+            let bytes = prefault_bytes.next_multiple_of(CHUNK_BYTES);
+            let region = map::map(bytes, CHUNK_BYTES, true);
+            pool.regions.push((region, bytes));
+            pool.fresh = Some((region, bytes));
+            pool.pace.kept = bytes / CHUNK_BYTES;
+        }
+        pool
+    }
+
+    /// Spans in a row, and whether they are a chunk that nobody used.
+    pub(crate) fn take_spans(&mut self) -> (NonNull<u8>, usize, bool) {
+        if let Some(mut chunk) = self.partly_free.first_entry() {
+            let bits = *chunk.get();
+            let first = bits.trailing_zeros();
+            let count = (bits >> first).trailing_ones();
+            // SAFETY: span `first` is inside the chunk.
+            let span = unsafe { chunk.key().add(first as usize * SPAN_BYTES) };
+            let left = bits & !bits_of(first as usize, count as usize);
+            if left == 0 {
+                chunk.remove();
+            } else {
+                *chunk.get_mut() = left;
+            }
+            return (span, count as usize, false);
+        }
+        let chunk = self.empty.pop();
+        self.pace.fewest = self.pace.fewest.min(self.empty.len());
+        let chunk = chunk.or_else(|| self.released.pop()).unwrap_or_else(|| self.take_fresh());
+        (chunk, SPANS, true)
+    }
+
+    fn take_fresh(&mut self) -> NonNull<u8> {
+        let (chunk, left) = self.fresh.take().unwrap_or_else(|| {
+            let region = map::map(REGION_BYTES, CHUNK_BYTES, false);
+            self.regions.push((region, REGION_BYTES));
+            (region, REGION_BYTES)
+        });
+        if left > CHUNK_BYTES {
+            // SAFETY: `left` bytes of the region begin at `chunk`.
+            self.fresh = Some((unsafe { chunk.add(CHUNK_BYTES) }, left - CHUNK_BYTES));
+        }
+        chunk
+    }
+
+    /// Takes spans in a row back, of which nobody uses a byte. Whether their chunk is empty now.
+    pub(crate) fn give_spans(&mut self, first: NonNull<u8>, count: usize) -> bool {
+        let start = first.as_ptr().map_addr(|address| address & !(CHUNK_BYTES - 1));
+        // SAFETY: a chunk never begins at address zero.
+        let chunk = unsafe { NonNull::new_unchecked(start) };
+        let at = (first.as_ptr().addr() - start.addr()) / SPAN_BYTES;
+        let bits = self.partly_free.entry(chunk).or_default();
+        debug_assert_eq!(*bits & bits_of(at, count), 0, "a span is given back once");
+        *bits |= bits_of(at, count);
+        if *bits != ALL_SPANS {
+            return false;
+        }
+        self.partly_free.remove(&chunk);
+        self.empty.push(chunk);
+        true
+    }
+
+    /// Lists of free blocks of a class, about [`TAKEN_BLOCKS`]; none if there are none.
+    pub(crate) fn take_batches(&mut self, class: SizeClass, batches: &mut Vec<Batch>) {
+        let mut taken = 0;
+        while taken < TAKEN_BLOCKS
+            && let Some(span) = self.spans[class.index()].pop()
+        {
+            // SAFETY: a span in this list was cut, and its memory is there: the caller has the lock, and nothing is released.
+            if let Some(batch) = unsafe { span.take() } {
+                taken += batch.count;
+                batches.push(batch);
+            }
+        }
+    }
+
+    /// Takes free blocks back, by their spans. How many chunks are empty now that were not.
+    ///
+    /// # Safety
+    /// The blocks are of this class, free, and in no other list; the memory has not been released.
+    pub(crate) unsafe fn give_runs(&mut self, class: SizeClass, runs: &[Run]) -> usize {
+        let mut emptied = 0;
+        for run in runs {
+            let span = run.span();
+            // SAFETY: by the caller's word, who has the lock as `self` shows.
+            let (before, after) = unsafe { Span::add(run) };
+            if after == slots(class) {
+                if before > 0 {
+                    self.forget(class, span);
+                }
+                emptied += usize::from(self.give_spans(span.start(), 1));
+            } else if before == 0 {
+                let spans = &mut self.spans[class.index()];
+                // SAFETY: as above.
+                unsafe { span.set_place(spans.len()) };
+                spans.push(span);
+            }
+        }
+        emptied
+    }
+
+    /// Takes a span out of its class's list.
+    fn forget(&mut self, class: SizeClass, span: Span) {
+        let spans = &mut self.spans[class.index()];
+        // SAFETY: it was cut, and `self` shows the lock.
+        let place = unsafe { span.place() };
+        debug_assert_eq!(spans.get(place), Some(&span));
+        spans.swap_remove(place);
+        if let Some(moved) = spans.get(place) {
+            // SAFETY: as above.
+            unsafe { moved.set_place(place) };
+        }
+    }
+
+    pub(crate) fn take_rest(&mut self, class: SizeClass) -> Option<Rest> {
+        self.rests[class.index()].pop()
+    }
+
+    pub(crate) fn give_rest(&mut self, class: SizeClass, rest: Rest) {
+        self.rests[class.index()].push(rest);
+    }
+
+    /// Chunks that nobody uses and that the system has not got back.
+    pub(crate) fn empty_chunks(&self) -> usize {
+        self.empty.len()
+    }
+
+    /// One step of giving back what was empty for a whole window. How many chunks went.
+    pub(crate) fn give_back_step(&mut self) -> usize {
+        let pace = &mut self.pace;
+        pace.steps += 1;
+        if pace.steps >= WINDOW_STEPS {
+            pace.surplus = pace.fewest.saturating_sub(pace.kept);
+            (pace.steps, pace.fewest) = (0, self.empty.len());
+        }
+        let most = pace.surplus.min(GIVEN_BACK_A_STEP);
+        for gone in 0..most {
+            let Some(chunk) = self.empty.pop() else {
+                self.pace.surplus = 0;
+                return gone;
+            };
+            // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; nobody uses a byte of it, and it is
+            // in no list now (M2).
+            unsafe { map::give_back(chunk, CHUNK_BYTES) };
+            self.released.push(chunk);
+        }
+        self.pace.surplus -= most;
+        self.pace.fewest = self.pace.fewest.min(self.empty.len());
+        most
+    }
+}
+
+/// The bits of spans in a row.
+fn bits_of(first: usize, count: usize) -> u32 {
+    debug_assert!(count > 0 && first + count <= SPANS);
+    (ALL_SPANS >> (SPANS - count)) << first
+}

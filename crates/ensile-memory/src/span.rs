@@ -1,0 +1,176 @@
+//! A span: the part of a chunk that serves one size class, and the list of its blocks that the pool has.
+//!
+//! ```text
+//! 0       4      8       12      16      64
+//! +-------+------+-------+-------+-------+---------------
+//! |class  |free  |place  |       |head   |blocks ..          free: blocks in the list that begins at head
+//! +-------+------+-------+-------+-------+---------------
+//! ```
+//!
+//! Invariants:
+//! - M1: a span whose `free` is the number of its slots has no block in use, and none in a cache: each block is in one list,
+//!   a cache's or its span's.
+//! - All of the header but `class` is read and written under the pool's lock only; `class` is written when the span is cut.
+//!
+//! Neighbours: [`crate::Cache`] cuts spans and sorts what it gives back by them; `pool` keeps their lists.
+
+use std::ptr::NonNull;
+
+use ensile_base::sync::note;
+
+use crate::class::SizeClass;
+
+/// Bytes of a span, and its alignment.
+pub(crate) const SPAN_BYTES: usize = 64 << 10;
+/// First bytes of a span, up to the first block (whose alignment this keeps).
+pub(crate) const SPAN_HEADER_BYTES: usize = 64;
+
+#[repr(C)]
+struct Header {
+    class: u8,
+    free: u32,
+    place: u32,
+    head: *mut u8,
+}
+
+const _: () = assert!(size_of::<Header>() <= SPAN_HEADER_BYTES);
+
+/// A span that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(NonNull<u8>);
+
+/// A list of free blocks, linked through their first words.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) head: NonNull<u8>,
+    pub(crate) count: usize,
+}
+
+/// Free blocks of one span, linked through their first words; the last one's is not written yet.
+#[derive(Debug)]
+pub(crate) struct Run {
+    span: Span,
+    head: NonNull<u8>,
+    last: NonNull<u8>,
+    count: u32,
+}
+
+/// How many blocks a span of `class` has.
+pub(crate) const fn slots(class: SizeClass) -> u32 {
+    ((SPAN_BYTES - SPAN_HEADER_BYTES) / class.bytes()) as u32
+}
+
+impl Span {
+    /// Makes a span of `class`.
+    ///
+    /// # Safety
+    /// `start` begins [`SPAN_BYTES`] bytes, aligned to as many, that are the caller's alone.
+    pub(crate) unsafe fn cut(start: NonNull<u8>, class: SizeClass) {
+        let header = Header { class: class.index() as u8, free: 0, place: 0, head: std::ptr::null_mut() };
+        // SAFETY: by the caller's word; the header fits, and the alignment is larger than its own.
+        unsafe { start.cast::<Header>().write(header) };
+        note::store(start.as_ptr(), size_of::<Header>());
+    }
+
+    /// The span around a block.
+    pub(crate) fn around(block: NonNull<u8>) -> Self {
+        let start = block.as_ptr().map_addr(|address| address & !(SPAN_BYTES - 1));
+        // SAFETY: a span never begins at address zero, as nothing is mapped there.
+        Self(unsafe { NonNull::new_unchecked(start) })
+    }
+
+    pub(crate) fn start(self) -> NonNull<u8> {
+        self.0
+    }
+
+    /// The class that it serves.
+    ///
+    /// # Safety
+    /// It was cut, and its memory has not been released.
+    pub(crate) unsafe fn class(self) -> SizeClass {
+        // SAFETY: `cut` wrote it, and nobody writes it again while a block of the span is in use or in a list.
+        SizeClass::from_index(usize::from(unsafe { (&raw const (*self.header()).class).read() }))
+    }
+
+    fn header(self) -> *mut Header {
+        self.0.as_ptr().cast()
+    }
+
+    /// Its place in the pool's list of its class.
+    ///
+    /// # Safety
+    /// As [`Span::class`], and the caller has the pool's lock.
+    pub(crate) unsafe fn place(self) -> usize {
+        // SAFETY: by the caller's word.
+        unsafe { (*self.header()).place as usize }
+    }
+
+    /// # Safety
+    /// As [`Span::place`].
+    pub(crate) unsafe fn set_place(self, place: usize) {
+        // SAFETY: by the caller's word.
+        unsafe { (*self.header()).place = place as u32 };
+        note::store(self.header(), size_of::<Header>());
+    }
+
+    /// Adds a run of its blocks to its list. How many the list had, and has.
+    ///
+    /// # Safety
+    /// As [`Span::place`]; the blocks of the run are free and in no other list.
+    pub(crate) unsafe fn add(run: &Run) -> (u32, u32) {
+        let header = run.span.header();
+        // SAFETY: by the caller's word; a block is at least one word long.
+        let (before, after) = unsafe {
+            let before = (*header).free;
+            run.last.cast::<*mut u8>().write((*header).head);
+            (*header).head = run.head.as_ptr();
+            (*header).free = before + run.count;
+            (before, before + run.count)
+        };
+        note::store(run.last.as_ptr(), size_of::<*mut u8>());
+        note::store(header, size_of::<Header>());
+        (before, after)
+    }
+
+    /// Takes its whole list.
+    ///
+    /// # Safety
+    /// As [`Span::place`].
+    pub(crate) unsafe fn take(self) -> Option<Batch> {
+        let header = self.header();
+        // SAFETY: by the caller's word.
+        let (head, count) = unsafe {
+            let list = ((*header).head, (*header).free as usize);
+            (*header).head = std::ptr::null_mut();
+            (*header).free = 0;
+            list
+        };
+        note::store(header, size_of::<Header>());
+        Some(Batch { head: NonNull::new(head)?, count })
+    }
+}
+
+impl Run {
+    pub(crate) fn span(&self) -> Span {
+        self.span
+    }
+
+    /// Sorts free blocks by their spans and links those of each.
+    ///
+    /// # Safety
+    /// The blocks are free, of one class, each there once, and in no list that is still used.
+    pub(crate) unsafe fn link(blocks: &mut [NonNull<u8>]) -> Vec<Self> {
+        blocks.sort_unstable();
+        let of_spans = blocks.chunk_by(|a, b| Span::around(*a) == Span::around(*b));
+        let run = |blocks: &[NonNull<u8>]| {
+            for pair in blocks.windows(2) {
+                // SAFETY: the block is free, so it is ours, and at least one word long.
+                unsafe { pair[0].cast::<*mut u8>().write(pair[1].as_ptr()) };
+                note::store(pair[0].as_ptr(), size_of::<*mut u8>());
+            }
+            let (head, last) = (blocks[0], blocks[blocks.len() - 1]);
+            Self { span: Span::around(head), head, last, count: blocks.len() as u32 }
+        };
+        of_spans.map(run).collect()
+    }
+}

@@ -1,0 +1,157 @@
+//! Open files and locks of a simulated disk.
+//!
+//! Neighbours: opened by `disk`; [`super::world`] has the state.
+
+use ensile_base::sync::MutexGuard;
+use ensile_disk::{DiskError, DiskFile, DiskLock, Operation};
+
+use super::SimDisk;
+use super::calls::Fate;
+use super::content::Change;
+use super::world::{Locked, State, input_output_error};
+
+#[derive(Debug)]
+pub(super) struct SimLock {
+    pub(super) disk: SimDisk,
+    pub(super) name: String,
+    pub(super) of: Locked,
+    pub(super) number: u64,
+    pub(super) boot: u64,
+}
+
+impl DiskLock for SimLock {
+    fn file_id(&self) -> Result<u64, DiskError> {
+        drop(self.disk.live_state(Operation::Identify, &self.name)?);
+        Ok(match self.of {
+            Locked::File(inode) => inode as u64,
+            Locked::Folder(inode) => inode,
+        })
+    }
+
+    fn links(&self) -> Result<u64, DiskError> {
+        let state = self.disk.live_state(Operation::Identify, &self.name)?;
+        Ok(match self.of {
+            Locked::File(inode) => state.names.links(inode) as u64,
+            Locked::Folder(_) => 1,
+        })
+    }
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.lock_state();
+        // I4: a forked child does not give back its parent's lock.
+        if state.boot == self.boot && self.disk.process.is_this() {
+            state.locks.retain(|held| held.number != self.number);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SimFile {
+    pub(super) disk: SimDisk,
+    pub(super) inode: usize,
+    pub(super) name: String,
+    pub(super) boot: u64,
+}
+
+impl SimFile {
+    /// The state, if this handle's process still runs, and what becomes of the call.
+    fn begin(
+        &self,
+        operation: Operation,
+        range: Option<(u64, u64)>,
+    ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
+        let mut state = self.disk.wait_for_device(self.disk.lock_state(), operation);
+        if state.boot != self.boot || self.disk.is_dead(&state) {
+            return Err(input_output_error(operation, &self.name));
+        }
+        let fate = state.begin(operation, &self.name, range);
+        Ok((state, fate))
+    }
+
+    /// As `begin`, for a call that changes something (I4).
+    fn begin_change(
+        &self,
+        operation: Operation,
+        range: Option<(u64, u64)>,
+    ) -> Result<(MutexGuard<'_, State>, Fate), DiskError> {
+        self.disk.check_process(operation, &self.name)?;
+        self.begin(operation, range)
+    }
+}
+
+impl DiskFile for SimFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
+        let (mut state, fate) = self.begin_change(Operation::Write, Some((offset, bytes.len() as u64)))?;
+        let offset = offset as usize;
+        let landed = fate.share(bytes.len());
+        let room = state.allocate(self.inode, offset + landed).saturating_sub(offset).min(landed);
+        if room > 0 {
+            state.change(self.inode, Change::write(offset, &bytes[..room]));
+        }
+        if room < landed {
+            return Err(state.refuse(Operation::Write, &self.name));
+        }
+        state.end(fate, Operation::Write, &self.name)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError> {
+        let (state, fate) = self.begin(Operation::Read, Some((offset, bytes.len() as u64)))?;
+        state.end(fate, Operation::Read, &self.name)?;
+        if state.unreadable.contains(&self.inode) {
+            return Err(input_output_error(Operation::Read, &self.name));
+        }
+        Ok(state.inodes[self.inode].seen.read(bytes, offset as usize))
+    }
+
+    fn len(&self) -> Result<u64, DiskError> {
+        let (state, fate) = self.begin(Operation::Length, None)?;
+        state.end(fate, Operation::Length, &self.name)?;
+        Ok(state.inodes[self.inode].seen.length as u64)
+    }
+
+    fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
+        let (mut state, fate) = self.begin_change(Operation::Length, Some((bytes, 0)))?;
+        if fate.is_whole() {
+            state.bury(self.inode, bytes as usize);
+            let inode = state.inode(self.inode);
+            // A longer file has a hole at its end, which takes no space.
+            inode.allocated = inode.allocated.min(bytes as usize);
+            state.change(self.inode, Change::Length(bytes as usize));
+        }
+        state.end(fate, Operation::Length, &self.name)
+    }
+
+    fn preallocate(&self, bytes: u64) -> Result<(), DiskError> {
+        let (mut state, fate) = self.begin_change(Operation::Preallocate, Some((bytes, 0)))?;
+        let length = state.inodes[self.inode].seen.length;
+        if fate.is_whole() && length < bytes as usize {
+            let before = state.inodes[self.inode].allocated;
+            if state.allocate(self.inode, bytes as usize) < bytes as usize {
+                state.inode(self.inode).allocated = before;
+                return Err(state.refuse(Operation::Preallocate, &self.name));
+            }
+            if state.medium.stale_space {
+                state.inode(self.inode).set_aside(length, bytes as usize);
+            }
+            state.change(self.inode, Change::Length(bytes as usize));
+        }
+        state.end(fate, Operation::Preallocate, &self.name)
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        let (mut state, fate) = self.begin_change(Operation::Sync, None)?;
+        state.keep_moment();
+        if fate != Fate::Cut {
+            let changes = fate.share(state.inodes[self.inode].unsynced.len());
+            let medium = state.medium.clone();
+            state.inode(self.inode).sync(changes, &medium);
+        }
+        state.end(fate, Operation::Sync, &self.name)
+    }
+
+    fn sync_all(&self) -> Result<(), DiskError> {
+        self.sync_data()
+    }
+}

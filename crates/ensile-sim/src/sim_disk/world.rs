@@ -1,0 +1,319 @@
+//! A simulated machine's state: its folders, files, devices, processes and plans.
+//!
+//! Neighbours: `sim_disk` hands it out under one lock; `names`, `content` and `calls` are its parts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc as StdArc;
+
+use ensile_base::random::Random;
+use ensile_disk::{DiskError, Operation};
+
+use super::calls::{Fate, Sequence};
+use super::content::{Change, Content, Inode, Medium, Survival};
+use super::names::{Entry, Mounts, NameChange, ROOT, Tree};
+use super::{Moment, SimDisk};
+
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// Behind std's `Arc`: shared bytes are copied when they change, which a checker's own cannot do.
+    pub(super) inodes: Vec<StdArc<Inode>>,
+    pub(super) names: Tree,
+    stable_names: Tree,
+    unsynced_names: Vec<NameChange>,
+    pub(super) mounts: Mounts,
+    next_folder: u64,
+    /// Who holds which lock.
+    pub(super) locks: Vec<Lock>,
+    pub(super) next_lock: u64,
+    /// Nothing can be changed.
+    pub(super) read_only: bool,
+    /// Folders cannot be locked.
+    pub(super) no_folder_locks: bool,
+    /// Counts crashes: handles of an earlier boot are dead.
+    pub(super) boot: u64,
+    pub(super) next_process: u64,
+    /// Processes that were killed alone.
+    pub(super) killed: BTreeSet<u64>,
+    pub(super) sequence: Sequence,
+    /// Of the device that everything is on but what is on one of `devices`.
+    pub(super) capacity: Option<u64>,
+    /// Devices of their own, by the folder that they are mounted at, and their capacities.
+    pub(super) devices: BTreeMap<u64, Option<u64>>,
+    pub(super) medium: Medium,
+    /// Files whose bytes the medium does not give back.
+    pub(super) unreadable: BTreeSet<usize>,
+    /// Calls of these kinds wait, and how many do now.
+    pub(super) stalled: Vec<Operation>,
+    pub(super) waiting: u64,
+    /// The disk as each call found it, if that is kept.
+    pub(super) moments: Option<Vec<Moment>>,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug)]
+pub(super) struct Lock {
+    pub(super) number: u64,
+    pub(super) of: Locked,
+    pub(super) hold: Hold,
+    pub(super) process: u64,
+}
+
+/// What is locked, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locked {
+    File(usize),
+    Folder(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Exclusive,
+    Shared,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            inodes: Vec::new(),
+            names: Tree::default(),
+            stable_names: Tree::default(),
+            unsynced_names: Vec::new(),
+            mounts: Mounts::default(),
+            next_folder: ROOT + 1,
+            locks: Vec::new(),
+            next_lock: 0,
+            read_only: false,
+            no_folder_locks: false,
+            boot: 0,
+            next_process: 1,
+            killed: BTreeSet::new(),
+            sequence: Sequence::default(),
+            capacity: None,
+            devices: BTreeMap::new(),
+            medium: Medium::default(),
+            unreadable: BTreeSet::new(),
+            stalled: Vec::new(),
+            waiting: 0,
+            moments: None,
+        }
+    }
+}
+
+pub(super) fn fail(operation: Operation, name: &str, kind: io::ErrorKind) -> DiskError {
+    DiskError::io(operation, Path::new(name), kind.into())
+}
+
+pub(super) fn system_error(operation: Operation, name: &str, code: i32) -> DiskError {
+    DiskError::io(operation, Path::new(name), io::Error::from_raw_os_error(code))
+}
+
+pub(super) fn input_output_error(operation: Operation, name: &str) -> DiskError {
+    system_error(operation, name, 5)
+}
+
+impl State {
+    /// Counts a call and says what becomes of it.
+    pub(super) fn begin(&mut self, operation: Operation, name: &str, range: Option<(u64, u64)>) -> Fate {
+        self.sequence.begin(operation, name, range)
+    }
+
+    /// Keeps the disk as it is now, the work of the call that has begun in its cache.
+    pub(super) fn keep_moment(&mut self) {
+        let Some(kept) = self.moments.take() else { return };
+        let number = self.sequence.calls.all;
+        let disk = SimDisk::of(self.clone());
+        self.moments = Some(kept);
+        self.moments.iter_mut().for_each(|moments| moments.push(Moment { number, disk: disk.clone() }));
+    }
+
+    pub(super) fn inode(&mut self, inode: usize) -> &mut Inode {
+        StdArc::make_mut(&mut self.inodes[inode])
+    }
+
+    /// A new file without a name.
+    pub(super) fn new_inode(&mut self, inode: Inode) -> usize {
+        self.inodes.push(StdArc::new(inode));
+        self.inodes.len() - 1
+    }
+
+    pub(super) fn new_folder(&mut self) -> u64 {
+        self.next_folder += 1;
+        self.next_folder - 1
+    }
+
+    /// The device that a folder is on, by the folder that it is mounted at; `None`: the first one.
+    pub(super) fn device_of(&self, folder: u64) -> Option<u64> {
+        let mut at = folder;
+        loop {
+            if self.devices.contains_key(&at) {
+                return Some(at);
+            }
+            at = self.names.place(at)?.0;
+        }
+    }
+
+    /// The device that a file is on, by its first name.
+    fn device_of_file(&self, file: usize) -> Option<u64> {
+        let devices = self.devices.keys().copied();
+        let is_device = |folder: u64| self.devices.contains_key(&folder);
+        devices.filter(|device| self.names.files_under(*device, &is_device).contains(&file)).min()
+    }
+
+    pub(super) fn capacity_of(&self, device: Option<u64>) -> Option<u64> {
+        match device {
+            Some(device) => self.devices.get(&device).copied().flatten(),
+            None => self.capacity,
+        }
+    }
+
+    pub(super) fn used_bytes(&self, device: Option<u64>) -> u64 {
+        let is_device = |folder: u64| self.devices.contains_key(&folder);
+        let files = match device {
+            Some(device) => self.names.files_under(device, &is_device),
+            None if self.devices.is_empty() => self.names.files(),
+            None => self.names.files_under(super::names::TOP, &is_device),
+        };
+        files.into_iter().map(|inode| self.inodes[inode].allocated as u64).sum()
+    }
+
+    pub(super) fn free_bytes(&self, device: Option<u64>) -> Option<u64> {
+        Some(self.capacity_of(device)?.saturating_sub(self.used_bytes(device)))
+    }
+
+    /// Takes up space so that the file has its first `to` bytes; says how many bytes it has now.
+    pub(super) fn allocate(&mut self, inode: usize, to: usize) -> usize {
+        let have = self.inodes[inode].allocated;
+        let device = if self.devices.is_empty() { None } else { self.device_of_file(inode) };
+        let free = self.free_bytes(device);
+        let grown = to.saturating_sub(have).min(free.map_or(usize::MAX, |free| free as usize));
+        if grown > 0 {
+            self.inode(inode).allocated = have + grown;
+        }
+        have + grown
+    }
+
+    pub(super) fn is_full(&self, folder: u64) -> bool {
+        self.free_bytes(self.device_of(folder)) == Some(0)
+    }
+
+    pub(super) fn change_name(&mut self, change: NameChange) {
+        self.names.apply(&change);
+        self.unsynced_names.push(change);
+        self.keep_moment();
+    }
+
+    /// An empty folder without a name, which is seen in the place of another one.
+    pub(super) fn cover(&mut self, folder: u64) {
+        let empty = self.new_folder();
+        self.names.add_folder(empty);
+        self.stable_names.add_folder(empty);
+        self.mounts.covers.insert(folder, empty);
+    }
+
+    /// A change that is stable at once: what somebody else did long ago.
+    pub(super) fn change_name_at_once(&mut self, change: &NameChange) {
+        self.names.apply(change);
+        self.stable_names.apply(change);
+    }
+
+    pub(super) fn sync_names(&mut self, folder: u64) {
+        let (changes, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.unsynced_names).into_iter().partition(|change| change.is_in(folder));
+        changes.iter().for_each(|change| self.stable_names.apply(change));
+        self.unsynced_names = others;
+    }
+
+    pub(super) fn change(&mut self, inode: usize, change: Change) {
+        self.inode(inode).change(change);
+        self.keep_moment();
+    }
+
+    /// What is in the file is not its bytes any more, but may still be on the medium.
+    pub(super) fn bury(&mut self, inode: usize, from: usize) {
+        if self.medium.stale_space {
+            let bytes = self.inodes[inode].stable.all();
+            self.medium.bury(bytes.get(from..).unwrap_or_default());
+        }
+    }
+
+    /// What the caller is told in the end.
+    pub(super) fn end(&self, fate: Fate, operation: Operation, name: &str) -> Result<(), DiskError> {
+        fate.code().map_or(Ok(()), |code| Err(system_error(operation, name, code)))
+    }
+
+    /// No space for this call.
+    pub(super) fn refuse(&mut self, operation: Operation, name: &str) -> DiskError {
+        self.sequence.note("no space");
+        system_error(operation, name, 28)
+    }
+
+    pub(super) fn not_found(&mut self, operation: Operation, name: &str) -> DiskError {
+        self.sequence.note("not found");
+        fail(operation, name, io::ErrorKind::NotFound)
+    }
+
+    /// Everything starts again: no process lives.
+    pub(super) fn restart(&mut self) {
+        self.boot += 1;
+        self.locks.clear();
+        self.sequence.restart();
+        self.stalled.clear();
+    }
+
+    pub(super) fn crash(&mut self, survival: Survival, random: &mut Random) {
+        self.restart();
+        let medium = self.medium.clone();
+        for inode in 0..self.inodes.len() {
+            if !self.inodes[inode].unsynced.is_empty() || self.inodes[inode].allocated > 0 {
+                self.inode(inode).crash(survival, &medium, random);
+            }
+        }
+        let changes = std::mem::take(&mut self.unsynced_names);
+        self.stable_names.crash(&changes, self.mounts.covers.values().copied(), survival, random);
+        self.names = self.stable_names.clone();
+        // Files without a name are gone.
+        let named = self.names.files();
+        for index in 0..self.inodes.len() {
+            if !named.contains(&index) {
+                self.inodes[index] = StdArc::default();
+            }
+        }
+    }
+
+    /// Makes a folder and those above it, their names stable; the path begins at `start`, or with `/` at the top.
+    pub(super) fn make_folders_at_once(&mut self, start: u64, path: &str) -> u64 {
+        let mut at = if path.starts_with('/') { super::names::TOP } else { start };
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            at = self.mounts.find(&self.names, at, part).unwrap_or_else(|| {
+                let made = self.new_folder();
+                self.change_name_at_once(&NameChange::set(at, part, Some(Entry::Folder(made))));
+                made
+            });
+        }
+        at
+    }
+
+    /// Copies what is in a folder into another one: files and folders have new identities, links lead where they led.
+    pub(super) fn copy_folder(&mut self, from: u64, to: u64) {
+        let entries: Vec<_> =
+            self.names.entries(from).map(|(name, entry)| (name.clone(), entry.clone())).collect();
+        for (name, entry) in entries {
+            let copy = match entry {
+                Entry::File(file) => {
+                    let bytes = Content::from(self.inodes[file].seen.all());
+                    Entry::File(self.new_inode(Inode::stable(bytes)))
+                }
+                Entry::Folder(inner) => {
+                    let made = self.new_folder();
+                    self.change_name_at_once(&NameChange::set(to, &name, Some(Entry::Folder(made))));
+                    self.copy_folder(inner, made);
+                    continue;
+                }
+                Entry::Link(path) => Entry::Link(path),
+            };
+            self.change_name_at_once(&NameChange::set(to, &name, Some(copy)));
+        }
+    }
+}
