@@ -9,8 +9,12 @@ pub const SEQUENCE_BITS: u32 = if cfg!(shuttle) { 4 } else { 17 };
 /// Low bits of a TID word that belong to the record: lock, latest, absent.
 pub const STATUS_BITS: u32 = 3;
 
-/// No two epochs begin closer together than this, early closes included (microseconds): what E5's century rests on.
+/// No two epochs begin closer together than this, early closes included (microseconds), once `EPOCHS_CLOSE_TOGETHER` are used.
 pub const EPOCH_MICROS_MIN: u64 = 200;
+/// Epochs up to this number may begin `EPOCH_MICROS_CLOSE` apart: a lone strict client closes one a commit.
+pub const EPOCHS_CLOSE_TOGETHER: u64 = 1 << (EPOCH_BITS - 8);
+/// No two epochs ever begin closer together than this (microseconds).
+pub const EPOCH_MICROS_CLOSE: u64 = 50;
 
 /// The longest key that an index takes, in bytes: a user's key, or a secondary key with its primary key behind it.
 pub const INDEX_KEY_BYTES_MAX: usize = 65_535;
@@ -29,6 +33,9 @@ pub const INDEXES_PER_TABLE_MAX: usize = 64;
 
 /// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
+
+/// Most zeros that a log file begins with: a recovery reads them.
+pub const LOG_ZEROED_BYTES_MAX: u64 = 16 << 20;
 
 /// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
 pub const UNMERGED_GENERATIONS_MAX: usize = 8;
@@ -52,16 +59,18 @@ pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;
 pub const EPOCHS_KEPT: u64 = 16;
 /// Lives without a close, at the least, that the epoch field has room for beside a century, at the shortest epoch.
 const CRASHES_MIN: u64 = 4_000;
-/// Epochs of a second, at most.
+/// Epochs of a second, at most, once [`EPOCHS_CLOSE_TOGETHER`] are used.
 const EPOCHS_A_SECOND_MAX: u64 = 1_000_000 / EPOCH_MICROS_MIN;
 
 /// Seconds in a century, for the width of the epoch field.
 const CENTURY_SECONDS: u64 = 100 * 365 * 24 * 3600;
 
 const _: () = assert!(EPOCH_BITS >= 44, "a TID word is 64 bits, most of them the epoch's");
-const _: () = assert!((1 << EPOCH_BITS) / EPOCHS_A_SECOND_MAX >= CENTURY_SECONDS, "E5: a century of epochs");
+/// Epochs that all lives may use at the longer spacing.
+const EPOCHS_APART: u64 = (1 << EPOCH_BITS) - EPOCHS_CLOSE_TOGETHER;
+const _: () = assert!(EPOCHS_APART / EPOCHS_A_SECOND_MAX >= CENTURY_SECONDS, "E5: a century of epochs");
 const _: () = {
-    let unused = (1 << EPOCH_BITS) - CENTURY_SECONDS * EPOCHS_A_SECOND_MAX;
+    let unused = EPOCHS_APART - CENTURY_SECONDS * EPOCHS_A_SECOND_MAX;
     let by_a_crash = EPOCHS_RESERVED_SECONDS * EPOCHS_A_SECOND_MAX + 2 * EPOCHS_KEPT;
     assert!(unused / by_a_crash >= CRASHES_MIN, "L6: the century counts lives too");
 };

@@ -1,5 +1,5 @@
-//! `ensile bench latency`: how long one client waits for a strict commit, beside what the disk needs for a synced
-//! append of the same size, measured in turns in the same run.
+//! `ensile bench latency`: how long a client waits for a strict commit, one client or several at once, beside what the disk
+//! needs for a synced write of the same size: appended, and over zeros. All of it in turns in the same run.
 //!
 //! The goal is stated as a ratio to the device, because devices differ by orders of magnitude: at most twice its
 //! median and one millisecond.
@@ -7,7 +7,7 @@
 //! Neighbours: the database with its default durability; a plain file beside it.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::Path;
 
 use ensile::{Database, Durability, Table};
@@ -29,10 +29,14 @@ use crate::workload::ycsb::payload::Payload;
 /// The value that a commit writes.
 pub(crate) type Row = Payload<100>;
 
+/// Zeros that are there before synced writes over them are measured: more than a slice of time fills.
+const ZEROED_BYTES: usize = 32 << 20;
+
 /// What was measured, in microseconds.
 #[derive(Debug, Serialize)]
 struct Document {
     machine: Machine,
+    clients: usize,
     commits: u64,
     /// Bytes that one commit writes to the log.
     commit_bytes: u64,
@@ -40,6 +44,9 @@ struct Document {
     strict_p99_us: f64,
     device_p50_us: f64,
     device_p99_us: f64,
+    /// Over zeros that were written and synced before: no file grows, nothing is allocated.
+    zeroed_p50_us: f64,
+    zeroed_p99_us: f64,
     /// Twice the device's median and one millisecond.
     limit_us: f64,
     within_limit: bool,
@@ -56,17 +63,21 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
     let table: Table<u64, Row> = db.table("usertable")?;
     progress.say("loading");
     load_table(&db, &table, &LoadPlan::in_order(arguments.records, 1))?;
-    let mut random = Random::seeded(arguments.run.seed);
     let nanos = (arguments.run.seconds * 1e9) as u64;
-    let (mut strict, mut device) = (Vec::new(), Vec::new());
+    let (mut strict, mut device, mut zeroed) = (Vec::new(), Vec::new(), Vec::new());
     let mut commit_bytes = 0;
     for round in 0..arguments.run.rounds {
         progress.say(&format!("round {} of {}", round + 1, arguments.run.rounds));
         let written = log_bytes(&db);
-        let commits = strict_commits(&db, &table, arguments.records, nanos, &mut random)?;
+        let commits = at_once(arguments.run.threads, |client| {
+            let seed = arguments.run.seed ^ ((round as u64) << 32 | client as u64);
+            strict_commits(&db, &table, arguments.records, nanos, &mut Random::seeded(seed))
+        })?;
         commit_bytes = (log_bytes(&db) - written) / commits.len().max(1);
         strict.push(commits);
-        device.push(synced_appends(&device_folder.join("appends"), commit_bytes as usize, nanos)?);
+        let (path, bytes) = (device_folder.join("blocks"), commit_bytes as usize);
+        device.push(synced_writes(&path, bytes, nanos, 0)?);
+        zeroed.push(synced_writes(&path, bytes, nanos, ZEROED_BYTES)?);
     }
     progress.clear();
     db.close()?;
@@ -77,12 +88,15 @@ pub(crate) fn run(arguments: &LatencyArguments) -> Result<bool> {
     let limit_us = 2.0 * device_p50_us + 1_000.0;
     let document = Document {
         machine,
+        clients: arguments.run.threads,
         commits: strict.iter().map(Histogram::len).sum(),
         commit_bytes,
         strict_p50_us,
         strict_p99_us: of(&strict, 0.99),
         device_p50_us,
         device_p99_us: of(&device, 0.99),
+        zeroed_p50_us: of(&zeroed, 0.5),
+        zeroed_p99_us: of(&zeroed, 0.99),
         limit_us,
         within_limit: strict_p50_us <= limit_us,
     };
@@ -95,12 +109,17 @@ fn print(document: &Document, json: bool) {
         println!("{}", serde_json::to_string_pretty(document).expect("plain numbers serialize"));
         return;
     }
-    println!("strict commits of one client: {} of {} bytes of log", document.commits, document.commit_bytes);
+    let Document { clients, commits, commit_bytes, .. } = document;
+    println!("strict commits, clients at once: {clients}; {commits} of {commit_bytes} bytes of log");
     println!("{:34}  {:>10}  {:>10}", "", "p50 us", "p99 us");
     println!("{:34}  {:>10.0}  {:>10.0}", "strict commit", document.strict_p50_us, document.strict_p99_us);
     println!(
         "{:34}  {:>10.0}  {:>10.0}",
         "append + fdatasync of the same size", document.device_p50_us, document.device_p99_us
+    );
+    println!(
+        "{:34}  {:>10.0}  {:>10.0}",
+        "the same over zeros", document.zeroed_p50_us, document.zeroed_p99_us
     );
     println!(
         "p50 / device p50: {:.2}; limit 2 x device + 1 ms = {:.0} us: {}",
@@ -135,10 +154,29 @@ pub(crate) fn strict_commits(
     }
 }
 
-/// Appends blocks of `bytes` to a file, each synced.
-fn synced_appends(path: &Path, bytes: usize, nanos: u64) -> Result<Histogram<u64>> {
+/// Lets so many clients work at once; what all of them measured.
+fn at_once(clients: usize, work: impl Fn(usize) -> Result<Histogram<u64>> + Sync) -> Result<Histogram<u64>> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..clients)
+            .map(|client| {
+                let work = &work;
+                scope.spawn(move || work(client))
+            })
+            .collect();
+        let mut all = work(0)?;
+        for other in others {
+            all += other.join().expect("a client fails by its result")?;
+        }
+        Ok(all)
+    })
+}
+
+/// Writes blocks of `bytes` one behind the other to a file, each synced; `zeroed` bytes of it are there before.
+fn synced_writes(path: &Path, bytes: usize, nanos: u64, zeroed: usize) -> Result<Histogram<u64>> {
     let what = || format!("writing {}", path.display());
     let mut file = File::create(path).map_err(Failure::io(what()))?;
+    let start = file.write_all(&vec![0; zeroed]).and_then(|()| file.sync_all()).and_then(|()| file.rewind());
+    start.map_err(Failure::io(what()))?;
     let block = vec![0x5a; bytes.max(1)];
     let clock = Clock::machine();
     let mut latencies = new_histogram();

@@ -16,10 +16,12 @@ mod appender;
 mod bell;
 pub(crate) mod buffer;
 mod logger;
+mod lone;
 mod look;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod marks;
+pub(crate) mod next;
 mod queue;
 pub(crate) mod segments;
 mod slot;
@@ -297,6 +299,14 @@ impl Log {
         self.loggers[logger].step(self)
     }
 
+    /// Makes ready what later commits need, if it is time: for the logger's thread after a step. It takes as long as the disk
+    /// takes for a few megabytes; commits do not wait for it.
+    pub fn logger_prepare(&self, logger: usize) {
+        if self.process.is_this() {
+            self.loggers[logger].prepare(self);
+        }
+    }
+
     /// Waits until this logger has a reason to step, or `timeout`.
     pub fn logger_wait(&self, logger: usize, timeout: Duration) {
         if self.process.is_this() {
@@ -417,14 +427,21 @@ impl Log {
         false
     }
 
-    /// Blocks until `epoch` is durable. Not for a thread that drives loggers.
+    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread that is
+    /// inside a step.
     ///
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
     /// the disk was full for [`LogConfig::full_wait`] meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
-        self.waiters.wait(epoch, || self.clock.nanos(), || self.wake_loggers())
+        let begin = |alone: bool| {
+            if !alone || !self.step_as_waiter(epoch) {
+                self.wake_loggers();
+                self.step_for_those_away(epoch);
+            }
+        };
+        self.waiters.wait(epoch, || self.clock.nanos(), begin)
     }
 
     /// As [`Log::wait_durable`], as a future.
@@ -599,6 +616,7 @@ impl Log {
                 return Err(self.poison(&reason));
             }
         }
+        self.loggers.iter().for_each(|logger| logger.end_next(self));
         // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
         self.loggers.iter().for_each(|logger| {
             logger.write_last_mark(self, false);

@@ -485,7 +485,7 @@ impl Recovery {
             Ok(begun) => begun,
             // An earlier generation stands, so there is something to read.
             Err(NotReplaced::OldStands(error)) if relief::wants_space(&error) && number > 1 => {
-                return Ok(Finished::ReadOnly(self.into_read_only(first, &error)));
+                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }
             Err(error) => return Err(error.into()),
         };
@@ -612,8 +612,12 @@ impl Recovery {
         chain.void.iter().try_for_each(remove)
     }
 
-    /// Gives back what stands behind the end of a chain.
+    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
+    /// next one is begun, and the cut is not synced.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
+        for link in &chain.links {
+            self.cut_file(&link.file.to_string(), link.end)?;
+        }
         self.cut_file(&chain.end_file(), chain.end.offset)
     }
 

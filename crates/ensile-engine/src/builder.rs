@@ -369,7 +369,7 @@ impl Builder {
     }
 
     /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
-    /// results that are waited for on the driving thread would wait for ever.
+    /// results that are waited for on the driving thread may wait for ever.
     #[doc(hidden)]
     pub fn without_threads(mut self) -> Self {
         self.own_threads = false;
@@ -415,7 +415,7 @@ impl Builder {
             Some(Finished::Open(open)) => {
                 (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
             }
-            Some(Finished::ReadOnly(closed)) => (None, Some(closed)),
+            Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
             None => (None, None),
         };
         let config = self.measured_checkpoints(report.as_ref());

@@ -94,8 +94,8 @@ impl<'db> Receipt<'db> {
     }
 
     /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not needed
-    /// afterwards. Its waker is called on one of the database's own threads: it may panic, but must not close the database, which
-    /// waits for those threads.
+    /// afterwards. Its waker is called on one of the database's own threads, or on one that waits for a result by itself: it may
+    /// panic, but must not close the database, which waits for those threads.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

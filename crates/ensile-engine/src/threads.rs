@@ -69,6 +69,7 @@ impl Threads {
                 self.spawn(format!("ensile-log-{logger}"), move || {
                     keep(&core, logger);
                     while log.logger_step(logger) != Step::Stopped {
+                        log.logger_prepare(logger);
                         log.logger_wait(logger, core.epoch_interval);
                     }
                 })?;
@@ -211,11 +212,14 @@ impl Database {
         core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
     }
 
-    /// One step of a logger: for a database opened `without_threads`. True if it wrote something.
+    /// One step of a logger, and what its thread makes ready after it: for a database opened `without_threads`. True if it
+    /// wrote something.
     #[doc(hidden)]
     pub fn logger_step(&self, logger: usize) -> bool {
-        let log = self.core().log.as_ref();
-        log.is_some_and(|log| matches!(log.logger_step(logger), Step::Wrote | Step::Synced))
+        let Some(log) = &self.core().log else { return false };
+        let step = log.logger_step(logger);
+        log.logger_prepare(logger);
+        matches!(step, Step::Wrote | Step::Synced)
     }
 }
 

@@ -7,7 +7,7 @@
 //!   only once `E >= S+1`.
 //! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
 //!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
-//! - E5: no two epochs begin closer than `EPOCH_MICROS_MIN`.
+//! - E5: no two epochs begin closer than `spacing_nanos` of the earlier one.
 //! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
 //!
 //! Neighbours: driven by the engine's heartbeat thread (and early, by loggers with strict commits waiting); read by
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::limits::{EPOCH_MICROS_CLOSE, EPOCH_MICROS_MIN, EPOCHS_CLOSE_TOGETHER};
 use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
@@ -64,6 +64,12 @@ struct Pace {
     /// E stays below this.
     limit: u64,
     is_stopped: bool,
+}
+
+/// The least time from the beginning of this epoch to the next one's (E5): short while there are plenty of epochs left.
+const fn spacing_nanos(epoch: u64) -> u64 {
+    let micros = if epoch < EPOCHS_CLOSE_TOGETHER { EPOCH_MICROS_CLOSE } else { EPOCH_MICROS_MIN };
+    micros * 1_000
 }
 
 /// The heart: one per database.
@@ -174,7 +180,7 @@ impl Epochs {
         let mut pace = self.lock_pace();
         // Relaxed: E moves under this lock only.
         let current = self.global.load(Ordering::Relaxed);
-        if now_nanos < pace.last_advance_nanos.saturating_add(EPOCH_MICROS_MIN * 1_000)
+        if now_nanos < pace.last_advance_nanos.saturating_add(spacing_nanos(current))
             && pace.last_advance_nanos > 0
         {
             return Advance::TooSoon;

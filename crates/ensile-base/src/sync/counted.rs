@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::sync::{LockResult, PoisonError, WaitTimeoutResult};
+use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult, WaitTimeoutResult};
 use std::time::Duration;
 
 use std::sync::atomic;
@@ -282,6 +282,24 @@ impl<T: ?Sized> Mutex<T> {
         match self.0.lock() {
             Ok(guard) => Ok(self.guard(guard, place)),
             Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner(), place))),
+        }
+    }
+
+    /// As std's.
+    ///
+    /// # Errors
+    /// If another thread holds the lock, or one panicked while it held it.
+    #[track_caller]
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        let place = Location::caller();
+        // As in `lock`; a lock that another thread holds is touched as well.
+        note(std::ptr::from_ref(self).addr(), size_of::<u32>(), Touch::ReadModifyWrite, place);
+        match self.0.try_lock() {
+            Ok(guard) => Ok(self.guard(guard, place)),
+            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                Err(TryLockError::Poisoned(PoisonError::new(self.guard(poisoned.into_inner(), place))))
+            }
         }
     }
 

@@ -37,6 +37,12 @@ impl Bell {
         }
     }
 
+    /// Has it been rung since the last wait returned?
+    pub(crate) fn is_rung(&self) -> bool {
+        // Acquire: partner is the swap in `ring`.
+        self.rung.load(Ordering::Acquire)
+    }
+
     /// Waits for a ring, or `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) {
         let guard = self.lock();

@@ -9,13 +9,15 @@
 //!
 //! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
+mod rolling;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::planted::{Bug, is_planted};
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
@@ -27,9 +29,10 @@ use super::segments::{ClosedFile, Segments};
 use super::slot::Slot;
 use super::waiters::{End, wake_all};
 use super::{Log, Step};
+use rolling::Next;
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
-const RETRY_WAIT: Duration = Duration::from_micros(50);
+pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
 /// How often a step looks again at a buffer that its worker holds, before it goes on without.
 const PATIENCE: u32 = 16;
 /// Above this many bytes since the last mark the device is busy, and epochs close at the heartbeat's interval.
@@ -50,10 +53,20 @@ pub(crate) struct Logger {
     /// A new file is wanted, whatever the current one's size and age.
     roll_asked: AtomicBool,
     writer: Mutex<Writer>,
+    /// Threads that wait for the writer: a lone waiter, who would take it again and again, leaves it to them.
+    queued: AtomicUsize,
     /// This log's closed files, oldest first.
     closed: Mutex<VecDeque<ClosedFile>>,
-    /// Bytes of the current file, for statistics.
+    /// Bytes of the current file and of the next one, for statistics.
     open_bytes: AtomicU64,
+    next_bytes: AtomicU64,
+    /// The next file, locked before the writer.
+    next: Mutex<Next>,
+    /// So many zeros the next file is to have; none: it is not time, or it is ready.
+    next_wanted: AtomicU64,
+    next_ready: AtomicBool,
+    /// The logger's thread is at its files: waiters step by themselves.
+    away: AtomicBool,
 }
 
 /// What only the thread that steps uses.
@@ -88,6 +101,23 @@ struct Ended {
     mark: bool,
     wrote: bool,
     heavy: bool,
+    by: By,
+}
+
+/// Whose thread takes a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The logger's own, or one that drives it.
+    Logger,
+    /// That of a waiter: what its result does not wait for is left to the logger.
+    Waiter,
+}
+
+impl Writer {
+    /// Is the device busy?
+    fn is_heavy(&self) -> bool {
+        self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
+    }
 }
 
 /// What a look at all workers gave.
@@ -101,6 +131,7 @@ struct Gathered {
 impl Logger {
     pub(super) fn new(index: usize, segments: Segments) -> Self {
         let open_bytes = AtomicU64::new(segments.file_bytes());
+        let next = Mutex::new(Next::of(&segments));
         let writer = Writer {
             segments,
             spent: Vec::new(),
@@ -118,8 +149,14 @@ impl Logger {
             hurry: AtomicBool::new(false),
             roll_asked: AtomicBool::new(false),
             writer: Mutex::new(writer),
+            queued: AtomicUsize::new(0),
             closed: Mutex::new(VecDeque::new()),
             open_bytes,
+            next_bytes: AtomicU64::new(0),
+            next,
+            next_wanted: AtomicU64::new(0),
+            next_ready: AtomicBool::new(false),
+            away: AtomicBool::new(false),
         }
     }
 
@@ -128,10 +165,10 @@ impl Logger {
         self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Bytes of the current file, and set aside for it.
+    /// Bytes of the current file and of the next one, space set aside included.
     pub(super) fn open_bytes(&self) -> u64 {
-        // Relaxed: a figure.
-        self.open_bytes.load(Ordering::Relaxed)
+        // Relaxed, both: figures.
+        self.open_bytes.load(Ordering::Relaxed) + self.next_bytes.load(Ordering::Relaxed)
     }
 
     /// The next step begins a new file if this one holds anything.
@@ -148,7 +185,12 @@ impl Logger {
 
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
-        match self.writer.lock() {
+        // Relaxed, here and below: a courtesy, which orders nothing.
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        let writer = self.writer.lock();
+        // Relaxed: as above.
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+        match writer {
             Ok(writer) => Some(writer),
             Err(poisoned) => {
                 // The poison wakes wakers: not under this lock.
@@ -159,8 +201,34 @@ impl Logger {
         }
     }
 
+    /// Runs `work` at the files on the logger's thread, which does not step meanwhile.
+    fn while_away<R>(&self, work: impl FnOnce() -> R) -> R {
+        // Relaxed: the fence orders it.
+        self.away.store(true, Ordering::Relaxed);
+        // SeqCst: either `work` finds the bell rung, or the waiter that rang finds this (partner: the fence in `is_away`).
+        fence(Ordering::SeqCst);
+        let outcome = work();
+        // Relaxed: a waiter that still finds it true steps once in vain.
+        self.away.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Is the logger's thread at its files? For a waiter that has rung: nobody may step for it soon.
+    pub(super) fn is_away(&self) -> bool {
+        // SeqCst: after the ring (partner: the fence in `while_away`).
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it.
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Has somebody rung since the last wait?
+    fn is_rung(&self) -> bool {
+        self.bell.is_rung()
+    }
+
     /// Waits until no step is under way.
     pub(super) fn wait_for_step(&self) {
+        self.wait_for_files();
         drop(self.writer.lock());
     }
 
@@ -197,16 +265,52 @@ impl Logger {
     pub(super) fn step(&self, log: &Log) -> Step {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = StopOnPanic::new(log);
-        let Some(mut writer) = self.lock_writer(log) else { return Step::Stopped };
+        let Some(writer) = self.lock_writer(log) else { return Step::Stopped };
+        self.step_with(log, writer, By::Logger)
+    }
+
+    /// The same on the thread of a waiter that waits alone. False if it is not for a waiter to take: another step is under
+    /// way or about to begin, the disk is full, or the device is busy.
+    pub(super) fn step_of_waiter(&self, log: &Log) -> bool {
+        // Relaxed: as in `lock_writer`.
+        if self.queued.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        // Before the lock, so that a panic lets go of the lock first.
+        let _guard = StopOnPanic::new(log);
+        // A step that panicked is told by the logger's thread.
+        let Ok(writer) = self.writer.try_lock() else { return false };
+        self.step_on(log, writer)
+    }
+
+    /// The same for a waiter, alone or not, of `epoch` whose logger is away: those that come meanwhile wait for the lock, and the next step
+    /// is for all of them. False if it is not for a waiter to take.
+    pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
+        // Before the lock, so that a panic lets go of the lock first.
+        let _guard = StopOnPanic::new(log);
+        let Some(writer) = self.lock_writer(log) else { return false };
+        log.waiters.durable() >= epoch || self.step_on(log, writer)
+    }
+
+    fn step_on(&self, log: &Log, writer: MutexGuard<'_, Writer>) -> bool {
+        if writer.held || writer.is_heavy() {
+            return false;
+        }
+        log.counters.waiter_steps.add(1);
+        self.step_with(log, writer, By::Waiter);
+        true
+    }
+
+    fn step_with(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, by: By) -> Step {
         if writer.closed || log.waiters.has_ended() {
             return Step::Stopped;
         }
         if writer.held {
             // First of all what was held: it comes before anything else in the chain.
             let (claim, mark) = (log.marks.claimed(self.index), writer.mark_due.is_some());
-            return self.end_step(log, writer, Ended { claim, mark, wrote: true, heavy: true });
+            return self.end_step(log, writer, Ended { claim, mark, wrote: true, heavy: true, by });
         }
-        let heavy = writer.bytes_recent.max(writer.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX;
+        let heavy = writer.is_heavy();
         if !heavy {
             close_epoch_early(log);
         }
@@ -223,16 +327,17 @@ impl Logger {
         }
         let wrote = !gathered.buffers.is_empty();
         self.encode(log, &mut writer, gathered, mark);
-        self.end_step(log, writer, Ended { claim, mark, wrote, heavy })
+        self.end_step(log, writer, Ended { claim, mark, wrote, heavy, by })
     }
 
     /// The second half of a step: writes what is encoded, announces, begins a new file.
     fn end_step(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, ended: Ended) -> Step {
-        let Ended { claim, mark, wrote, heavy } = ended;
+        let Ended { claim, mark, wrote, heavy, by } = ended;
         match self.write(log, &mut writer) {
             Ok(Written::All) => {}
             Ok(Written::Held) => {
                 drop(writer);
+                self.give_up_next(log);
                 log.expire_waiters();
                 return Step::Held;
             }
@@ -245,17 +350,22 @@ impl Logger {
         let due = self.is_roll_due(&writer, now);
         // Relaxed: a figure.
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
+        self.note_next(&writer.segments, now, heavy);
         drop(writer);
         log.waiters.announce(|| log.marks.durable());
-        // Results of this mark did not wait for the new file.
-        if due && !self.roll(log, now) {
-            return Step::Stopped;
+        match by {
+            // Results of this mark did not wait for the new file.
+            By::Logger if due && !self.roll(log, now, heavy) => return Step::Stopped,
+            By::Logger => {
+                let wanted = log.waiters.wanted();
+                // A strict result waits for a commit that is ending, or for the epoch's least length: soon, not next interval.
+                let hurry = wanted > log.waiters.durable() && claim < wanted && !heavy;
+                // Relaxed: as in `wait`.
+                self.hurry.store(hurry, Ordering::Relaxed);
+            }
+            By::Waiter if due => self.ring(),
+            By::Waiter => {}
         }
-        let wanted = log.waiters.wanted();
-        // A strict result waits for a commit that is ending, or for the epoch's least length: soon, not next interval.
-        let hurry = wanted > log.waiters.durable() && claim < wanted && !heavy;
-        // Relaxed: as in `wait`.
-        self.hurry.store(hurry, Ordering::Relaxed);
         match (mark, wrote) {
             (true, _) => Step::Synced,
             (false, true) => Step::Wrote,
@@ -351,47 +461,6 @@ impl Logger {
         log.marks.note_synced(self.index, claim);
         writer.bytes_recent = std::mem::take(&mut writer.bytes_since_mark);
         Ok(Written::All)
-    }
-
-    /// Is it time for a new file? All of the current one is synced then.
-    fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
-        // Relaxed: as in `ask_roll`.
-        let asked = self.roll_asked.load(Ordering::Relaxed);
-        if asked && !writer.segments.has_blocks() {
-            // Relaxed: as above.
-            self.roll_asked.store(false, Ordering::Relaxed);
-            return false;
-        }
-        let is_due = writer.segments.is_due(now_nanos) || asked && writer.segments.may_roll(now_nanos);
-        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
-    }
-
-    /// Begins a new file, unless another step, or the close, came between and wrote what is not synced: then the next
-    /// mark does it. False if the log has stopped.
-    fn roll(&self, log: &Log, now_nanos: u64) -> bool {
-        let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.closed || log.waiters.has_ended() {
-            return false;
-        }
-        if !self.is_roll_due(&writer, now_nanos) {
-            return true;
-        }
-        let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
-        match writer.segments.roll(synced, published, now_nanos) {
-            Ok(Some(closed)) => {
-                self.closed_files().push_back(closed);
-                // Relaxed: as in `ask_roll`.
-                self.roll_asked.store(false, Ordering::Relaxed);
-                log.counters.rolls.add(1);
-            }
-            // The current file goes on.
-            Ok(None) => log.counters.rolls_held.add(1),
-            Err(error) => {
-                stop(log, writer, &error);
-                return false;
-            }
-        }
-        true
     }
 
     /// How many blocks this log has; not while a step is under way.

@@ -1,4 +1,5 @@
-//! The files of one log: blocks one behind the other, space set aside in growing steps, a new file by bytes or time.
+//! The files of one log: blocks one behind the other, over zeros or in space set aside in growing steps, a new file by bytes
+//! or time.
 //!
 //! Blocks are encoded first and written in order; what the disk has no space for stays here, encoded as it is, and is
 //! written by a later [`Segments::flush`] at the same offset.
@@ -8,18 +9,20 @@
 //! - L3: a new file begins with a mark that is synced, name included, before anything else is written to it, and all
 //!   of the file before it has been synced by then.
 //!
-//! Neighbours: made by recovery's finish (the first file of a generation), written by the logger.
+//! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further files.
 
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
+use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
 use super::buffer::Buffer;
+use super::next::{NextFile, unless_full, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header};
 use crate::compress::Compressor;
@@ -29,8 +32,11 @@ use crate::store::names::{SegmentFile, SegmentName, log_folder};
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
+/// A file begins with at most so many times as many zeros as the one before it.
+const ZEROED_GROWTH_MAX: u64 = 8;
+
 /// After an attempt to begin a file that found no space.
-const ROLL_PAUSE_NANOS: u64 = 100_000_000;
+pub(super) const ROLL_PAUSE_NANOS: u64 = 100_000_000;
 
 /// Blocks up to this size are copied together into one write; larger ones are written from where they stand.
 const GATHER_BYTES: usize = 32 << 10;
@@ -72,7 +78,6 @@ struct Limits {
 /// The writing end of one log.
 #[derive(Debug)]
 pub(crate) struct Segments {
-    disk: StdArc<dyn Disk>,
     file: Box<dyn DiskFile>,
     name: SegmentName,
     limits: Limits,
@@ -83,6 +88,8 @@ pub(crate) struct Segments {
     offset: u64,
     allocated: u64,
     step_bytes: u64,
+    /// The file began with so many zeros.
+    zeroed: u64,
     /// The chain: the next block's sequence, the last block's checksum.
     sequence: u64,
     chain_crc: u32,
@@ -111,7 +118,6 @@ impl Segments {
         let file = file.into();
         let mut segments = Self {
             file: disk.create(&file.to_string())?,
-            disk: StdArc::clone(disk),
             name: file.name,
             limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
             opened_nanos: 0,
@@ -119,6 +125,7 @@ impl Segments {
             offset: 0,
             allocated: 0,
             step_bytes: PREALLOCATE_FIRST_BYTES,
+            zeroed: 0,
             sequence: 0,
             chain_crc: 0,
             origin,
@@ -128,11 +135,22 @@ impl Segments {
             written_bytes: 0,
             compressor: config.compress.then(Default::default),
         };
+        segments.begin_with_zeros()?;
         let (block, crc) = segments.opening(durable, durable);
         segments.push(&block, crc);
         segments.flush(|_| {})?;
         segments.file.sync_all()?;
         Ok(segments)
+    }
+
+    /// A file that has only its name gets its zeros; a disk that has no space for them may have some for blocks.
+    fn begin_with_zeros(&mut self) -> Result<(), DiskError> {
+        let bytes = self.first_bytes();
+        match unless_full(write_zeros(&*self.file, 0, bytes))? {
+            Some(()) => (self.zeroed, self.allocated) = (bytes, bytes),
+            None => self.file.set_len(0)?,
+        }
+        Ok(())
     }
 
     /// The first file's age counts from here.
@@ -282,85 +300,118 @@ impl Segments {
         self.offset > OPENING_BYTES as u64
     }
 
-    /// Begins a new file with a synced mark of d (L3). The current one is synced. `None` if the disk is full: the current one
-    /// goes on.
-    pub(crate) fn roll(
+    /// Is all of its zeros written over? The next file, if it is ready, has more.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.zeroed > 0 && self.offset + self.zeroed / 16 >= self.zeroed
+    }
+
+    /// How many zeros the next file is to begin with, once it is time to make it: this one is half used, or half as old as it
+    /// gets. As many as a log that goes on like this writes until a file is too old.
+    pub(super) fn next_wanted(&self, now_nanos: u64) -> Option<u64> {
+        let first = self.first_bytes();
+        let age = now_nanos.saturating_sub(self.opened_nanos).max(1);
+        let is_half = 2 * self.offset >= self.zeroed.max(first) || age >= self.limits.nanos / 2;
+        if !self.has_blocks() || !is_half {
+            return None;
+        }
+        let expected = u128::from(self.offset) * u128::from(self.limits.nanos) / u128::from(age);
+        let most =
+            LOG_ZEROED_BYTES_MAX.min(self.limits.bytes).min(ZEROED_GROWTH_MAX * self.zeroed.max(first));
+        Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
+    }
+
+    /// What the next file is called.
+    pub(crate) fn next_name(&self) -> SegmentName {
+        SegmentName { number: self.name.number + 1, ..self.name }
+    }
+
+    /// No new file is tried for a while.
+    pub(super) fn pause_rolls(&mut self, now_nanos: u64) {
+        self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
+    }
+
+    /// Goes on in the next file, whose name and zeros are synced, with a synced mark of d (L3). The current file is synced.
+    /// Returns it, to be closed; `None` if the disk has no space for the mark: the current one goes on, and `next` stays.
+    pub(crate) fn go_on_in(
         &mut self,
+        next: &mut Option<NextFile>,
         d: Epoch,
         published: Epoch,
         now_nanos: u64,
-    ) -> Result<Option<ClosedFile>, DiskError> {
+    ) -> Result<Option<UsedFile>, DiskError> {
         debug_assert!(self.pending.is_empty(), "nothing is left for the file that is closed");
+        let Some(made) = next.take() else { return Ok(None) };
+        debug_assert_eq!(made.name, self.next_name());
         let (block, crc) = self.opening(d, published);
-        let next = SegmentName { number: self.name.number + 1, ..self.name };
-        let Some(file) = self.begin(next, &block)? else {
-            self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
+        if unless_full(made.file.write_at(&block, 0))?.is_none() {
+            *next = Some(made);
             return Ok(None);
-        };
-        let closed = self.close_file()?;
-        if !is_planted(Bug::NewFileNameUnsynced) {
-            self.disk.sync_folder(&log_folder(next.logger))?;
-        }
-        self.file = file;
-        (self.name, self.opened_nanos) = (next, now_nanos);
-        (self.offset, self.allocated) = (OPENING_BYTES as u64, self.first_bytes());
-        // As much as the last file took: a log that writes little keeps its files small.
-        self.step_bytes = closed.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
-        (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
-        self.written_bytes += OPENING_BYTES as u64;
-        Ok(Some(closed))
-    }
-
-    /// Makes a file with this first block, synced, and with space set aside. `None` if there is no space.
-    fn begin(&self, name: SegmentName, block: &[u8]) -> Result<Option<Box<dyn DiskFile>>, DiskError> {
-        let file = match self.disk.create(&name.to_string()) {
-            Err(error) if error.is_full() => return Ok(None),
-            created => created?,
-        };
-        let written = file.preallocate(self.first_bytes()).and_then(|()| file.write_at(block, 0));
-        match written {
-            Err(error) if error.is_full() => {
-                // It would tell a place of the chain that the current file is about to take.
-                file.set_len(0)?;
-                self.disk.remove(&name.to_string())?;
-                return Ok(None);
-            }
-            written => written?,
         }
         if !is_planted(Bug::NewFileMarkUnsynced) {
-            file.sync_all()?;
+            made.file.sync_data()?;
         }
-        Ok(Some(file))
+        let used = UsedFile {
+            file: std::mem::replace(&mut self.file, made.file),
+            name: self.name,
+            largest: self.largest,
+            bytes: self.offset,
+            allocated: self.allocated,
+        };
+        (self.name, self.opened_nanos) = (made.name, now_nanos);
+        (self.offset, self.allocated) = (OPENING_BYTES as u64, made.allocated);
+        self.zeroed = made.zeroed;
+        // As much as the last file took: a log that writes little keeps its files small.
+        self.step_bytes = used.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
+        (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
+        self.written_bytes += OPENING_BYTES as u64;
+        Ok(Some(used))
     }
 
-    /// Space that a new file begins with.
-    fn first_bytes(&self) -> u64 {
+    /// Space that a new file begins with at the least.
+    pub(crate) fn first_bytes(&self) -> u64 {
         PREALLOCATE_FIRST_BYTES.min(self.limits.bytes)
     }
 
-    /// Gives back the unused space of the current file and renames it. The new name is for people, so a disk that has no space
-    /// for it keeps the old one.
-    fn close_file(&mut self) -> Result<ClosedFile, DiskError> {
-        self.trim()?;
-        let open = SegmentFile::from(self.name);
-        let mut closed = SegmentFile { to: Some(self.largest), ..open };
-        match self.disk.rename(&open.to_string(), &closed.to_string()) {
-            Err(error) if error.is_full() => closed = open,
-            renamed => renamed?,
-        }
-        Ok(ClosedFile { file: closed, largest: self.largest, bytes: self.offset })
-    }
-
-    /// Gives back the space behind the last block; a disk that has no space to note that keeps it set aside.
+    /// Gives back the space behind the last block for good: the log is closed.
     pub(crate) fn trim(&mut self) -> Result<(), DiskError> {
-        if self.allocated > self.offset {
-            match self.file.set_len(self.offset) {
-                Err(error) if error.is_full() => return Ok(()),
-                cut => cut?,
-            }
+        if self.allocated > self.offset && cut(&*self.file, self.offset)? {
             self.file.sync_all()?;
             self.allocated = self.offset;
         }
         Ok(())
+    }
+}
+
+/// Cuts a file to its blocks. False if the disk has no space to note that: then the space stays set aside.
+fn cut(file: &dyn DiskFile, bytes: u64) -> Result<bool, DiskError> {
+    Ok(unless_full(file.set_len(bytes))?.is_some())
+}
+
+/// A file that gets no more blocks, as it was while it got them. The log has gone on in the next one.
+#[derive(Debug)]
+pub(crate) struct UsedFile {
+    file: Box<dyn DiskFile>,
+    name: SegmentName,
+    largest: Epoch,
+    bytes: u64,
+    allocated: u64,
+}
+
+impl UsedFile {
+    /// Gives back its unused space and renames it. The new name is for people and for recovery's verdict: it tells that a next
+    /// file with a synced mark was there. A disk that has no space for it keeps the old one. The cut is not synced: a crash
+    /// leaves the zeros that stood behind the blocks, which say nothing, and recovery cuts again.
+    pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
+        if self.allocated > self.bytes {
+            cut(&*self.file, self.bytes)?;
+        }
+        let open = SegmentFile::from(self.name);
+        let closed = SegmentFile { to: Some(self.largest), ..open };
+        let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
+        if renamed && !is_planted(Bug::NewFileNameUnsynced) {
+            disk.sync_folder(&log_folder(self.name.logger))?;
+        }
+        let file = if renamed { closed } else { open };
+        Ok(ClosedFile { file, largest: self.largest, bytes: self.bytes })
     }
 }

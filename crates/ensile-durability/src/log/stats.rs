@@ -22,6 +22,8 @@ pub struct LogStats {
     pub buffer_waits: u64,
     /// Epochs that a logger closed early because strict results waited.
     pub early_closes: u64,
+    /// Steps that a lone waiter took on its own thread.
+    pub waiter_steps: u64,
     /// Files begun after the first of each log.
     pub rolls: u64,
     /// Attempts to begin one that found no space: the current file went on.
@@ -49,6 +51,7 @@ pub(crate) struct Counters {
     pub(crate) syncs: Counter,
     pub(crate) buffer_waits: Counter,
     pub(crate) early_closes: Counter,
+    pub(crate) waiter_steps: Counter,
     pub(crate) rolls: Counter,
     pub(crate) rolls_held: Counter,
     pub(crate) holds: Counter,
@@ -83,6 +86,7 @@ impl Counters {
             syncs: self.syncs.read(),
             buffer_waits: self.buffer_waits.read(),
             early_closes: self.early_closes.read(),
+            waiter_steps: self.waiter_steps.read(),
             rolls: self.rolls.read(),
             rolls_held: self.rolls_held.read(),
             holds: self.holds.read(),

@@ -54,6 +54,8 @@ struct Waiter {
 struct List {
     waiting: BTreeMap<Slot, Waiter>,
     next: u64,
+    /// How many the last announcement woke that woke any.
+    woken_together: usize,
     end: Option<End>,
     /// What the disk said when waiters were last sent away.
     full: std::sync::Arc<str>,
@@ -86,7 +88,13 @@ impl Waiters {
             wanted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             expiries: AtomicU64::new(0),
-            list: Mutex::new(List { waiting: BTreeMap::new(), next: 0, end: None, full: "".into() }),
+            list: Mutex::new(List {
+                waiting: BTreeMap::new(),
+                next: 0,
+                woken_together: 0,
+                end: None,
+                full: "".into(),
+            }),
         }
     }
 
@@ -165,6 +173,13 @@ impl Waiters {
         (None, first || before < epoch.number())
     }
 
+    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next sync
+    /// releases together are about to come.
+    fn is_one_alone(&self) -> bool {
+        let list = self.lock();
+        list.woken_together <= 1 && list.waiting.len() == 1
+    }
+
     /// The waiter goes, with an answer or without.
     pub(crate) fn give_back(&self, epoch: Epoch, slot: u64) {
         let waiter = self.lock().waiting.remove(&(epoch, slot));
@@ -188,12 +203,13 @@ impl Waiters {
         overdue
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `tell` wakes the loggers, `now` reads the clock.
+    /// Blocks until `epoch` is durable or has no answer; `begin` sees to it that loggers step, and is told whether the
+    /// caller waits alone; `now` reads the clock.
     pub(crate) fn wait(
         &self,
         epoch: Epoch,
         now: impl Fn() -> u64,
-        tell: impl Fn(),
+        begin: impl Fn(bool),
     ) -> Result<(), DurabilityError> {
         if self.durable() >= epoch {
             return Ok(());
@@ -208,7 +224,7 @@ impl Waiters {
                     return answer;
                 }
                 if new {
-                    tell();
+                    begin(self.is_one_alone());
                 }
                 // Acquire: as above.
                 let is_as_before = || self.expiries.load(Ordering::Acquire) == expiries;
@@ -233,6 +249,9 @@ impl Waiters {
         self.durable.store(epoch.number(), Ordering::Release);
         let later = list.waiting.split_off(&(epoch.next(), 0));
         let woken = std::mem::replace(&mut list.waiting, later);
+        if !woken.is_empty() {
+            list.woken_together = woken.len();
+        }
         drop(list);
         wake_all(woken.into_values().map(|waiter| waiter.waker));
         Some(epoch)

@@ -31,7 +31,7 @@ pub enum Finished {
     /// The next generation has begun.
     Open(Box<Recovered>),
     /// The disk is too full for that.
-    ReadOnly(ReadOnly),
+    ReadOnly(Box<ReadOnly>),
 }
 
 /// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was void.

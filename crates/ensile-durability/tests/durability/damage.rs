@@ -8,7 +8,7 @@ use ensile_base::clock::Clock;
 use ensile_disk::{Disk, DiskLock, RealDisk};
 use ensile_durability::examine::{Damage, Examination};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused, examine};
-use ensile_sim::SimDisk;
+use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::{Map, OPENING_BYTES, Rig, config};
 
@@ -314,7 +314,7 @@ fn a_damaged_mark_that_the_next_file_shows_to_be_synced_is_not_a_torn_tail() {
     rig.log.logger_step(1);
     assert!(rig.log.durable_epoch() >= tid.epoch());
     drop((worker, rig));
-    disk.crash(5);
+    disk.crash_with(Survival::Everything, 5);
     let closed = disk.list("log0").expect("lists").into_iter().find(|name| name.starts_with("log-1-0-to-"));
     let closed = format!("log0/{}", closed.expect("a closed file"));
     let mark_at = disk.bytes(&closed).len() as u64 - 80;

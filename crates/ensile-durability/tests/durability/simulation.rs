@@ -113,7 +113,11 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
             }
             _ => {
                 let before = rig.log.durable_epoch();
-                rig.log.logger_step(random.below(rig.log.loggers() as u64) as usize);
+                let logger = random.below(rig.log.loggers() as u64) as usize;
+                rig.log.logger_step(logger);
+                if random.percent(30) {
+                    rig.log.logger_prepare(logger);
+                }
                 assert!(rig.log.durable_epoch() >= before, "D never goes back");
                 assert!(rig.log.durable_epoch() < rig.epochs.now(), "D stays below the open epoch");
             }

@@ -246,7 +246,7 @@ impl Worker {
         loop {
             let group: [_; GROUP] = std::array::from_fn(|_| all.next());
             let probes = group.iter().flatten().enumerate();
-            let probes = probes.map(|(at, (noted, tree))| Probe { tree: *tree, key: noted.key, label: at });
+            let probes = probes.map(|(at, (noted, tree))| Probe { tree, key: noted.key, label: at });
             let mut found = [None; GROUP];
             Masstree::get_batch(probes, pinned, &mut |at, lookup| {
                 if let Lookup::Found(value) = lookup {

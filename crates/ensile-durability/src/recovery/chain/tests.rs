@@ -8,6 +8,7 @@ use crate::block::origin::{OPENING_BYTES, Origin};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::log::LogConfig;
 use crate::log::buffer::Buffer;
+use crate::log::next::NextFile;
 use crate::log::segments::Segments;
 use crate::recoverable::EntryKind;
 use crate::recovery::file::FileChain;
@@ -47,7 +48,11 @@ fn write_log(steps: u64, fill: u8, segment_bytes: u64) -> SimDisk {
         segments.flush(|_| {}).expect("writes");
         segments.sync().expect("syncs");
         if segments.is_due(0) {
-            segments.roll(epoch, Epoch::new(9), 0).expect("rolls").expect("has space");
+            let mut next =
+                NextFile::create(&shared, segments.next_name(), 0).expect("creates").expect("has space");
+            next.make_ready(&*shared, segments.first_bytes(), true).expect("makes").expect("has space");
+            let used = segments.go_on_in(&mut Some(next), epoch, Epoch::new(9), 0).expect("rolls");
+            used.expect("has space").close(&*shared).expect("closes");
         }
     }
     disk

@@ -132,7 +132,11 @@ fn live(life: &Life, disk: &SimDisk, random: &mut Random, seen: &mut Seen) -> (V
                 life.step(random.below(2) as usize);
             }
             _ => {
-                life.rig.log.logger_step(random.below(life.rig.log.loggers() as u64) as usize);
+                let logger = random.below(life.rig.log.loggers() as u64) as usize;
+                life.rig.log.logger_step(logger);
+                if random.percent(30) {
+                    life.rig.log.logger_prepare(logger);
+                }
             }
         }
         if disk.is_without_power() {

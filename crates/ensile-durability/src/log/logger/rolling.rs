@@ -1,0 +1,236 @@
+//! A logger's files: the next one is made in time, taken up when the current one is due, and the used one closed.
+//!
+//! Invariants:
+//! - L3: the log goes on in a file whose name is synced, and writes and syncs its opening mark before anything behind it.
+//! - Commits wait for that one mark and for nothing else: files are made, cut and renamed under the lock of the next file, without
+//!   the writer's. The former is always taken before the latter.
+//! - A full disk takes the next file away first: blocks go before it.
+//! - Once the log is closed no file of it changes: the close takes this lock too.
+//!
+//! Neighbours: `next` and `segments` do the work; a step says when it is due.
+
+use ensile_base::planted::{Bug, is_planted};
+use ensile_base::sync::{MutexGuard, Ordering};
+use ensile_disk::DiskError;
+
+use super::{Log, Logger, StopOnPanic, Writer, stop};
+use crate::log::next::NextFile;
+use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
+use crate::store::names::SegmentName;
+
+/// The next file, as far as it is made.
+#[derive(Debug)]
+pub(super) struct Next {
+    made: Option<NextFile>,
+    name: SegmentName,
+    /// It begins with so many bytes at the least.
+    first_bytes: u64,
+    /// It is not tried again before this.
+    not_before: u64,
+    /// There will be none any more.
+    is_over: bool,
+}
+
+impl Next {
+    pub(super) fn of(segments: &Segments) -> Self {
+        let (name, first_bytes) = (segments.next_name(), segments.first_bytes());
+        Self { made: None, name, first_bytes, not_before: 0, is_over: false }
+    }
+
+    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way. `None`, here and
+    /// below, if there is no space.
+    fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
+        let first_bytes = self.first_bytes;
+        match self.begun(log, first_bytes)? {
+            Some(made) => made.make_ready(&*log.disk, first_bytes, heavy),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes some of it; true once it is ready.
+    fn make_some(&mut self, log: &Log, wanted: u64) -> Result<Option<bool>, DiskError> {
+        match self.begun(log, wanted)? {
+            Some(made) => made.make_some(&*log.disk),
+            None => Ok(None),
+        }
+    }
+
+    /// The file, made now with so many zeros to come if there is none.
+    fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
+        if self.made.is_none() {
+            self.made = NextFile::create(&log.disk, self.name, wanted)?;
+        }
+        Ok(self.made.as_mut())
+    }
+
+    /// Takes it away again.
+    fn give_up(&mut self, log: &Log) -> Result<bool, DiskError> {
+        self.not_before = log.clock.nanos().saturating_add(ROLL_PAUSE_NANOS);
+        self.made.take().map_or(Ok(false), |made| made.discard(&*log.disk).map(|()| true))
+    }
+}
+
+impl Logger {
+    fn lock_next(&self) -> MutexGuard<'_, Next> {
+        // A panic stops the log, and a file that is half made counts for nothing.
+        self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
+    pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
+        // Relaxed: only the logger's thread acts on these, and looks again under the locks.
+        let is_ready = self.next_ready.load(Ordering::Relaxed);
+        let wanted = segments.next_wanted(now_nanos).filter(|_| !is_ready && !heavy);
+        // Relaxed: as above.
+        self.next_wanted.store(wanted.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Makes some of the next file, if it is time.
+    pub(in crate::log) fn prepare(&self, log: &Log) {
+        // Relaxed: as in `note_next`.
+        let wanted = self.next_wanted.load(Ordering::Relaxed);
+        if wanted == 0 {
+            return;
+        }
+        let _guard = StopOnPanic::new(log);
+        let mut next = self.lock_next();
+        let now = log.clock.nanos();
+        if next.is_over || log.waiters.has_ended() || now < next.not_before {
+            return;
+        }
+        let made = self.while_away(|| {
+            // What rang before this thread was known to be away goes first.
+            if self.is_rung() { Ok(Some(false)) } else { next.make_some(log, wanted) }
+        });
+        let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
+        // Relaxed: figures, and as in `note_next`.
+        self.next_bytes.store(next.made.as_ref().map_or(0, NextFile::bytes), Ordering::Relaxed);
+        match made {
+            Ok(false) => {}
+            Ok(true) => {
+                // Relaxed, both: as in `note_next`.
+                self.next_wanted.store(0, Ordering::Relaxed);
+                self.next_ready.store(true, Ordering::Relaxed);
+            }
+            Err(error) => {
+                // The poison wakes wakers: not under this lock.
+                drop(next);
+                log.poison(&error.to_string());
+            }
+        }
+    }
+
+    /// Is it time for a new file? All of the current one is synced then.
+    pub(super) fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
+        // Relaxed: as in `ask_roll`.
+        let asked = self.roll_asked.load(Ordering::Relaxed);
+        if asked && !writer.segments.has_blocks() {
+            // Relaxed: as above.
+            self.roll_asked.store(false, Ordering::Relaxed);
+            return false;
+        }
+        // Relaxed: as in `note_next`.
+        let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
+        let is_due =
+            writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
+        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
+    }
+
+    /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the next
+    /// mark does it. False if the log has stopped.
+    pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
+        let mut next = self.lock_next();
+        if next.is_over || log.waiters.has_ended() {
+            return false;
+        }
+        match self.while_away(|| next.make_ready(log, heavy)) {
+            Ok(Some(())) => {}
+            Ok(None) => return self.hold_roll(log, next, now_nanos),
+            Err(error) => return fail(log, next, &error),
+        }
+        let Some(mut writer) = self.lock_writer(log) else { return false };
+        if writer.closed || log.waiters.has_ended() {
+            return false;
+        }
+        if !self.is_roll_due(&writer, now_nanos) {
+            return true;
+        }
+        let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
+        let used = match writer.segments.go_on_in(&mut next.made, synced, published, now_nanos) {
+            Ok(Some(used)) => used,
+            Ok(None) => {
+                drop(writer);
+                return self.hold_roll(log, next, now_nanos);
+            }
+            Err(error) => {
+                stop(log, writer, &error);
+                return false;
+            }
+        };
+        next.name = writer.segments.next_name();
+        // Relaxed: as in `ask_roll`.
+        self.roll_asked.store(false, Ordering::Relaxed);
+        // Relaxed, all: figures, and as in `note_next`.
+        self.next_ready.store(false, Ordering::Relaxed);
+        self.next_bytes.store(0, Ordering::Relaxed);
+        self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
+        drop(writer);
+        log.counters.rolls.add(1);
+        match self.while_away(|| used.close(&*log.disk)) {
+            Ok(closed) => self.closed_files().push_back(closed),
+            Err(error) => return fail(log, next, &error),
+        }
+        true
+    }
+
+    /// There is no space for a new file: the current one goes on.
+    fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, Next>, now_nanos: u64) -> bool {
+        log.counters.rolls_held.add(1);
+        if let Err(error) = next.give_up(log) {
+            return fail(log, next, &error);
+        }
+        // Relaxed: as in `note_next`.
+        self.next_ready.store(false, Ordering::Relaxed);
+        drop(next);
+        let Some(mut writer) = self.lock_writer(log) else { return false };
+        writer.segments.pause_rolls(now_nanos);
+        true
+    }
+
+    /// Blocks go before a file that is not used yet: gives up its space.
+    pub(super) fn give_up_next(&self, log: &Log) {
+        let mut next = self.lock_next();
+        // Relaxed, both: as in `note_next`.
+        self.next_wanted.store(0, Ordering::Relaxed);
+        self.next_ready.store(false, Ordering::Relaxed);
+        match next.give_up(log) {
+            // There is space now.
+            Ok(true) => self.ring(),
+            Ok(false) => {}
+            Err(error) => {
+                fail(log, next, &error);
+            }
+        }
+    }
+
+    /// There will be no next file: the log is being closed. One that cannot be removed is left to the next recovery.
+    pub(in crate::log) fn end_next(&self, log: &Log) {
+        let mut next = self.lock_next();
+        next.is_over = true;
+        let _ = next.give_up(log);
+        // Relaxed: a figure.
+        self.next_bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// Waits until no file is being made or closed.
+    pub(super) fn wait_for_files(&self) {
+        drop(self.lock_next());
+    }
+}
+
+/// Stops the log. The poison wakes wakers: not under the lock of the next file.
+fn fail(log: &Log, next: MutexGuard<'_, Next>, error: &DiskError) -> bool {
+    drop(next);
+    log.poison(&error.to_string());
+    false
+}

@@ -1,0 +1,133 @@
+//! The next file of a log, made before it is needed: named, filled with zeros and synced, without a block.
+//!
+//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely set aside, or the file grows, the
+//! file system also writes down at each sync what became of the space. Old files are not used again: their blocks would be
+//! believed.
+//!
+//! Invariants:
+//! - L3: name and zeros are synced before the file gets its opening mark, and that mark before anything behind it.
+//! - A file without an opening mark is one that is being made: recovery finds nothing in it, and removes it.
+//!
+//! Neighbours: made by the logger's thread, outside the lock that commits wait for; `segments` goes on in it.
+
+use std::sync::Arc as StdArc;
+
+use ensile_base::planted::{Bug, is_planted};
+use ensile_disk::{Disk, DiskError, DiskFile};
+
+use crate::store::names::{SegmentName, log_folder};
+
+/// Zeros that are written together.
+const ZEROS_BYTES: usize = 256 << 10;
+/// Zeros that are written, and synced, before the logger looks again at what waits for it.
+const STEP_BYTES: u64 = 2 << 20;
+
+/// A file without blocks.
+#[derive(Debug)]
+pub(crate) struct NextFile {
+    pub(super) file: Box<dyn DiskFile>,
+    pub(super) name: SegmentName,
+    /// How long it is, and how much of that is zeros that were written.
+    pub(super) allocated: u64,
+    pub(super) zeroed: u64,
+    /// How much of it is to be zeros.
+    wanted: u64,
+    /// Its name and its bytes survive a crash: it is ready.
+    is_settled: bool,
+}
+
+/// Fills the file with zeros from `from` to `to`.
+pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result<(), DiskError> {
+    let zeros = vec![0; ZEROS_BYTES.min(to.saturating_sub(from) as usize)];
+    while from < to {
+        let bytes = (to - from).min(zeros.len() as u64);
+        file.write_at(&zeros[..bytes as usize], from)?;
+        from += bytes;
+    }
+    Ok(())
+}
+
+/// The outcome, or `None` if there was no space.
+pub(super) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
+    match outcome {
+        Err(error) if error.is_full() => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+impl NextFile {
+    /// Makes the file, which is to begin with so many zeros. `None`, here and below, if there is no space; no space from a
+    /// sync is a failed sync.
+    pub(crate) fn create(
+        disk: &StdArc<dyn Disk>,
+        name: SegmentName,
+        wanted: u64,
+    ) -> Result<Option<Self>, DiskError> {
+        let file = unless_full(disk.create(&name.to_string()))?;
+        Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
+    }
+
+    /// So many bytes it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Writes and syncs some of its zeros, or what else is missing; true once it is ready.
+    pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<Option<bool>, DiskError> {
+        if self.zeroed < self.wanted {
+            return Ok(self.fill_some()?.map(|()| false));
+        }
+        self.settle(disk)?;
+        Ok(Some(true))
+    }
+
+    /// Makes it ready now, with `bytes` at the least; space is set aside for a log that writes so much at a time that zeros
+    /// would cost more than they spare.
+    pub(crate) fn make_ready(
+        &mut self,
+        disk: &dyn Disk,
+        bytes: u64,
+        heavy: bool,
+    ) -> Result<Option<()>, DiskError> {
+        let mut has_space = Some(());
+        if self.allocated < bytes && heavy {
+            has_space = unless_full(self.file.preallocate(bytes))?;
+            self.allocated = bytes;
+        } else if self.allocated < bytes {
+            has_space = self.fill_some()?;
+        }
+        if has_space.is_some() {
+            self.settle(disk)?;
+        }
+        Ok(has_space)
+    }
+
+    fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
+        let to = self.wanted.min(self.zeroed + STEP_BYTES);
+        let has_space = unless_full(write_zeros(&*self.file, self.zeroed, to))?;
+        if has_space.is_some() {
+            self.file.sync_data()?;
+            (self.zeroed, self.allocated) = (to, to);
+        }
+        Ok(has_space)
+    }
+
+    /// Makes its name and its length survive a crash; it gets no more zeros.
+    fn settle(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
+        if !self.is_settled {
+            self.file.sync_all()?;
+            if !is_planted(Bug::NewFileNameUnsynced) {
+                disk.sync_folder(&log_folder(self.name.logger))?;
+            }
+            self.is_settled = true;
+        }
+        Ok(())
+    }
+
+    /// Takes the file away again. It is emptied first: an opening mark may stand in it that names a place in the chain
+    /// which the current file is about to take.
+    pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
+        self.file.set_len(0)?;
+        disk.remove(&self.name.to_string())
+    }
+}

@@ -1,0 +1,180 @@
+//! The next file of a log: made of zeros before it is needed, taken up by one synced mark, worth nothing before that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_disk::{Disk, Operation};
+use ensile_durability::{Health, LogConfig, Step};
+use ensile_sim::{Fault, SimDisk, Survival};
+
+use crate::rig::{Rig, Worker, config};
+
+/// Commits rows of a kilobyte until this is true, an epoch each; `prepare` lets the logger make what it wants after each.
+fn commit_until(rig: &Rig, worker: &mut Worker, keys: &mut u64, prepare: bool, is_over: impl Fn() -> bool) {
+    while !is_over() {
+        worker.commit(&rig.epochs, *keys, &[1; 1000]).expect("runs");
+        *keys += 1;
+        rig.settle();
+        if prepare {
+            rig.log.logger_prepare(0);
+        }
+    }
+}
+
+fn has(disk: &SimDisk, name: &str) -> bool {
+    disk.exists(name).expect("looks")
+}
+
+/// A log whose next file is ready.
+fn prepared(disk: &SimDisk) -> (Rig, Worker, u64) {
+    let rig = Rig::simulated(disk, 1);
+    let (mut worker, mut keys) = (rig.worker(), 0);
+    commit_until(&rig, &mut worker, &mut keys, true, || has(disk, "log0/log-1-1"));
+    // Zeros, then name and length.
+    (0..3).for_each(|_| rig.log.logger_prepare(0));
+    (rig, worker, keys)
+}
+
+#[test]
+fn blocks_overwrite_zeros_that_were_synced_before() {
+    let disk = SimDisk::new();
+    let (rig, mut worker, mut keys) = prepared(&disk);
+    let bytes = disk.bytes("log0/log-1-1");
+    assert!(bytes.len() == 16 << 10 && bytes.iter().all(|byte| *byte == 0), "{}", bytes.len());
+    disk.record(true);
+    commit_until(&rig, &mut worker, &mut keys, true, || rig.log.stats().rolls == 2);
+    let calls = disk.trace();
+    let grows = calls.iter().filter(|call| call.to_string().contains("preallocate")).count();
+    assert_eq!(grows, 0, "no space is set aside between the blocks: {calls:?}");
+}
+
+#[test]
+fn a_file_is_begun_by_one_synced_mark_and_the_used_one_is_closed_behind_it() {
+    let disk = SimDisk::new();
+    let (rig, ..) = prepared(&disk);
+    rig.log.request_roll();
+    disk.record(true);
+    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    let calls: Vec<_> = disk.trace().iter().map(|call| (call.operation, call.name.clone())).collect();
+    let [mark, sync, cut, rename, names] = &calls[..] else { panic!("{calls:?}") };
+    let (next, used) = ("log0/log-1-1".to_owned(), "log0/log-1-0".to_owned());
+    assert_eq!([mark, sync], [&(Operation::Write, next.clone()), &(Operation::Sync, next)]);
+    assert_eq!([cut, rename], [&(Operation::Length, used.clone()), &(Operation::Rename, used)]);
+    assert_eq!(names, &(Operation::SyncFolder, "log0".to_owned()));
+}
+
+#[test]
+fn a_crash_at_any_call_around_a_file_that_is_made_ahead_loses_nothing() {
+    for survival in Survival::ALL {
+        for call in 1..60 {
+            let disk = SimDisk::new();
+            let rig = Rig::simulated(&disk, 1);
+            let (mut worker, mut key) = (rig.worker(), 0);
+            commit_until(&rig, &mut worker, &mut key, true, || key_of_half(&rig));
+            disk.cut_power_at(disk.calls().all + call);
+            while !disk.is_without_power() && rig.log.stats().rolls < 2 {
+                if worker.commit(&rig.epochs, key, &[1; 1000]).is_err() {
+                    break;
+                }
+                key += 1;
+                rig.settle();
+                rig.log.logger_prepare(0);
+            }
+            let durable = rig.log.durable_epoch();
+            drop(worker);
+            drop(rig);
+            disk.crash_with(survival, call);
+            let rig = Rig::simulated(&disk, 1);
+            assert!(rig.report.durable_epoch >= durable, "{survival:?}, call {call}");
+            assert!(rig.rows.values().all(|(_, value)| value.len() == 1000), "{survival:?}, call {call}");
+            let old = disk.list("log0").expect("lists").into_iter().filter(|name| name.starts_with("log-1-"));
+            let is_empty = |name: &String| disk.bytes(&format!("log0/{name}")).iter().all(|byte| *byte == 0);
+            let empty: Vec<_> = old.filter(is_empty).collect();
+            assert!(empty.is_empty(), "{survival:?}, call {call}: {empty:?} was being made and is removed");
+        }
+    }
+}
+
+/// Half of the first file is used.
+fn key_of_half(rig: &Rig) -> bool {
+    rig.log.stats().bytes > 8500
+}
+
+#[test]
+fn blocks_go_before_a_file_that_is_made_ahead_when_the_disk_is_full() {
+    let disk = SimDisk::new();
+    let (rig, mut worker, key) = prepared(&disk);
+    disk.set_capacity(Some(disk.used_bytes()));
+    // More than what is left of the current file.
+    let tid = worker.commit(&rig.epochs, key, &[1; 14_000]).expect("runs");
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Held);
+    assert!(!has(&disk, "log0/log-1-1"), "its space is given back");
+    assert_eq!(rig.log.logger_step(0), Step::Synced, "and used");
+    assert_eq!(rig.log.durable_epoch(), tid.epoch());
+    // Nothing is made ahead while there is no space, and a later attempt harms nobody.
+    rig.clock.advance(Duration::from_secs(1));
+    rig.log.logger_prepare(0);
+    rig.settle();
+    assert_eq!(rig.log.health(), Health::Running);
+    disk.crash(1);
+    disk.set_capacity(None);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, key + 1);
+}
+
+#[test]
+fn a_clean_close_leaves_no_file_that_was_made_ahead() {
+    let disk = SimDisk::new();
+    let (rig, worker, key) = prepared(&disk);
+    drop(worker);
+    rig.log.close().expect("closes");
+    assert!(!has(&disk, "log0/log-1-1"));
+    rig.log.logger_prepare(0);
+    assert!(!has(&disk, "log0/log-1-1"), "nothing is made behind a close");
+    drop(rig);
+    disk.kill();
+    assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, key);
+}
+
+#[test]
+fn a_file_whose_zeros_are_used_up_is_closed_once_a_longer_one_is_ready() {
+    let disk = SimDisk::new();
+    let config = LogConfig { segment_bytes: 64 << 20, ..config(1) };
+    let rig = Rig::open(Arc::new(disk.clone()), config, Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    for key in 0..100 {
+        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
+        rig.settle();
+        rig.log.logger_prepare(0);
+    }
+    assert_eq!(rig.log.stats().rolls, 1, "by its zeros, not by its bytes or its age");
+    assert_eq!(disk.bytes("log0/log-1-1").len(), 8 << 20, "longer, as this log writes fast");
+    disk.crash(2);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 100);
+}
+
+#[test]
+fn a_log_that_is_idle_makes_no_file_ahead() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    for _ in 0..10 {
+        rig.clock.advance(Duration::from_secs(10));
+        rig.settle();
+        rig.log.logger_prepare(0);
+    }
+    assert_eq!(disk.list("log0").expect("lists"), ["log-1-0"]);
+}
+
+#[test]
+fn no_space_from_the_sync_of_a_file_that_is_made_ahead_is_a_failed_sync() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut keys) = (rig.worker(), 0);
+    commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
+    // It is created, written, synced.
+    let sync = disk.calls().all + 3;
+    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    rig.log.logger_prepare(0);
+    assert!(matches!(rig.log.health(), Health::Poisoned(_)), "{:?}", rig.log.health());
+}
