@@ -163,7 +163,7 @@ fn a_log_that_is_idle_makes_no_file_ahead() {
         rig.settle();
         rig.log.logger_prepare(0);
     }
-    assert_eq!(disk.list("log0").expect("lists"), ["log-1-0"]);
+    assert_eq!(disk.list("log0").expect("lists"), ["FOLDER", "log-1-0"]);
 }
 
 #[test]
