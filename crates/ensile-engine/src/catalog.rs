@@ -502,7 +502,7 @@ mod tests {
         Definition {
             id: 7,
             key_type: "(u16,u8)".to_owned(),
-            value_type: "Customer v1[16]".to_owned(),
+            value_type: "Customer v1[16] le".to_owned(),
             indexes: vec![IndexDefinition {
                 name: "by_name".to_owned(),
                 version: 3,

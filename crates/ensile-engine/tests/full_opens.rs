@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ensile_base::limits::RESERVE_BYTES;
 use ensile_disk::Disk;
 use ensile_engine::{Builder, Database, Error, Readable, Result, Table};
 use ensile_sim::SimDisk;
@@ -71,10 +72,14 @@ fn a_crash_of_a_log_that_filled_its_disk_opens_with_the_reserve() -> Result<()> 
     }
     disk.kill();
     drop((rows_of, db));
-    let db = builder(&disk).open()?;
-    assert!(db.health().is_well(), "{:?}", db.health());
-    assert!(rows(&db)? as u64 >= ROWS + written);
-    db.close()
+    // With files that set aside as much as the reserve holds, or more.
+    for bytes in [RESERVE_BYTES, 1 << 20] {
+        let db = builder(&disk).log_file_bytes(bytes).open()?;
+        assert!(db.health().is_well(), "{bytes}: {:?}", db.health());
+        assert!(rows(&db)? as u64 >= ROWS + written);
+        disk.kill();
+    }
+    Ok(())
 }
 
 #[test]

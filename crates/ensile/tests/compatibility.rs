@@ -3,6 +3,7 @@
 //! `fixtures/0.1` was written by `written` below (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test
 //! compatibility` writes such a folder; a kept one is never written again). It has two generations, two logs each in several
 //! files, one of them compressed, a checkpoint between them, deletes, a secondary index and a row larger than a log buffer.
+//! `fixtures/before-0.1` is the same by the last version before the first release, whose formats are refused by name.
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
 
@@ -18,6 +19,7 @@ use ensile::prelude::*;
 use ensile::{Builder, folder};
 
 const KEPT: [&str; 1] = ["0.1"];
+const REFUSED: [&str; 1] = ["before-0.1"];
 const LARGE_BYTES: usize = 600 << 10;
 
 type Rows = BTreeMap<u32, String>;
@@ -123,6 +125,38 @@ fn folders_of_released_versions_open() -> Result<()> {
         read_and_go_on(&copied, &expected)?;
     }
     Ok(())
+}
+
+/// Every file below a folder, by name, but for the lock's.
+fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(path).expect("read") {
+        let path = entry.expect("read").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.file_name().is_some_and(|name| name != "LOCK") {
+            found.insert(path.clone(), fs::read(&path).expect("read"));
+        }
+    }
+    found
+}
+
+#[test]
+fn folders_of_before_the_first_release_are_refused_by_name_and_left_as_they_are() {
+    let fresh = Folder::new();
+    for version in REFUSED {
+        let copied = fresh.path().join(version);
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version), &copied);
+        let before = files(&copied);
+        assert!(before.len() > 8, "it has logs and a checkpoint");
+        let Err(error) = builder(&copied).open() else { panic!("{version} is of formats that nobody reads") };
+        assert!(error.to_string().contains("before its first release"), "{error}");
+        let examined = folder::verify(&copied).expect("it can be read");
+        assert!(examined.damage.iter().any(|damage| damage.is_refused), "{examined:?}");
+        let repaired = folder::repair(&copied).map(drop).expect_err("there is nothing to cut");
+        assert!(repaired.to_string().contains("before its first release"), "{repaired}");
+        assert!(files(&copied) == before, "something was changed");
+    }
 }
 
 #[test]

@@ -54,6 +54,42 @@ fn structs_as_keys_and_values() -> Result<()> {
     })
 }
 
+/// The event of a machine with the other byte order: the same name but for that.
+struct OfTheOtherOrder;
+
+impl Value for OfTheOtherOrder {
+    const BYTES: Option<usize> = Some(16);
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[0; 16]);
+    }
+
+    fn decode(_bytes: &[u8]) -> std::result::Result<Self, CodecError> {
+        Ok(Self)
+    }
+
+    fn type_name() -> String {
+        let name = Event::type_name();
+        if let Some(name) = name.strip_suffix(" le") {
+            format!("{name} be")
+        } else {
+            name.replace(" be", " le")
+        }
+    }
+}
+
+#[test]
+fn rows_from_a_machine_of_the_other_byte_order_are_refused_by_name() -> Result<()> {
+    let db = Database::in_memory()?;
+    drop(db.table::<u64, OfTheOtherOrder>("events")?);
+    let Err(refused) = db.table::<u64, Event>("events") else {
+        panic!("its numbers would be read backwards")
+    };
+    let text = refused.to_string();
+    assert!(text.contains("Event v1[16] le") && text.contains("Event v1[16] be"), "{text}");
+    Ok(())
+}
+
 #[test]
 fn every_shipped_key_type_keeps_its_order() -> Result<()> {
     fn in_order<K: Key + Clone + std::fmt::Debug>(db: &Database, name: &str, mut keys: Vec<K>) -> Result<()> {

@@ -7,7 +7,7 @@
 //!   installed checkpoint covers. Files before that are void: a removal was under way.
 //! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later file shows
 //!   that what is missing before its blocks was synced.
-//! - L5: a file gets the name of a closed one when the opening mark of the next file is synced. So a next file without one,
+//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without one,
 //!   emptied for example, has lost it.
 //!
 //! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the

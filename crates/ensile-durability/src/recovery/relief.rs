@@ -10,6 +10,7 @@
 //!
 //! Neighbours: `super` begins the generation; `docs/protocols/durability.md` ("A crash on a full disk") has the argument.
 
+use std::cell::Cell;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
@@ -61,11 +62,19 @@ impl Recovery {
     ) -> Result<(Vec<Segments>, HintWriter), NotReplaced> {
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
-        let segments = self
-            .with_relief(reserve, |this| this.make_logs(manifest, origin).map_err(NotReplaced::OldStands));
-        let begun = segments.and_then(|segments| {
-            self.with_relief(reserve, |this| this.keeper.replace(manifest.clone()))?;
-            Ok(segments)
+        let attempts = Cell::new(0);
+        let segments = self.with_relief(reserve, |this| {
+            attempts.set(attempts.get() + 1);
+            this.make_logs(manifest, origin, attempts.get() > 1).map_err(NotReplaced::OldStands)
+        });
+        let begun = segments.and_then(|mut segments| {
+            let mut replaced = self.with_relief(reserve, |this| this.keeper.replace(manifest.clone()));
+            if finds_no_space(&replaced) {
+                // What the logs set aside may be all that there was.
+                segments.iter_mut().try_for_each(Segments::trim).map_err(NotReplaced::OldStands)?;
+                replaced = self.keeper.replace(manifest.clone());
+            }
+            replaced.map(|()| segments)
         });
         if let Err(NotReplaced::OldStands(_)) = &begun {
             self.remove_logs(manifest);
@@ -79,11 +88,21 @@ impl Recovery {
         Ok((segments, hint))
     }
 
-    fn make_logs(&self, manifest: &Manifest, origin: Origin) -> Result<Vec<Segments>, DiskError> {
+    /// The files with their synced marks; `is_tight` leaves what they would set aside to what comes next.
+    fn make_logs(
+        &self,
+        manifest: &Manifest,
+        origin: Origin,
+        is_tight: bool,
+    ) -> Result<Vec<Segments>, DiskError> {
         let Some(open) = manifest.generations.last() else { return Ok(Vec::new()) };
         let make = |logger| {
             let name = SegmentName { generation: open.number, logger, number: 0 };
-            let segments = Segments::create(&self.disk, name, &self.config, open.first.previous(), origin)?;
+            let mut segments =
+                Segments::create(&self.disk, name, &self.config, open.first.previous(), origin)?;
+            if is_tight {
+                segments.trim()?;
+            }
             self.disk.sync_folder(&log_folder(logger))?;
             Ok(segments)
         };
@@ -106,10 +125,6 @@ impl Recovery {
         reserve: &Reserve,
         step: impl Fn(&mut Self) -> Result<T, NotReplaced>,
     ) -> Result<T, NotReplaced> {
-        let finds_no_space = |result: &Result<T, NotReplaced>| match result {
-            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => wants_space(error),
-            Ok(_) => false,
-        };
         let mut result = step(self);
         if finds_no_space(&result) {
             self.free_what_is_void().map_err(NotReplaced::OldStands)?;
@@ -168,6 +183,13 @@ impl Recovery {
     pub(super) fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
         let report = self.final_report(next_first_epoch);
         ReadOnly { next_first_epoch, report, reason: error.to_string().into(), locks: self.locks }
+    }
+}
+
+fn finds_no_space<T>(result: &Result<T, NotReplaced>) -> bool {
+    match result {
+        Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => wants_space(error),
+        Ok(_) => false,
     }
 }
 

@@ -242,3 +242,34 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
         }
     }
 }
+
+#[test]
+fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    let mut checkpoint = |key| {
+        life.commit(&mut worker, key, Some(b"value"));
+        life.rig.settle();
+        life.checkpoint().expect("installs");
+        let has_rows =
+            |name: &String| name.starts_with("checkpoint0/") && blocks(&disk.bytes(name)).len() > 2;
+        let name = disk.files().into_iter().find(has_rows).expect("a part with rows");
+        (disk.bytes(&name), name)
+    };
+    let ((earlier, _), (installed, name)) = (checkpoint(1), checkpoint(1));
+    assert_ne!(u32_at(&earlier, SALT_AT), u32_at(&installed, SALT_AT), "each checkpoint has its own");
+    drop((worker, life));
+    disk.crash(1);
+    let mut mixed = installed.clone();
+    let end = blocks(&earlier)[2].0;
+    mixed[OPENING_BYTES as usize..end].copy_from_slice(&earlier[OPENING_BYTES as usize..end]);
+    disk.put(&name, mixed);
+    match Life::open(&disk, 1, settings()).map(drop) {
+        Err(DurabilityError::Damaged { file, offset, detail }) => {
+            assert_eq!((file, offset), (name, OPENING_BYTES));
+            assert!(detail.contains("header's checksum is wrong"), "{detail}");
+        }
+        found => panic!("{found:?}"),
+    }
+}

@@ -99,7 +99,8 @@ fn documented_bytes() {
 
 #[test]
 fn documented_names() {
-    assert_eq!(Row::type_name(), "Row v1[16]");
+    let order = if cfg!(target_endian = "little") { "le" } else { "be" };
+    assert_eq!(Row::type_name(), format!("Row v1[16] {order}"));
     assert_eq!(<Option<Vec<u8>>>::type_name(), "option<bytes>");
     assert_eq!(<(u32, (String,), bool)>::type_name(), "(u32,(string),bool)");
     assert_eq!((String::type_name(), f64::type_name()), ("string".to_string(), "f64".to_string()));
