@@ -175,6 +175,11 @@ fn is_own_folder(name: &str) -> bool {
 /// manifest of a database that was created; the first one is of one that is being made.
 pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
     let files = disk.list("")?;
+    let folder = disk.folder_place("")?;
+    if files.iter().any(|file| file == FOLDER) {
+        let detail = "it is a folder of a log or checkpointer: open the main folder, which its FOLDER names by its inode";
+        return Ok(Some(DurabilityError::NotADatabase { folder, detail: detail.to_owned() }));
+    }
     let mut traces = Vec::new();
     for file in &files {
         match &**file {
@@ -208,14 +213,8 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     if others.is_empty() {
         return Ok(None);
     }
-    let folder = disk.folder_place("")?;
-    let detail = if others.contains(&FOLDER) {
-        "it is a folder of a log or checkpointer: open the main folder, which its FOLDER names by its inode"
-            .to_owned()
-    } else {
-        let more = if others.len() > NAMED_MAX { " and more" } else { "" };
-        format!("it holds {}{more}", others[..others.len().min(NAMED_MAX)].join(", "))
-    };
+    let more = if others.len() > NAMED_MAX { " and more" } else { "" };
+    let detail = format!("it holds {}{more}", others[..others.len().min(NAMED_MAX)].join(", "));
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
