@@ -388,7 +388,7 @@ impl Log {
     }
 
     /// Refuses commits while E is near the end of what is reserved.
-    fn look_at_end(&self) {
+    pub(crate) fn look_at_end(&self) {
         let ended = self.lock_reservation().ended(self.epochs.now());
         if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
             let now = self.clock.nanos();

@@ -45,6 +45,17 @@ struct RawKeyValue<'db> {
     value: Vec<u8>,
 }
 
+impl Drop for RawKeyValue<'_> {
+    fn drop(&mut self) {
+        // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
+        if !self.database.core().is_own_process() {
+            // What is registered here is on a list of the child's own.
+            let unrelated = self.database.core().register_pin();
+            std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
+        }
+    }
+}
+
 impl<'db> RawKeyValue<'db> {
     fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
         let pin = database.core().register_pin();

@@ -227,7 +227,7 @@ pub(crate) fn forget_closed() {
     });
     let spare = with_spare(|spare| spare.extract_if(.., |seat| is_closed(seat)).collect::<Vec<Seat>>());
     // Outside the visits: what is dropped here gives its worker away.
-    drop((last, spare));
+    last.ok().flatten().into_iter().chain(spare.into_iter().flatten()).for_each(Seat::let_go);
 }
 
 /// Runs `f` on the thread's spare seats; `None` while the thread is being torn down.

@@ -108,7 +108,7 @@ impl Database {
             garbage_pinned_bytes: core.sum(|worker| &worker.garbage_pinned_bytes),
             garbage_version_bytes: core.sum(|worker| &worker.garbage_version_bytes),
             garbage_things: core.sum(|worker| &worker.garbage_things),
-            memory: core.memory.stats(),
+            memory: if core.is_own_process() { core.memory.stats() } else { MemoryStats::default() },
             log: core.log.as_ref().map(|log| log.stats()),
             log_health: core.log.as_ref().map(|log| log.health()),
             checkpoints: core.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),

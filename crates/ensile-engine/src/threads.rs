@@ -176,6 +176,9 @@ fn step(core: &Core) {
     }
     if let Some(log) = &core.log {
         log.hint_step();
+        if core.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
+            log.reservation_step();
+        }
     }
     let limits = core.epochs.scan();
     let pin = core.epochs.register_pin();

@@ -225,3 +225,43 @@ fn children_of_a_busy_process_do_not_hang_and_nothing_acknowledged_is_lost() {
     drop((table, db));
     assert_eq!(rows(&Database::open(folder.path()).expect("opens")) as u64, 1 + THREADS * ROWS);
 }
+
+/// Forks again and again while other threads do `beside`, until a child of `child` does not hold.
+fn holds_in_every_child(forks: usize, beside: impl Fn() + Sync, mut child: impl FnMut() -> bool) -> bool {
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    beside();
+                }
+            });
+        }
+        let held = (0..forks).all(|_| child());
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        held
+    })
+}
+
+#[test]
+fn figures_are_told_in_a_child_whatever_its_parents_threads_had_locked() {
+    let db = Database::in_memory().expect("opens");
+    let beside = || drop(std::hint::black_box(db.stats()));
+    let child = || holds_in_a_child(|| db.stats().memory == Default::default());
+    assert!(holds_in_every_child(200, beside, child), "stats hang in a child");
+}
+
+#[test]
+fn what_reads_single_keys_is_dropped_in_a_child_whatever_its_parents_threads_had_locked() {
+    let db = Database::in_memory().expect("opens");
+    let table = db.table::<u64, u64>("rows").expect("a table");
+    let beside = || drop(db.key_value(&table));
+    let child = || {
+        let single = db.key_value(&table);
+        holds_in_a_child(move || {
+            drop(single);
+            true
+        })
+    };
+    assert!(holds_in_every_child(200, beside, child), "the drop hangs in a child");
+}

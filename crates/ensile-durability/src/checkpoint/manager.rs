@@ -278,6 +278,12 @@ impl Checkpoints {
         }
     }
 
+    /// Has a checkpointer panicked? The log goes on, and somebody else is to renew its reservation of epochs (L6).
+    #[must_use]
+    pub fn has_panicked(&self) -> bool {
+        lock(&self.state).last_error.as_deref() == Some(PANICKED)
+    }
+
     /// Why the next one is put off, if it does not fit.
     #[must_use]
     pub fn misfit(&self) -> Option<String> {
@@ -310,12 +316,12 @@ impl Checkpoints {
         }
         let _guard = EndOnPanic::new(self);
         let mut work = lock(&self.stations[checkpointer].work);
+        if checkpointer == 0 {
+            // Here, since nobody waits for a checkpointer; beside a walk too, which may take longer than what is reserved.
+            self.log.reservation_step();
+        }
         if work.is_some() {
             return self.go_on(checkpointer, &mut work, walk);
-        }
-        if checkpointer == 0 {
-            // Here, since nobody waits for a checkpointer.
-            self.log.reservation_step();
         }
         let mut state = lock(&self.state);
         if state.phase != Phase::Ended {

@@ -337,7 +337,8 @@ impl Logger {
             Ok(Written::All) => {}
             Ok(Written::Held) => {
                 drop(writer);
-                self.give_up_next(log);
+                // A file that holds nothing yet gives its space to blocks, of every log: they may share the disk.
+                log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
                 return Step::Held;
             }
@@ -505,10 +506,9 @@ impl Logger {
 /// Stops the log for a failed write or sync, before the writer is let go: no other step may sync behind it. Wakers are
 /// woken after.
 fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
-    let reason = error.to_string();
-    let woken = log.waiters.end(End::Poisoned(reason.as_str().into()));
+    let woken = log.waiters.end(End::Poisoned(error.to_string().into()));
     drop(writer);
-    log.poison(&reason);
+    log.poison(&error.to_string());
     wake_all(woken);
 }
 
@@ -540,7 +540,10 @@ fn close_epoch_early(log: &Log) {
     if wanted <= log.waiters.durable() || log.epochs.now() > wanted {
         return;
     }
-    if matches!(log.epochs.try_advance(log.clock.nanos()), Advance::Advanced(_)) {
-        log.counters.early_closes.add(1);
+    match log.epochs.try_advance(log.clock.nanos()) {
+        Advance::Advanced(_) => log.counters.early_closes.add(1),
+        // Between two beats of the heart: new commits are refused from here on (L6).
+        Advance::AtLimit => log.look_at_end(),
+        _ => {}
     }
 }

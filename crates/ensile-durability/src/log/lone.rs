@@ -25,7 +25,7 @@ impl Log {
         // A later log's entries may ask for a mark in an earlier one (L3), so several logs get two rounds.
         for _ in 0..self.loggers.len().min(2) {
             for logger in &self.loggers {
-                told_by_poison(|| logger.step_of_waiter(self));
+                self.told_by_poison(|| logger.step_of_waiter(self));
                 if self.is_answered(epoch) {
                     return true;
                 }
@@ -39,7 +39,7 @@ impl Log {
     pub(super) fn step_for_those_away(&self, epoch: Epoch) {
         for logger in &self.loggers {
             while logger.is_away() && !self.is_answered(epoch) {
-                if !told_by_poison(|| logger.step_of_leader(self, epoch)) {
+                if !self.told_by_poison(|| logger.step_of_leader(self, epoch)) {
                     break;
                 }
                 if !self.is_answered(epoch) {
@@ -53,9 +53,13 @@ impl Log {
     fn is_answered(&self, epoch: Epoch) -> bool {
         self.waiters.durable() >= epoch || self.waiters.has_ended()
     }
-}
 
-/// Takes a step whose panic ends here: it has poisoned the log, which keeps nothing half changed.
-fn told_by_poison(step: impl FnOnce() -> bool) -> bool {
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or(false)
+    /// Takes a step whose panic ends here and stops the log: what it leaves may be half changed. On a thread that unwinds
+    /// already no lock is marked, so the step's own guards may have missed it.
+    fn told_by_poison(&self, step: impl FnOnce() -> bool) -> bool {
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
+            self.poison("a step panicked on a waiter's thread");
+            false
+        })
+    }
 }

@@ -361,3 +361,32 @@ fn a_file_that_cannot_be_cut_for_want_of_space_is_closed_as_it_is() {
     assert!(cut.is_some());
     life(cut);
 }
+
+#[test]
+fn the_next_file_of_another_log_gives_its_space_to_blocks() {
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()).expect("opens");
+    let (mut zero, mut one) = (rig.worker(), rig.worker());
+    let mut key = 0;
+    while !disk.files().iter().any(|name| name == "log1/log-1-1") {
+        one.commit(&rig.epochs, key, &[1; 1000]).expect("runs");
+        key += 1;
+        rig.settle();
+        rig.log.logger_prepare(1);
+    }
+    (0..3).for_each(|_| rig.log.logger_prepare(1));
+    disk.set_capacity(Some(disk.used_bytes()));
+    for key in 1000..1002 {
+        zero.commit(&rig.epochs, key, &[1; 14_000]).expect("runs");
+    }
+    rig.advance();
+    for _ in 0..20 {
+        rig.clock.advance(Duration::from_secs(1));
+        for logger in 0..2 {
+            rig.log.logger_step(logger);
+            rig.log.logger_prepare(logger);
+        }
+    }
+    assert_eq!(rig.log.health(), Health::Running, "space stood in a file that holds nothing");
+    assert!(!disk.files().iter().any(|name| name == "log1/log-1-1"));
+}

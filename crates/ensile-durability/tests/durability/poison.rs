@@ -12,6 +12,9 @@ use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, ask, is_durable};
 
+/// How long a test waits for what hangs if it is wrong.
+const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(100);
+
 fn poisoned_by(fail: impl Fn(&SimDisk)) {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
@@ -242,4 +245,38 @@ fn a_waker_that_panics_harms_nobody_else() {
     rig.advance();
     assert_eq!(rig.log.logger_step(0), Step::Stopped);
     assert!(is_woken(&unknown), "by a poison too");
+}
+
+/// Closes the log from a waker, as one does that drops the last handle.
+struct CloseLog(Arc<Log>);
+
+impl Wake for CloseLog {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.close();
+    }
+}
+
+#[test]
+fn a_waker_may_close_the_log_when_a_new_file_cannot_be_begun() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    for key in 0..3 {
+        worker.commit(&rig.epochs, key, b"one").expect("runs");
+        rig.settle();
+    }
+    let (log, epoch) = (Arc::clone(&rig.log), rig.epochs.now());
+    let (ended, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let waker = Waker::from(Arc::new(CloseLog(Arc::clone(&rig.log))));
+        let (_question, answer) = ask(&rig.log, epoch, &waker);
+        assert!(answer.is_pending());
+        rig.log.request_roll();
+        // The zeros of the new file are written, its opening block is not.
+        disk.fail_write(2);
+        rig.log.logger_step(0);
+        ended.send(()).expect("the test waits");
+    });
+    wait.recv_timeout(HANGS_AFTER).expect("the logger hangs in the close that its own waker began");
+    assert!(matches!(log.health(), Health::Poisoned(_)), "{:?}", log.health());
 }

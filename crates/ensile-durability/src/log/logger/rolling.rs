@@ -13,7 +13,8 @@ use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
-use super::{Log, Logger, StopOnPanic, Writer, stop};
+use super::{Log, Logger, PANICKED, StopOnPanic, Writer};
+use crate::log::waiters::{End, wake_all};
 use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::store::names::SegmentName;
@@ -89,7 +90,8 @@ impl Logger {
     pub(in crate::log) fn prepare(&self, log: &Log) {
         // Relaxed: as in `note_next`.
         let wanted = self.next_wanted.load(Ordering::Relaxed);
-        if wanted == 0 {
+        if wanted == 0 || log.full_reason().is_some() {
+            // On a full disk blocks go first, of whichever log.
             return;
         }
         let _guard = StopOnPanic::new(log);
@@ -148,7 +150,12 @@ impl Logger {
             Ok(None) => return self.hold_roll(log, next, now_nanos),
             Err(error) => return fail(log, next, &error),
         }
-        let Some(mut writer) = self.lock_writer(log) else { return false };
+        // A panic's poison wakes wakers: not under the lock of the next file.
+        let Ok(mut writer) = self.writer.lock() else {
+            drop(next);
+            log.poison(PANICKED);
+            return false;
+        };
         if writer.closed || log.waiters.has_ended() {
             return false;
         }
@@ -163,7 +170,12 @@ impl Logger {
                 return self.hold_roll(log, next, now_nanos);
             }
             Err(error) => {
-                stop(log, writer, &error);
+                // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes wakers.
+                let reason = error.to_string();
+                let woken = log.waiters.end(End::Poisoned(reason.as_str().into()));
+                drop((writer, next));
+                log.poison(&reason);
+                wake_all(woken);
                 return false;
             }
         };
@@ -200,12 +212,16 @@ impl Logger {
     /// Blocks go before a file that is not used yet: gives up its space.
     pub(super) fn give_up_next(&self, log: &Log) {
         let mut next = self.lock_next();
+        if next.is_over || log.waiters.has_ended() {
+            // The folder may be the next open's by now.
+            return;
+        }
         // Relaxed, both: as in `note_next`.
         self.next_wanted.store(0, Ordering::Relaxed);
         self.next_ready.store(false, Ordering::Relaxed);
         match next.give_up(log) {
-            // There is space now.
-            Ok(true) => self.ring(),
+            // There is space now, for whichever log waits for it.
+            Ok(true) => log.wake_loggers(),
             Ok(false) => {}
             Err(error) => {
                 fail(log, next, &error);

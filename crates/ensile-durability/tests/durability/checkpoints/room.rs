@@ -98,3 +98,33 @@ fn an_attempt_gives_up_before_it_takes_what_is_left_to_the_log() {
     disk.set_capacity(None);
     life.checkpoint().expect("there is space");
 }
+
+#[test]
+fn l6_epochs_are_reserved_beside_a_checkpoint_that_takes_long() {
+    let disk = SimDisk::new();
+    let config = CheckpointConfig { checkpointers: 1, files: 1, bandwidth: Some(1000), ..settings() };
+    let life = Life::open(&disk, 1, config).expect("opens");
+    let mut worker = life.rig.worker();
+    for key in 0..KEYS {
+        life.commit(&mut worker, key, Some(&[1; 8000]));
+        life.rig.settle();
+    }
+    let _handle = life.checkpoints.demand();
+    for _ in 0..50 {
+        life.rig.clock.advance(Duration::from_millis(1));
+        life.step(0);
+        life.rig.step_all();
+    }
+    assert!(life.checkpoints.stats().running.is_some(), "it is paced, and under way");
+    // More than a day's epochs at the usual rate, as fast as a strict client can close them.
+    for _ in 0..2_300 {
+        for _ in 0..1_000 {
+            life.rig.clock.advance(Duration::from_micros(50));
+            life.rig.epochs.try_advance(life.rig.clock.nanos());
+        }
+        life.step(0);
+        life.rig.step_all();
+        life.rig.log.hint_step();
+        assert_eq!(life.rig.log.health(), Health::Running, "in epoch {}", life.rig.epochs.now());
+    }
+}
