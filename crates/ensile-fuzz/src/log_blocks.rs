@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::limits::{SEQUENCE_BITS, STATUS_BITS};
 use ensile_base::{Epoch, Tid};
-use ensile_disk::Disk;
+use ensile_disk::{Disk, FolderId};
 use ensile_durability::{DurabilityError, Entry, LogConfig, Recoverable, Refused, recover};
 use ensile_sim::SimDisk;
 
@@ -244,17 +244,31 @@ pub fn log_blocks(data: &[u8]) {
         writers[at].damage(&mut input);
     }
     let disk = SimDisk::new();
-    for writer in &writers {
-        let folder = format!("log{}", writer.logger);
+    let number = |folder: &str| {
+        let FolderId { inode, born_nanos } = disk.folder_id(folder).expect("it is there");
+        let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
+        format!("inode {inode} born {born}")
+    };
+    let main = number("");
+    let mut folders = format!("folder . {main}\n");
+    for Writer { logger, bytes, .. } in &writers {
+        let folder = format!("log{logger}");
         disk.create_folder(&folder).expect("a new disk");
-        put(&disk, &format!("{folder}/log-1-0"), &writer.bytes);
+        put(&disk, &format!("{folder}/log-1-0"), bytes);
+        let mark = format!("ensile folder 1\ndatabase {IDENTITY:032x} name {folder}\nmain {main}\n");
+        put(&disk, &format!("{folder}/FOLDER"), with_checksum(&mark).as_bytes());
+        folders.push_str(&format!("folder {folder} {}\n", number(&folder)));
     }
-    let body = format!(
-        "ensile manifest 3\ndatabase {IDENTITY:032x} parent none state created\nreserved 1\n\
+    let manifest = format!(
+        "ensile manifest 3\ndatabase {IDENTITY:032x} parent none state created\nreserved 1\n{folders}\
          generation 1 first 1 format 4 entries values logs {logs} salt {SALT:08x} database {IDENTITY:032x}\n"
     );
-    put(&disk, "MANIFEST", format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes())).as_bytes());
+    put(&disk, "MANIFEST", with_checksum(&manifest).as_bytes());
     judge(disk, logs, &writers);
+}
+
+fn with_checksum(text: &str) -> String {
+    format!("{text}crc32c {:08x}\n", crc32c(text.as_bytes()))
 }
 
 fn judge(disk: SimDisk, logs: usize, writers: &[Writer]) {

@@ -122,6 +122,9 @@ fn folders_of_released_versions_open() -> Result<()> {
         let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(version);
         let copied = fresh.path().join(version);
         copy(&kept, &copied);
+        // A kept folder is a copy wherever it is checked out.
+        assert!(builder(&copied).open().is_err_and(|error| error.to_string().contains("adopt")), "{version}");
+        folder::adopt(&copied)?;
         read_and_go_on(&copied, &expected)?;
     }
     Ok(())

@@ -91,13 +91,16 @@ mod tests {
         "diff --git a/xtask/src/a.rs b/xtask/src/a.rs\n--- a/xtask/src/a.rs\n+++ b/xtask/src/a.rs\n";
 
     fn found(patch: &str) -> Vec<String> {
-        let root = std::env::temp_dir().join(format!("ensile-tidy-patches-{}", std::process::id()));
+        // Tests run side by side in one process.
+        let thread = std::thread::current().id();
+        let root = std::env::temp_dir().join(format!("ensile-tidy-{}-{thread:?}", std::process::id()));
         std::fs::create_dir_all(root.join("xtask/src")).expect("a folder");
         std::fs::write(root.join("xtask/src/a.rs"), "one\ntwo\n\nthree\n").expect("a file");
         let facts = Facts { invariants: Some(["L1".to_owned()].into()) };
         let mut findings = Vec::new();
         let mut report = Report { rule: "patches", path: "planted/a.patch", findings: &mut findings };
         check(patch, &root, &facts, &mut report).expect("reads");
+        std::fs::remove_dir_all(&root).expect("it was there");
         findings.into_iter().map(|finding| finding.advice).collect()
     }
 
