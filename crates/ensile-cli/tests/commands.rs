@@ -337,8 +337,8 @@ fn bytes_behind_a_log_file_are_cut_and_nothing_is_lost() {
         db.close().expect("closes");
     }
     let names = std::fs::read_dir(folder.0.join("data/log0")).expect("its log's folder");
-    let names = names.map(|file| file.expect("a name").path());
-    let closed = names.filter(|path| path.to_string_lossy().contains("log-1-0-to-")).next().expect("closed");
+    let mut names = names.map(|file| file.expect("a name").path());
+    let closed = names.find(|path| path.to_string_lossy().contains("log-1-0-to-")).expect("closed");
     let mut bytes = std::fs::read(&closed).expect("reads");
     bytes.extend_from_slice(&[7; 100]);
     std::fs::write(&closed, bytes).expect("writes");
