@@ -1,4 +1,4 @@
-//! `ensile verify`, `ensile inspect` and `ensile adopt`: what is in a database's folder, and whether it is whole.
+//! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it is whole.
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
 //! cannot be read.
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod changes;
+pub(crate) mod lease;
 
 use changes::HELP as CHANGES;
 use clap::Args;

@@ -1,6 +1,6 @@
 //! The `ensile` command.
 //!
-//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify`, `ensile inspect` and `ensile adopt` are `folder`.
+//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease` are `folder`.
 #![forbid(unsafe_code)]
 
 mod folder;
@@ -27,6 +27,7 @@ const EXAMPLES: &str = "Examples:
   ensile inspect data                     which files, epochs and tables are in it?
   ensile inspect data --changes           what its log has changed, as lines of JSON
   ensile adopt copy                       make a copied folder a database of its own
+  ensile lease data -- ls -l data         run a command that reads its files while it is open
   ensile help bench ycsb                  all options of one benchmark";
 
 #[derive(Debug, Subcommand)]
@@ -42,6 +43,9 @@ enum Command {
     /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until then. The original must not
     /// share folders with it.
     Adopt(folder::AdoptArguments),
+    /// Run a command that reads a database's files while a process may have it open: files that a checkpoint makes void are kept meanwhile,
+    /// for a minute at most. Exit code: the command's; 3 if it succeeded and files were removed all the same.
+    Lease(folder::lease::LeaseArguments),
 }
 
 /// Exit code for arguments that cannot be carried out; clap's own.
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => return folder::verify(&arguments),
         Command::Inspect(arguments) => return folder::inspect(&arguments),
         Command::Adopt(arguments) => return folder::adopt(&arguments),
+        Command::Lease(arguments) => return folder::lease::run(&arguments),
     };
     match ensile_bench::run(&bench) {
         Ok(code) => code,

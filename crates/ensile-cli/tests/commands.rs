@@ -337,8 +337,8 @@ fn bytes_behind_a_log_file_are_cut_and_nothing_is_lost() {
         db.close().expect("closes");
     }
     let names = std::fs::read_dir(folder.0.join("data/log0")).expect("its log's folder");
-    let names = names.map(|file| file.expect("a name").path());
-    let closed = names.filter(|path| path.to_string_lossy().contains("log-1-0-to-")).next().expect("closed");
+    let mut names = names.map(|file| file.expect("a name").path());
+    let closed = names.find(|path| path.to_string_lossy().contains("log-1-0-to-")).expect("closed");
     let mut bytes = std::fs::read(&closed).expect("reads");
     bytes.extend_from_slice(&[7; 100]);
     std::fs::write(&closed, bytes).expect("writes");
@@ -372,4 +372,21 @@ fn a_copy_is_verified_refused_and_adopted() {
     assert_eq!(db.run(|tx| tx.get(&table, &1)).expect("reads"), Some(2));
     let (output, _, stderr) = ensile(&folder, "adopt b");
     assert!(!output.status.success() && stderr.contains("in use"), "{stderr}");
+}
+
+#[test]
+fn a_command_runs_under_a_lease_and_its_exit_code_is_handed_on() {
+    let folder = Folder::new("lease");
+    let db = ensile::Database::open(folder.0.join("a")).expect("opens");
+    let table = db.table::<u32, u32>("rows").expect("opens");
+    db.run(|tx| tx.put(&table, &1, &2)).expect("commits");
+    let (output, stdout, stderr) = ensile(&folder, "lease a -- cat a/MANIFEST");
+    assert!(output.status.success() && stdout.starts_with("ensile manifest"), "{stdout}{stderr}");
+    let (output, _, stderr) = ensile(&folder, "lease a -- test 1 = 2");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let (output, _, stderr) = ensile(&folder, "lease a -- there-is-no-such-command");
+    assert!(output.status.code() == Some(2) && stderr.contains("cannot be run"), "{stderr}");
+    let (output, _, stderr) = ensile(&folder, "lease nowhere -- true");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    db.close().expect("closes");
 }

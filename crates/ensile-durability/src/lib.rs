@@ -42,4 +42,4 @@ pub use recovery::{
     Finished, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, Scan, TornTail,
     recover,
 };
-pub use store::{Adopted, Locks, Opening, adopt};
+pub use store::{Adopted, Lease, LeasedFile, Locks, Opening, adopt, lease};

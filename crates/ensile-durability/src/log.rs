@@ -49,6 +49,7 @@ pub use stats::LogStats;
 
 use crate::recoverable::EntryKind;
 use crate::store::hint::HintWriter;
+use crate::store::leases::{Clearance, Leases};
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
 use crate::store::reservation::Reservation;
@@ -228,6 +229,8 @@ pub struct Log {
     older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
+    /// For which it waits.
+    leases: Leases,
     hint: Mutex<HintWriter>,
     reservation: Mutex<Reservation>,
     /// The manifest, for whoever installs a checkpoint.
@@ -277,6 +280,7 @@ impl Log {
             disk: recovered.disk,
             older: Mutex::new(recovered.older.into()),
             removing: Mutex::new(()),
+            leases: Leases::default(),
             hint: Mutex::new(recovered.hint),
             reservation: Mutex::new(reservation),
             manifest: Mutex::new(recovered.keeper),
@@ -494,7 +498,9 @@ impl Log {
             file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
         }
         let buffer_bytes = self.loggers.iter().map(|logger| logger.queue.bytes() as u64).sum();
-        LogStats { files, file_bytes, buffer_bytes, ..self.counters.read() }
+        let (removals_put_off, leases_overrun) = (self.leases.put_off.read(), self.leases.overrun.read());
+        let counted = self.counters.read();
+        LogStats { files, file_bytes, buffer_bytes, removals_put_off, leases_overrun, ..counted }
     }
 
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
@@ -512,11 +518,29 @@ impl Log {
 
     /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs: for who has made
     /// a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the generations
-    /// before this one.
+    /// before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
     pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
+        self.check_process()?;
+        match self.ask_leases()? {
+            Some(clearance) => self.remove_cleared_below(covered, &clearance),
+            None => Ok(Removed::default()),
+        }
+    }
+
+    /// May void files be removed now (I3)? `None`: not before a lease has ended.
+    pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
+        self.leases.ask(&*self.disk, self.clock.nanos())
+    }
+
+    /// As [`Log::remove_files_below`], for a caller that has asked already.
+    pub(crate) fn remove_cleared_below(
+        &self,
+        covered: Epoch,
+        _clearance: &Clearance,
+    ) -> Result<Removed, DurabilityError> {
         self.check_process()?;
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -53,7 +53,7 @@ use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, No
 use crate::store::names::{PartName, SegmentFile, log_folder};
 use crate::store::reservation;
 use crate::store::reserve::Reserve;
-use crate::store::{Locks, Store, Wanted, claim};
+use crate::store::{Locks, Store, Wanted, claim, leases};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -466,6 +466,8 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
+        // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
+        let _clearance = leases::try_lock(&*self.disk)?;
         self.open_chains.iter().try_for_each(|chain| harden::harden(&*self.disk, chain))?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
         let (first, reserved) = self.next_epochs(seen)?;

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
 //! - I2: a folder is new only if nothing in it, nor in a linked folder, speaks of an earlier life.
-//! - I3: one process owns the folders, by locks on them and on `LOCK`.
+//! - I3: one process owns the folders, by locks on them and on `LOCK`; removals wait for readers' leases.
 //! - I4: only the process that opened the database changes its files.
 //! - L6: epochs never come twice: the manifest reserves them ahead.
 //! - L7: a generation is of one format, told by the manifest before any block is judged.
@@ -17,6 +17,7 @@ mod adopt;
 mod folders;
 pub(crate) mod hint;
 pub(crate) mod identity;
+pub(crate) mod leases;
 mod locks;
 pub(crate) mod manifest;
 mod mark;
@@ -34,6 +35,7 @@ use ensile_disk::{Disk, FolderKind};
 use crate::DurabilityError;
 pub use adopt::{Adopted, adopt};
 pub(crate) use folders::{check, check_links};
+pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;
 pub use locks::Locks;
 use manifest::{Manifest, ManifestKeeper, State};

@@ -2,7 +2,8 @@
 //!
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
 //! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of them runs while a process has the database open. [`verify`]
+//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of these runs while a
+//! process has the database open. [`lease`] does: it keeps files from being removed while they are read. [`verify`]
 //! and [`inspect`] write nothing: a folder that may only be read will do.
 //!
 //! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
@@ -15,10 +16,10 @@ use std::sync::Arc as StdArc;
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
-pub use ensile_durability::Adopted;
 pub use ensile_durability::examine::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
+pub use ensile_durability::{Adopted, Lease, LeasedFile};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
 use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
 use ensile_memory::{Memory, MemoryConfig};
@@ -147,6 +148,17 @@ pub fn repair(path: &Path) -> Result<Option<Repaired>> {
 /// those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
 pub fn adopt(path: &Path) -> Result<Adopted> {
     Ok(ensile_durability::adopt(&existing(path)?)?)
+}
+
+/// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens them. A removal
+/// waits for a minute at most: [`Lease::has_all_names`] tells whether all files are still there.
+///
+/// The database goes on writing to its last log files. `HINT` may say more than the log files that the lease has: a copy leaves it out.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or cannot be read, or while it is being opened: try again.
+pub fn lease(path: &Path) -> Result<Lease> {
+    Ok(ensile_durability::lease(&existing(path)?)?)
 }
 
 /// What the catalogue itself is called here.

@@ -137,7 +137,7 @@ fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         let path = entry.expect("read").path();
         if path.is_dir() {
             found.extend(files(&path));
-        } else if path.file_name().is_some_and(|name| name != "LOCK") {
+        } else if path.file_name().is_some_and(|name| name != "LOCK" && name != "LEASES") {
             found.insert(path.clone(), fs::read(&path).expect("read"));
         }
     }

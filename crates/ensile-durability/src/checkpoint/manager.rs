@@ -48,6 +48,8 @@ use crate::{DurabilityError, Health};
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
+/// Between two attempts to remove what a reader's lease keeps.
+const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
 /// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
 const TRIED_EVERY: u32 = 8;
 /// Why a closed database makes no checkpoint.
@@ -119,6 +121,8 @@ struct State {
     /// What attempts that found no space had written, at least; and why the next one is put off.
     needed_bytes: u64,
     misfit: Option<StdArc<str>>,
+    /// What the installed checkpoint made void is not removed yet, as a reader holds a lease; it is tried again then.
+    remove_again_nanos: Option<u64>,
     /// The reserve that is missing is not tried before this.
     reserve_not_before: u64,
     /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
@@ -215,6 +219,7 @@ impl Checkpoints {
             failures: 0,
             needed_bytes: 0,
             misfit: None,
+            remove_again_nanos: None,
             reserve_not_before: log.clock.nanos() + RESERVE_PAUSE_NANOS,
             log_bytes_base: 0,
             log_bytes_before: log.replayed_bytes,
@@ -337,6 +342,9 @@ impl Checkpoints {
             drop(state);
             self.make_reserve();
             return CheckpointStep::Idle;
+        }
+        if state.phase == Phase::Idle && state.remove_again_nanos.is_some_and(|again| now >= again) {
+            return self.remove_again(state);
         }
         match state.phase {
             Phase::Ended => CheckpointStep::Stopped,
@@ -577,7 +585,7 @@ impl Checkpoints {
             state.phase = Phase::Walked;
             drop(state);
             if is_planted(Bug::RemovedBeforeManifest) {
-                self.remove_void(|part| part.checkpoint == number, None);
+                self.remove_parts(|part| part.checkpoint != number);
             }
             if is_planted(Bug::LogRemovedBeforeManifest) {
                 // The bug is in when, not in whether it succeeds.
@@ -692,11 +700,26 @@ impl Checkpoints {
         let Some(installed) = state.installed.clone() else { return CheckpointStep::Waiting };
         state.phase = Phase::Moving;
         drop(state);
-        self.remove_void(|part| part.checkpoint == installed.number, Some(&installed));
+        let again = self.remove_void(&installed);
         self.make_reserve();
         let mut state = lock(&self.state);
+        state.remove_again_nanos = again;
         self.finish(&mut state, false);
         CheckpointStep::Worked
+    }
+
+    /// Idle: tries once more to remove what a lease has kept.
+    fn remove_again(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
+        let Some(installed) = state.installed.clone() else { return CheckpointStep::Idle };
+        state.phase = Phase::Moving;
+        drop(state);
+        let again = self.remove_void(&installed);
+        let mut state = lock(&self.state);
+        state.remove_again_nanos = again;
+        if state.phase == Phase::Moving {
+            state.phase = Phase::Idle;
+        }
+        CheckpointStep::Idle
     }
 
     /// Failing: once nobody writes any more, removes the attempt's files.
@@ -704,10 +727,11 @@ impl Checkpoints {
         if state.attempt.as_ref().is_some_and(|attempt| attempt.unfinished > 0) {
             return CheckpointStep::Waiting;
         }
-        let kept = state.installed.as_ref().map(|installed| installed.number);
+        let kept = state.installed.as_ref().map_or(0, |installed| installed.number);
         state.phase = Phase::Moving;
         drop(state);
-        self.remove_void(|part| Some(part.checkpoint) == kept, None);
+        // No manifest ever listed them, so no lease is about them. Older ones may be leased.
+        self.remove_parts(|part| part.checkpoint > kept);
         // There is space now.
         self.log.wake_loggers();
         self.make_reserve();
@@ -716,22 +740,37 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts that are not kept, and what else `installed` has made void.
-    fn remove_void(&self, is_kept: impl Fn(&PartName) -> bool, installed: Option<&Installed>) {
-        let manifest = lock(&self.log.manifest).manifest().clone();
-        let parts = void::remove_parts(&*self.disk, &manifest, |part| !is_kept(part));
-        let mut below = installed.map_or(Epoch::ZERO, |installed| installed.low);
-        if installed.is_some() && is_planted(Bug::FileOfLowRemoved) {
+    /// Removes the parts and the log files that `installed` has made void, unless a reader holds a lease (I3): when to try again then.
+    fn remove_void(&self, installed: &Installed) -> Option<u64> {
+        let clearance = match self.log.ask_leases() {
+            Ok(Some(clearance)) => clearance,
+            Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),
+            Err(error) => {
+                self.note_removed(Err(error.into()));
+                return None;
+            }
+        };
+        self.remove_parts(|part| part.checkpoint != installed.number);
+        let mut below = installed.low;
+        if is_planted(Bug::FileOfLowRemoved) {
             below = below.next();
         }
-        let logs = self.log.remove_files_below(below).map(|removed| removed.files);
-        for removed in [parts, logs] {
-            match removed {
-                Ok(count) => self.counters.files_removed.add(count),
-                Err(error) => {
-                    self.counters.removals_failed.add(1);
-                    lock(&self.state).last_error = Some(error.to_string().into());
-                }
+        self.note_removed(self.log.remove_cleared_below(below, &clearance).map(|removed| removed.files));
+        None
+    }
+
+    /// Removes the parts that are void.
+    fn remove_parts(&self, is_void: impl Fn(&PartName) -> bool) {
+        let manifest = lock(&self.log.manifest).manifest().clone();
+        self.note_removed(void::remove_parts(&*self.disk, &manifest, is_void));
+    }
+
+    fn note_removed(&self, removed: Result<u64, DurabilityError>) {
+        match removed {
+            Ok(count) => self.counters.files_removed.add(count),
+            Err(error) => {
+                self.counters.removals_failed.add(1);
+                lock(&self.state).last_error = Some(error.to_string().into());
             }
         }
     }
@@ -790,8 +829,16 @@ impl Checkpoints {
             *lock(&station.work) = None;
         }
         if was_open && !self.log.health().has_ended() {
-            let kept = lock(&self.state).installed.as_ref().map(|installed| installed.number);
-            self.remove_void(|part| Some(part.checkpoint) == kept, None);
+            let (installed, owes) = {
+                let state = lock(&self.state);
+                (state.installed.clone(), state.remove_again_nanos.is_some())
+            };
+            let kept = installed.as_ref().map_or(0, |installed| installed.number);
+            self.remove_parts(|part| part.checkpoint > kept);
+            if let Some(installed) = installed.filter(|_| owes) {
+                // Once more; if a lease is held still, the next open removes them.
+                self.remove_void(&installed);
+            }
         }
     }
 }

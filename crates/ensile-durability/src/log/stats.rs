@@ -34,6 +34,10 @@ pub struct LogStats {
     pub files_removed: u64,
     /// Bytes of those files.
     pub bytes_removed: u64,
+    /// Removals of files, checkpoints' too, that were put off because a reader held a lease.
+    pub removals_put_off: u64,
+    /// Of those, removals that went on beside the lease once it had held them up for too long.
+    pub leases_overrun: u64,
     /// Log files on disk now, of earlier generations too.
     pub files: u64,
     /// Bytes of those files, space that is set aside included.
@@ -92,6 +96,8 @@ impl Counters {
             holds: self.holds.read(),
             files_removed: self.files_removed.read(),
             bytes_removed: self.bytes_removed.read(),
+            removals_put_off: 0,
+            leases_overrun: 0,
             files: 0,
             file_bytes: 0,
             buffer_bytes: 0,

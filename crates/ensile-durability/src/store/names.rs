@@ -15,6 +15,8 @@ pub(crate) const HINT: &str = "HINT";
 pub(crate) const RESERVE: &str = "RESERVE";
 /// Held by the process that has the database open.
 pub(crate) const LOCK: &str = "LOCK";
+/// Held by readers of other processes, for which the removal of files waits (I3).
+pub(crate) const LEASES: &str = "LEASES";
 /// In a folder of a logger or checkpointer: whose it is (I1).
 pub(crate) const FOLDER: &str = "FOLDER";
 /// That while it is being written.

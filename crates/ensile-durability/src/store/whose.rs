@@ -25,7 +25,9 @@ use ensile_disk::{Disk, FolderId, FolderKind};
 use super::folders;
 use super::manifest::{Manifest, State};
 use super::mark::Mark;
-use super::names::{FOLDER, FOLDER_NEW, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder};
+use super::names::{
+    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
+};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
@@ -171,7 +173,7 @@ fn is_own_folder(name: &str) -> bool {
 /// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an earlier
 /// life (I2).
 ///
-/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. `MANIFEST.new` says something if it is the
+/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. Nor does `LEASES`, which holds nothing. `MANIFEST.new` says something if it is the
 /// manifest of a database that was created; the first one is of one that is being made.
 pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
     let files = disk.list("")?;
@@ -207,8 +209,9 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
         );
         return Ok(Some(DurabilityError::damaged(MANIFEST, 0, detail)));
     }
-    let is_other =
-        |file: &&str| *file != LOCK && *file != MANIFEST_NEW && !folders.iter().any(|name| name == file);
+    let is_other = |file: &&str| {
+        ![LEASES, LOCK, MANIFEST_NEW].contains(file) && !folders.iter().any(|name| name == file)
+    };
     let others: Vec<&str> = files.iter().map(String::as_str).filter(is_other).collect();
     if others.is_empty() {
         return Ok(None);

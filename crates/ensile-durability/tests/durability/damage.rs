@@ -44,7 +44,7 @@ fn damage_found(disk: &SimDisk) -> (String, u64, String) {
 /// An examination of the disk, which must be as before.
 pub(crate) fn examined(disk: &SimDisk) -> Examination {
     let all = |disk: &SimDisk| {
-        let files = disk.files().into_iter().filter(|name| name != "LOCK");
+        let files = disk.files().into_iter().filter(|name| !["LOCK", "LEASES"].contains(&&**name));
         files.map(|name| (disk.bytes(&name), name)).collect::<Vec<_>>()
     };
     let before = all(disk);

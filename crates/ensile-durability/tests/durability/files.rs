@@ -273,7 +273,8 @@ fn a_file_that_cannot_be_removed_stays_and_is_removed_later() {
     let rig = Rig::simulated(&disk, 1);
     fill(&rig, &mut rig.worker(), 0..60);
     let next = disk.calls().all + 1;
-    disk.fail_calls(next + 1..=next + 1, ensile_sim::Fault::INPUT_OUTPUT);
+    // Behind the lock for leases and the first removal.
+    disk.fail_calls(next + 2..=next + 2, ensile_sim::Fault::INPUT_OUTPUT);
     let covered = rig.epochs.now();
     let files = rig.log.stats().files;
     assert!(rig.log.remove_files_below(covered).is_err());
@@ -312,7 +313,8 @@ fn a_removal_that_was_done_and_reported_as_failed_does_not_stop_those_after_it()
     }
     assert_eq!(rig.log.stats().rolls, 3);
     let next = disk.calls().all + 1;
-    disk.fail_calls(next..=next, ensile_sim::Fault::INPUT_OUTPUT.after_percent(100));
+    // Behind the lock for leases.
+    disk.fail_calls(next + 1..=next + 1, ensile_sim::Fault::INPUT_OUTPUT.after_percent(100));
     let covered = rig.epochs.now();
     assert!(rig.log.remove_files_below(covered).is_err(), "told");
     assert_eq!(rig.log.remove_files_below(covered).expect("removes the rest").files, 3);

@@ -51,7 +51,7 @@ fn rewrite(bytes: &mut [u8], index: usize, change: impl Fn(&mut [u8])) {
 
 /// All files but the lock's.
 fn files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
-    let names = disk.files().into_iter().filter(|name| name != "LOCK");
+    let names = disk.files().into_iter().filter(|name| !["LOCK", "LEASES"].contains(&&**name));
     names.map(|name| (name.clone(), disk.bytes(&name))).collect()
 }
 

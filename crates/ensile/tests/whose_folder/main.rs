@@ -3,11 +3,12 @@
 //! Conditions I1 to I3 (`docs/protocols/store.md`). In each case an open is refused before anything is changed, by an error that says
 //! what to do, or it works; the original's files stay as they are, byte for byte.
 //!
-//! Neighbours: `adopted` has copies that were adopted, `copies` folders that were copied, moved and linked, `missing` what is missing; a child process of the same tests opens where a
+//! Neighbours: `adopted` has copies that were adopted, `copies` folders that were copied, moved and linked, `leased` readers beside it, `missing` what is missing; a child process of the same tests opens where a
 //! second process matters.
 
 mod adopted;
 mod copies;
+mod leased;
 mod missing;
 mod two;
 
@@ -76,7 +77,7 @@ fn tree(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let path = entry.expect("listed").path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.file_name().is_some_and(|name| name != "LOCK") {
+            } else if path.file_name().is_some_and(|name| name != "LOCK" && name != "LEASES") {
                 let bytes = fs::read(&path).unwrap_or_default();
                 files.insert(path, bytes);
             }

@@ -60,7 +60,10 @@ fn i2_each_file_and_folder_that_is_missing_is_named_or_not_needed() -> Result<()
             let name = entry.display().to_string();
             match builder(&data).open() {
                 Ok(db) => {
-                    assert!(["LOCK", "HINT", "RESERVE"].contains(&&*name), "{name} is missing, and it opens");
+                    assert!(
+                        ["LOCK", "LEASES", "HINT", "RESERVE"].contains(&&*name),
+                        "{name} is missing, and it opens"
+                    );
                     assert!(verified.damage.is_empty(), "{name}: {verified:?}");
                     assert_eq!(rows(&db)?, of(0..10, "here"), "without {name}");
                     drop(db);

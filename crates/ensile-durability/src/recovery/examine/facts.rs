@@ -64,7 +64,7 @@ pub enum Role {
     Hint,
     /// Space for the moment when the disk is full.
     Reserve,
-    /// Held by the process that has the database open.
+    /// Held by the process that has the database open, or by readers of its files.
     Lock,
     /// Says whose a folder of a log or checkpointer is.
     Folder,

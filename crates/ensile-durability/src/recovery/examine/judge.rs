@@ -21,7 +21,8 @@ use crate::checkpoint::void::list_parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{
-    FOLDER, HINT, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName, log_folder,
+    FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
+    log_folder,
 };
 use crate::{DurabilityError, Recoverable};
 
@@ -123,7 +124,7 @@ impl<'a> Judge<'a> {
                 HINT => Role::Hint,
                 RESERVE => Role::Reserve,
                 MANIFEST_NEW => Role::Void("a manifest that was being written"),
-                LOCK => Role::Lock,
+                LOCK | LEASES => Role::Lock,
                 _ => Role::Foreign,
             };
             self.add_file(name, role)?;

@@ -136,7 +136,7 @@ impl Damaging<'_> {
     /// A file: of the logs mostly.
     fn any(&mut self) -> Option<String> {
         let logs = self.logs();
-        let all = self.files(|name| name != "LOCK");
+        let all = self.files(|name| !["LOCK", "LEASES"].contains(&name));
         if self.random.percent(70) { self.pick(&logs) } else { self.pick(&all) }
     }
 

@@ -61,7 +61,7 @@ fn on(disk: &SimDisk) -> Arc<dyn Disk> {
 fn contents(disk: &SimDisk) -> BTreeMap<String, Vec<u8>> {
     disk.files()
         .into_iter()
-        .filter(|name| name != "LOCK")
+        .filter(|name| !["LOCK", "LEASES"].contains(&&**name))
         .map(|name| (name.clone(), disk.bytes(&name)))
         .collect()
 }

@@ -1,0 +1,173 @@
+//! Readers' leases (I3): a process that reads a running database's files keeps them from being removed, and not for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::limits::LEASE_SECONDS_MAX;
+use ensile_disk::Disk;
+use ensile_durability::{DurabilityError, Lease, LogStats, lease};
+use ensile_sim::SimDisk;
+
+use crate::checkpoints::store::{Life, settings};
+use crate::rig::Worker;
+
+/// A database with a few log files and a checkpoint, and a worker of it.
+fn checkpointed(disk: &SimDisk) -> (Life, Worker) {
+    let life = Life::open(disk, 2, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    fill(&life, &mut worker);
+    life.checkpoint().expect("is installed");
+    (life, worker)
+}
+
+fn fill(life: &Life, worker: &mut Worker) {
+    for key in 0..30 {
+        life.commit(worker, key, Some(&[1; 500]));
+        life.rig.settle();
+    }
+}
+
+/// A lease that another process holds, and that process.
+fn leased(disk: &SimDisk) -> (SimDisk, Lease) {
+    let reader = disk.mounted();
+    let on: Arc<dyn Disk> = Arc::new(reader.clone());
+    let lease = lease(&on).expect("a lease");
+    (reader, lease)
+}
+
+/// All that the lease has can be read, to the end.
+fn assert_readable(lease: &Lease) {
+    assert!(lease.files().len() > 8, "{lease:?}");
+    for file in lease.files() {
+        let mut bytes = vec![0; file.bytes().expect("its length") as usize];
+        assert_eq!(file.read_at(&mut bytes, 0).expect("it is read"), bytes.len(), "{}", file.name());
+    }
+}
+
+/// Lets so many seconds pass, and the checkpointers step.
+fn pass(life: &Life, seconds: u64) -> LogStats {
+    life.rig.clock.advance(Duration::from_secs(seconds));
+    life.step(0);
+    life.step(1);
+    life.rig.log.stats()
+}
+
+#[test]
+fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (_reader, lease) = leased(&disk);
+    let before = disk.files();
+    assert!(lease.files().iter().any(|file| file.name().contains("ckpt-1-")), "{lease:?}");
+    assert!(lease.files().iter().any(|file| file.name().contains("-to-")), "{lease:?}");
+    // It neither waits nor fails, and goes on to the next.
+    life.checkpoint().expect("is installed beside the lease");
+    life.checkpoint().expect("and another one");
+    assert!(lease.has_all_names().expect("it looks"));
+    let stats = pass(&life, 2);
+    assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 0));
+    assert!(before.iter().filter(|name| name.contains("ckpt-")).all(|name| disk.files().contains(name)));
+    assert_readable(&lease);
+    let files = stats.files;
+    drop(lease);
+    let stats = pass(&life, 2);
+    assert!(stats.files < files, "the log files went: {stats:?}");
+    assert!(!disk.files().iter().any(|name| name.contains("ckpt-1-")), "{:?}", disk.files());
+    assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 0));
+    drop((worker, life));
+    disk.crash(1);
+    assert_eq!(Life::open(&disk, 2, settings()).expect("it is whole").found.len(), 30);
+}
+
+#[test]
+fn i3_log_files_are_not_removed_beside_a_lease() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (_reader, lease) = leased(&disk);
+    // Whoever calls this has installed a checkpoint that covers them.
+    let covered = life.rig.epochs.now();
+    assert_eq!(life.rig.log.remove_files_below(covered).expect("it is put off").files, 0);
+    assert!(lease.has_all_names().expect("it looks"));
+    drop(lease);
+    assert!(life.rig.log.remove_files_below(covered).expect("removes").files > 2);
+}
+
+#[test]
+fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (reader, lease) = leased(&disk);
+    life.checkpoint().expect("is installed");
+    assert!(disk.files().iter().any(|name| name.contains("ckpt-1-")));
+    reader.kill_process();
+    let stats = pass(&life, 2);
+    assert!(!disk.files().iter().any(|name| name.contains("ckpt-1-")), "{:?}", disk.files());
+    assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 0));
+    drop(lease);
+}
+
+#[test]
+fn i3_a_lease_beyond_the_limit_is_overrun_and_counted_and_its_files_stay_readable() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (_reader, lease) = leased(&disk);
+    life.checkpoint().expect("is installed");
+    // From the first refusal on, by the log's clock.
+    assert_eq!(pass(&life, LEASE_SECONDS_MAX - 2).leases_overrun, 0);
+    assert!(lease.has_all_names().expect("it looks"));
+    let stats = pass(&life, 2);
+    assert_eq!((stats.removals_put_off, stats.leases_overrun), (1, 1));
+    assert!(!disk.files().iter().any(|name| name.contains("ckpt-1-")), "{:?}", disk.files());
+    assert!(!lease.has_all_names().expect("it looks"), "it tells");
+    assert_readable(&lease);
+}
+
+#[test]
+fn i3_a_failed_attempt_takes_its_own_files_and_not_the_leased_ones() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (_reader, lease) = leased(&disk);
+    life.checkpoint().expect("is installed");
+    // The next one is given up in its midst, by the close.
+    let _handle = life.checkpoints.demand();
+    let has_begun = || disk.files().iter().any(|name| name.contains("ckpt-3-"));
+    for _ in 0..1000 {
+        if has_begun() {
+            break;
+        }
+        life.step(0);
+        life.rig.settle();
+    }
+    assert!(has_begun(), "{:?}", disk.files());
+    life.checkpoints.close();
+    assert!(!has_begun(), "{:?}", disk.files());
+    assert!(lease.has_all_names().expect("it looks"));
+}
+
+#[test]
+fn i3_an_open_does_not_wait_for_a_lease_and_a_lease_needs_a_database() {
+    let disk = SimDisk::new();
+    let (life, mut worker) = checkpointed(&disk);
+    fill(&life, &mut worker);
+    let (_reader, lease) = leased(&disk);
+    life.checkpoints.close();
+    life.rig.log.close().expect("closes");
+    drop((worker, life));
+    let life = Life::open(&disk, 2, settings()).expect("opens");
+    assert_eq!(life.found.len(), 30);
+    assert_readable(&lease);
+    drop((life, lease));
+    // Nothing is made in a folder of something else.
+    let empty: Arc<dyn Disk> = Arc::new(disk.at("elsewhere"));
+    assert!(matches!(ensile_durability::lease(&empty), Err(DurabilityError::NoDatabase { .. })));
+    assert!(empty.list("").expect("listed").is_empty());
+    // A database of an earlier version has no file for leases: the first one makes it.
+    disk.lose("LEASES");
+    leased(&disk);
+    assert!(disk.files().contains(&"LEASES".to_owned()));
+}
