@@ -570,7 +570,10 @@ impl Database {
     /// The durable epoch D: every transaction of an epoch up to it survives a crash.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
-        self.core().durable_epoch()
+        let core = self.core();
+        // Without a log, because the disk is full: nothing but what was recovered is durable.
+        let recovered = core.report.as_ref().filter(|_| core.read_only.is_some());
+        recovered.map_or_else(|| core.durable_epoch(), |report| report.durable_epoch)
     }
 
     /// The global epoch E.

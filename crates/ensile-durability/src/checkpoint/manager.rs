@@ -52,6 +52,8 @@ const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
 const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
 /// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
 const TRIED_EVERY: u32 = 8;
+/// A checkpointer that waits for its bandwidth looks again after this.
+const PACED_MAX: Duration = Duration::from_secs(1);
 /// Why a closed database makes no checkpoint.
 const CLOSED: &str = "the database was closed";
 /// Why an attempt is given up when a step panics.
@@ -513,7 +515,8 @@ impl Checkpoints {
         }
         let wait = lock(&self.pace).wait(self.log.clock.nanos());
         if !wait.is_zero() {
-            return CheckpointStep::Paced(wait);
+            // Not longer: this thread renews what is reserved, too.
+            return CheckpointStep::Paced(wait.min(PACED_MAX));
         }
         let Some(at) = work.as_mut() else { return CheckpointStep::Waiting };
         let written = at.room.check(&*self.disk, checkpointer).map_err(Failure);

@@ -84,6 +84,10 @@ impl Recovery {
         let hint = self.with_relief(reserve, |this| {
             // The manifest lists the generation: nothing is undone any more.
             HintWriter::create(&*this.disk, number).map_err(NotReplaced::Unknown)
+        });
+        // Nor by what was to free space for it.
+        let hint = hint.map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| {
+            NotReplaced::Unknown(error)
         })?;
         Ok((segments, hint))
     }
@@ -144,7 +148,7 @@ impl Recovery {
         let _ = void::remove_parts(&*self.disk, self.keeper.manifest(), |part| {
             Some(part.checkpoint) != installed
         });
-        if !self.given_up.is_empty() {
+        if !self.given_up.is_empty() || !self.cuts.is_empty() {
             // A repair's files tell which epochs were used, until its manifest does (L4).
             return Ok(());
         }

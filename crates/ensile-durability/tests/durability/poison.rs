@@ -267,7 +267,7 @@ fn a_waker_may_close_the_log_when_a_new_file_cannot_be_begun() {
     }
     let (log, epoch) = (Arc::clone(&rig.log), rig.epochs.now());
     let (ended, wait) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let logger = std::thread::Builder::new().spawn(move || {
         let waker = Waker::from(Arc::new(CloseLog(Arc::clone(&rig.log))));
         let (_question, answer) = ask(&rig.log, epoch, &waker);
         assert!(answer.is_pending());
@@ -277,6 +277,7 @@ fn a_waker_may_close_the_log_when_a_new_file_cannot_be_begun() {
         rig.log.logger_step(0);
         ended.send(()).expect("the test waits");
     });
+    let _not_joined_as_it_may_hang = logger.expect("a thread");
     wait.recv_timeout(HANGS_AFTER).expect("the logger hangs in the close that its own waker began");
     assert!(matches!(log.health(), Health::Poisoned(_)), "{:?}", log.health());
 }

@@ -14,9 +14,9 @@ use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
 use super::{Log, Logger, PANICKED, StopOnPanic, Writer};
-use crate::log::waiters::{End, wake_all};
 use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
+use crate::log::waiters::{End, wake_all};
 use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
