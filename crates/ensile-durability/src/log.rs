@@ -751,7 +751,7 @@ impl Log {
         });
     }
 
-    /// Gives the reserve up: for who frees more than it takes. Whether that made any space.
+    /// Gives the reserve up, for a caller that frees more than it takes. Returns whether that made any space.
     pub(crate) fn give_up_reserve(&self) -> bool {
         // What cannot be removed gives no space.
         let has_freed = self.reserve.give_up().unwrap_or(false);

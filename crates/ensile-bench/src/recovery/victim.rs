@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     }
 }
 
-/// Puts so many rows, and deletes each once [`QUEUED`] later ones are there.
+/// Puts this number of rows, and deletes each once [`QUEUED`] later ones are there.
 fn queue(db: &Database, count: u64) -> Result<()> {
     let table = table::<VALUE_BYTES>(db)?;
     let mut last: Option<Receipt<'_>> = None;

@@ -32,7 +32,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// Looks whether a checkpoint of about so many bytes fits.
+    /// Looks whether a checkpoint of about this size, in bytes, fits.
     ///
     /// # Errors
     /// Why it does not, and what to do.

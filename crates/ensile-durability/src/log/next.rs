@@ -67,7 +67,7 @@ impl NextFile {
         Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
     }
 
-    /// So many bytes it takes.
+    /// Bytes that it takes.
     pub(super) fn bytes(&self) -> u64 {
         self.allocated
     }

@@ -192,7 +192,7 @@ fn l6_a_close_at_the_end_of_what_is_reserved_makes_everything_durable() {
     worker.commit.unbind();
     let shown = rig.epochs.now();
     assert_eq!(tid.epoch(), shown);
-    // Who waits for it is told after a while.
+    // A caller that waits for it is told after a while.
     let mut waits = rig.log.durable(shown);
     let mut poll = || std::pin::pin!(&mut waits).poll(&mut Context::from_waker(Waker::noop()));
     assert!(poll().is_pending());

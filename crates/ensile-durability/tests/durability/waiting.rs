@@ -1,4 +1,4 @@
-//! Who waits for D and who steps for it: a lone waiter on its own thread, several by the loggers, a future never.
+//! Waiting for D, and the thread that steps for it: a lone waiter steps itself, loggers step for several, a future never steps.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

@@ -24,7 +24,7 @@ use crate::store::names::SegmentName;
 pub(super) struct Next {
     made: Option<NextFile>,
     name: SegmentName,
-    /// It begins with so many bytes at the least.
+    /// Bytes that it begins with, at the least.
     first_bytes: u64,
     /// It is not tried again before this.
     not_before: u64,
