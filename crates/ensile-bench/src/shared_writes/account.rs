@@ -19,8 +19,8 @@ use super::counting::{Keys, Setup, Workload};
 const NAMES: [(&str, &str); 21] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
-    ("ensile-epoch/src/epochs.rs", "global epoch"),
-    ("ensile-epoch/src/registry.rs", "epoch registry's list"),
+    ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
+    ("ensile-epoch/src/registry.rs", REGISTRY),
     ("ensile-engine/src/worker.rs", COUNTERS),
     ("ensile-engine/src/variants.rs", GLOBAL_TID),
     ("ensile-engine/src/session.rs", "pool of workers"),
@@ -30,10 +30,10 @@ const NAMES: [(&str, &str); 21] = [
     ("ensile-index/src/tree.rs", "tree's root"),
     ("ensile-index/src/", "node"),
     ("ensile-durability/src/log/slot.rs", LOG_SLOT),
-    ("ensile-durability/src/log/buffer.rs", "log buffer"),
+    ("ensile-durability/src/log/buffer.rs", LOG_BUFFER),
     ("ensile-durability/src/log/waiters.rs", WAITERS),
     ("ensile-durability/src/log/bell.rs", BELL),
-    ("ensile-durability/src/log/", "logger's queue"),
+    ("ensile-durability/src/log/", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),
     ("ensile-bench/src/", "workload's own"),
@@ -50,6 +50,14 @@ pub(super) const COUNTERS: &str = "worker's counters";
 pub(super) const LOG_SLOT: &str = "log slot";
 /// Who waits for D, behind a lock.
 pub(super) const WAITERS: &str = "waiters' list";
+/// The rest of a logger: its writer, its queue, its marks.
+pub(super) const LOGGER: &str = "logger's queue";
+/// The workers' bindings and pins, which a logger's step looks through under a lock.
+pub(super) const REGISTRY: &str = "epoch registry's list";
+/// A worker's, taken over by its logger.
+pub(super) const LOG_BUFFER: &str = "log buffer";
+/// E, which a strict result that waits closes early.
+pub(super) const GLOBAL_EPOCH: &str = "global epoch";
 /// What wakes a logger for a strict result.
 pub(super) const BELL: &str = "logger's bell";
 /// The counter of the variant whose TIDs come from one.
@@ -158,7 +166,8 @@ impl Account {
         let may: &[&str] = match self.does {
             Does::Reads => &[],
             Does::ReadsOwned => &[OWNERS],
-            Does::Waits => &[WAITERS, BELL],
+            // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no pin.
+            Does::Waits => &[WAITERS, BELL, LOGGER, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
             Does::Writes => return true,
         };
         self.shared_names().all(|(name, _)| may.contains(&name))
