@@ -140,7 +140,7 @@ fn heartbeat(core: &Core, step: impl Fn(&Core)) {
     }
 }
 
-/// A heartbeat that panics closes no epoch any more: who waits for one must not wait for ever.
+/// A heartbeat that panics closes no epoch any more: a thread that waits for one must not wait for ever.
 struct StopOnPanic<'a> {
     core: &'a Core,
 }

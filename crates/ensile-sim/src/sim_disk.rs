@@ -305,12 +305,12 @@ impl SimDisk {
 
 // Devices and media.
 impl SimDisk {
-    /// So many bytes have room on the disk; `None`: any number.
+    /// Bytes that have room on the disk; `None`: any number.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock_state().capacity = bytes;
     }
 
-    /// The folder at `path` is a device of its own, with room for so many bytes; `None`: any number. The folder is made if it is
+    /// The folder at `path` is a device of its own, with room for this number of bytes; `None`: any number. The folder is made if it is
     /// not there.
     pub fn set_device(&self, path: &str, bytes: Option<u64>) {
         let mut state = self.lock_state();
