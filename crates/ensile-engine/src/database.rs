@@ -42,6 +42,9 @@ pub(crate) struct Core {
     pub(crate) log: Option<StdArc<Log>>,
     /// Why nothing is written, where the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
+    /// D where there is no log: what recovery found if the disk was too full to begin one; else the largest, as nothing is ever
+    /// lost but with the process, and nothing waits.
+    durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: StdArc<Memory>,
@@ -102,6 +105,8 @@ impl Core {
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
+        let recovered =
+            parts.report.as_ref().filter(|_| read_only.is_some()).map(|report| report.durable_epoch);
         let marks = parts.process.marks();
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
@@ -109,6 +114,7 @@ impl Core {
             id,
             epochs: parts.epochs,
             log: parts.log,
+            durable_without_log: recovered.unwrap_or(Epoch::MAX),
             read_only,
             folder_lock: Mutex::new(folder_lock),
             memory: parts.memory,
@@ -264,10 +270,10 @@ impl Core {
         if self.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }
     }
 
-    /// The durable epoch D; without a log nothing is ever lost but with the process, so nothing waits for it.
+    /// The durable epoch D.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {
-        self.log.as_ref().map_or(Epoch::MAX, |log| log.durable_epoch())
+        self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
     }
 
     pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
@@ -570,10 +576,7 @@ impl Database {
     /// The durable epoch D: every transaction of an epoch up to it survives a crash.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
-        let core = self.core();
-        // Without a log, because the disk is full: nothing but what was recovered is durable.
-        let recovered = core.report.as_ref().filter(|_| core.read_only.is_some());
-        recovered.map_or_else(|| core.durable_epoch(), |report| report.durable_epoch)
+        self.core().durable_epoch()
     }
 
     /// The global epoch E.
