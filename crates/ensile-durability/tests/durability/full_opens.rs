@@ -52,6 +52,16 @@ fn life(disk: &SimDisk, random: &mut Random) -> (Vec<(u64, Epoch)>, Epoch) {
             disk.set_capacity(Some(disk.used_bytes() + random.below(3000)));
         }
     }
+    // What a failed sync has lost is readable, and stays so until the power fails.
+    if random.percent(50) {
+        disk.set_capacity(None);
+        disk.fail_all_syncs(true);
+        if let Ok(tid) = workers[0].commit(&rig.epochs, 100, b"unproven") {
+            committed.push((100, tid.epoch()));
+        }
+        rig.settle();
+        disk.fail_all_syncs(false);
+    }
     (committed, rig.log.durable_epoch())
 }
 
