@@ -42,8 +42,7 @@ pub(crate) struct Core {
     pub(crate) log: Option<StdArc<Log>>,
     /// Why nothing is written, where the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
-    /// D where there is no log: what recovery found if the disk was too full to begin one; else the largest, as nothing is ever
-    /// lost but with the process, and nothing waits.
+    /// D of a database without a log.
     durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     folder_lock: Mutex<Option<Locks>>,
@@ -104,9 +103,8 @@ impl Core {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
+        let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
-        let recovered =
-            parts.report.as_ref().filter(|_| read_only.is_some()).map(|report| report.durable_epoch);
         let marks = parts.process.marks();
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
@@ -114,8 +112,8 @@ impl Core {
             id,
             epochs: parts.epochs,
             log: parts.log,
-            durable_without_log: recovered.unwrap_or(Epoch::MAX),
             read_only,
+            durable_without_log,
             folder_lock: Mutex::new(folder_lock),
             memory: parts.memory,
             checkpoints: parts.checkpoints,
@@ -270,10 +268,20 @@ impl Core {
         if self.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }
     }
 
-    /// The durable epoch D.
+    /// The durable epoch D; in memory nothing is ever lost but with the process, so nothing waits for it.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {
         self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
+    }
+
+    /// The answer for a result of a database without a log, whose D stands still.
+    pub(crate) fn settled(&self, epoch: Epoch) -> Result<()> {
+        let durable = self.durable_without_log;
+        if epoch <= durable {
+            return Ok(());
+        }
+        let reason = self.read_only.as_deref().unwrap_or_default().into();
+        Err(Error::Durability(DurabilityError::NotProven { durable, reason }))
     }
 
     pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
@@ -282,7 +290,8 @@ impl Core {
                 let waited = log.wait_durable(epoch);
                 if is_planted(Bug::StoppedLogAnswers) { Ok(()) } else { Ok(waited?) }
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => self.settled(epoch),
         }
     }
 
