@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use ensile_base::checksum::crc32c;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examine::{examine, repair, repair_without_missing_folders};
@@ -37,10 +38,11 @@ fn made(machine: &SimDisk, path: &str, config: LogConfig) -> SimDisk {
     disk
 }
 
-/// Every file of the machine with its bytes: main folders and linked ones.
-fn tree(machine: &SimDisk) -> BTreeMap<String, Vec<u8>> {
+/// Every file of the machine with its length and checksum: main folders and linked ones.
+fn tree(machine: &SimDisk) -> BTreeMap<String, (usize, u32)> {
     let all = machine.at("/");
-    all.files().into_iter().map(|name| (name.clone(), all.bytes(&name))).collect()
+    let of = |name: &String| (all.bytes(name).len(), crc32c(&all.bytes(name)));
+    all.files().into_iter().map(|name| (name.clone(), of(&name))).collect()
 }
 
 #[track_caller]
