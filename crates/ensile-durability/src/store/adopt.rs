@@ -87,7 +87,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
         let (number, place) = (disk.folder_id(&name)?, disk.folder_place(&name)?);
         if is_elsewhere && whose::is_same(number, manifest.folders[&name]) {
             let detail = format!("it is the original's; copy it, and make {name} a link to the copy");
-            return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+            return Err(DurabilityError::foreign_folder(&name, &place, &detail));
         }
         match Mark::read(disk, &name) {
             Ok(None) if whose::holds_nothing(disk, &name)? => {
@@ -95,7 +95,7 @@ fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, F
             }
             Ok(Some(mark)) if !is_known(manifest, &mark, &name) => {
                 let detail = format!("of its FOLDER, {}", whose::says(manifest, &mark));
-                return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+                return Err(DurabilityError::foreign_folder(&name, &place, &detail));
             }
             // A mark that is lost is written anew: the files say themselves whose they are.
             Ok(_) | Err(DurabilityError::Damaged { .. }) => {}

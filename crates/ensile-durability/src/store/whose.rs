@@ -56,9 +56,9 @@ pub(crate) fn check_main(
     let linked =
         if is_hard_linked { "; its files have other names too, as in a hard-linked copy" } else { "" };
     Err(DurabilityError::Copied {
-        folder: disk.folder_place("")?,
-        database: disk.folder_place("")?,
-        detail: format!("MANIFEST names {}, and it is {found}{linked}", manifest.main()),
+        folder: disk.folder_place("")?.into(),
+        database: disk.folder_place("")?.into(),
+        detail: format!("MANIFEST names {}, and it is {found}{linked}", manifest.main()).into(),
     })
 }
 
@@ -116,9 +116,9 @@ pub(crate) fn check_listed(
     let number = disk.folder_id(name)?;
     if !is_same(number, listed) {
         return Err(DurabilityError::Copied {
-            folder: disk.folder_place(name)?,
-            database: disk.folder_place("")?,
-            detail: format!("MANIFEST names {listed} for {name}, and it is {number}"),
+            folder: disk.folder_place(name)?.into(),
+            database: disk.folder_place("")?.into(),
+            detail: format!("MANIFEST names {listed} for {name}, and it is {number}").into(),
         });
     }
     if is_prepared && finishes {
@@ -144,8 +144,7 @@ pub(crate) fn check_free(
         None if holds_nothing(disk, name)? => return Ok(Some(wanted)),
         None => "it holds files, and has no mark".to_owned(),
     };
-    let (folder, place) = (name.to_owned(), disk.folder_place(name)?);
-    Err(DurabilityError::ForeignFolder { folder, place, detail })
+    Err(DurabilityError::foreign_folder(name, &disk.folder_place(name)?, &detail))
 }
 
 /// What a mark that is not the wanted one says.

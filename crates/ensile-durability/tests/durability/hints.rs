@@ -49,7 +49,7 @@ fn i1_a_hint_of_another_database_is_refused_and_never_believed() {
         let before = all(&disk);
         let refused = rows(&disk);
         assert!(
-            matches!(&refused, Err(DurabilityError::NotOurs { file, .. }) if file == "HINT"),
+            matches!(&refused, Err(DurabilityError::NotOurs { file, .. }) if **file == *"HINT"),
             "{refused:?}"
         );
         let found = examine(&on(&disk), &Map::default()).expect("it can be read");
