@@ -52,8 +52,8 @@ use crate::store::hint::HintWriter;
 use crate::store::leases::{Clearance, Leases};
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::names::log_folder;
-use crate::store::reservation::Reservation;
 use crate::store::reserve::Reserve;
+use crate::store::reserved_epochs::ReservedEpochs;
 use crate::store::{self, Locks, Opening};
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
@@ -232,7 +232,7 @@ pub struct Log {
     /// For which it waits.
     leases: Leases,
     hint: Mutex<HintWriter>,
-    reservation: Mutex<Reservation>,
+    reserved_epochs: Mutex<ReservedEpochs>,
     /// The manifest, for whoever installs a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
@@ -262,8 +262,8 @@ impl Log {
             .collect();
         let reserved = recovered.keeper.manifest().reserved;
         let interval = recovered.config.epoch_interval;
-        let reservation = Reservation::new(reserved, interval, clock.nanos(), epochs.now());
-        epochs.set_limit(reservation.limit());
+        let reserved_epochs = ReservedEpochs::new(reserved, interval, clock.nanos(), epochs.now());
+        epochs.set_limit(reserved_epochs.limit());
         Ok(StdArc::new(Self {
             epochs,
             clock,
@@ -282,7 +282,7 @@ impl Log {
             removing: Mutex::new(()),
             leases: Leases::default(),
             hint: Mutex::new(recovered.hint),
-            reservation: Mutex::new(reservation),
+            reserved_epochs: Mutex::new(reserved_epochs),
             manifest: Mutex::new(recovered.keeper),
             replayed_bytes: recovered.report.bytes,
             locks: Mutex::new(Some(recovered.locks)),
@@ -360,22 +360,22 @@ impl Log {
 
     /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
     /// manifest is synced.
-    pub fn reservation_step(&self) {
+    pub fn reserved_epochs_step(&self) {
         if !self.process.is_this() || self.waiters.has_ended() {
             return;
         }
         let now = self.clock.nanos();
-        let Some(due) = self.lock_reservation().due(now, self.epochs.now()) else { return };
+        let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
         match self.write_reserved(due) {
             Ok(()) => {
-                let mut reservation = self.lock_reservation();
-                reservation.renewed(due);
-                self.epochs.set_limit(reservation.limit());
-                drop(reservation);
+                let mut reserved_epochs = self.lock_reserved_epochs();
+                reserved_epochs.renewed(due);
+                self.epochs.set_limit(reserved_epochs.limit());
+                drop(reserved_epochs);
                 self.look_at_end();
             }
             // Whichever of the two stands, E stays below what was reserved before.
-            Err(error) => self.lock_reservation().failed(now, &error.to_string()),
+            Err(error) => self.lock_reserved_epochs().failed(now, &error.to_string()),
         }
     }
 
@@ -395,7 +395,7 @@ impl Log {
     /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in the way, if
     /// anything.
     fn reserve_for_close(&self) -> Option<String> {
-        let Some(due) = self.lock_reservation().for_close(self.epochs.now()) else {
+        let Some(due) = self.lock_reserved_epochs().for_close(self.epochs.now()) else {
             return Some("the epochs are used up".to_owned());
         };
         let mut written = self.write_reserved(due);
@@ -405,14 +405,14 @@ impl Log {
         if let Err(error) = written {
             return Some(error.to_string());
         }
-        self.lock_reservation().renewed(due);
+        self.lock_reserved_epochs().renewed(due);
         self.epochs.set_limit(due);
         None
     }
 
     /// Refuses commits while E is near the end of what is reserved.
     pub(crate) fn look_at_end(&self) {
-        let ended = self.lock_reservation().ended(self.epochs.now());
+        let ended = self.lock_reserved_epochs().ended(self.epochs.now());
         if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
             let now = self.clock.nanos();
             self.refuse(|refusal| {
@@ -426,15 +426,15 @@ impl Log {
         self.expire_waiters();
     }
 
-    /// Lets E use what is kept at the end of the reservation: for a close, which needs a few epochs more. Commits are refused by
+    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits are refused by
     /// then.
     pub fn use_kept_epochs(&self) {
-        self.epochs.set_limit(self.lock_reservation().end());
+        self.epochs.set_limit(self.lock_reserved_epochs().end());
     }
 
-    fn lock_reservation(&self) -> MutexGuard<'_, Reservation> {
+    fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
         // Nothing under this lock leaves it half changed.
-        self.reservation.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.reserved_epochs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {

@@ -285,7 +285,7 @@ impl Checkpoints {
         }
     }
 
-    /// Has a checkpointer panicked? The log goes on, and somebody else is to renew its reservation of epochs (L6).
+    /// Has a checkpointer panicked? The log goes on, and somebody else is to renew its reserved epochs (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
         lock(&self.state).last_error.as_deref() == Some(PANICKED)
@@ -325,7 +325,7 @@ impl Checkpoints {
         let mut work = lock(&self.stations[checkpointer].work);
         if checkpointer == 0 {
             // Here, since nobody waits for a checkpointer; beside a walk too, which may take longer than what is reserved.
-            self.log.reservation_step();
+            self.log.reserved_epochs_step();
         }
         if work.is_some() {
             return self.go_on(checkpointer, &mut work, walk);
