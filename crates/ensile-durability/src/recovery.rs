@@ -14,8 +14,8 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `watermark`,
-//! `harden`, `manifest`; above, `Database::open`, then
+//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `turns`,
+//! `watermark`, `harden`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
@@ -30,6 +30,7 @@ mod progress;
 mod reading;
 mod relief;
 mod replay;
+mod turns;
 mod verdict;
 mod watermark;
 
@@ -61,9 +62,10 @@ use judgement::{FirstEnds, Inventory};
 use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
-use reading::{AHEAD, Pool};
+use reading::Pool;
 pub use relief::{Finished, ReadOnly};
 use replay::{Bounds, Piece};
+use turns::Turns;
 use verdict::Verdict;
 use watermark::Watermark;
 
@@ -186,11 +188,11 @@ pub struct Recovery {
     /// The last E of the life before, if it was closed cleanly.
     ended: Option<Epoch>,
     load: Load,
-    /// In the order in which they are replayed.
+    /// Of all generations that were taken so far; then in `turns`.
     pieces: Vec<Piece>,
+    turns: Turns,
     watermark: Watermark,
     bytes_total: u64,
-    taken: AtomicUsize,
     buffers: Pool,
     done: Done,
     report: RecoveryReport,
@@ -317,8 +319,8 @@ impl Recovery {
             bytes_total: 0,
             load,
             pieces: Vec::new(),
+            turns: Turns::default(),
             watermark: Watermark::default(),
-            taken: AtomicUsize::new(0),
             buffers: Pool::default(),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
@@ -366,14 +368,12 @@ impl Recovery {
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
     }
 
-    /// Sorts the pieces of all logs and generations by their turn: the oldest first, so that the watermark follows close behind.
+    /// Gives the pieces of all logs and generations their turns.
     fn order_pieces(&mut self) {
-        self.pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        self.turns = Turns::new(std::mem::take(&mut self.pieces));
         #[cfg(feature = "experiments")]
-        if self.config.replays_newest_first {
-            self.pieces.sort_by_key(|piece| std::cmp::Reverse(piece.newest));
-        }
-        self.pieces.iter().for_each(|piece| self.watermark.add(piece.oldest));
+        self.turns.limit_waiting(self.config.replay_waiting_bytes_max);
+        self.turns.pieces().iter().for_each(|piece| self.watermark.add(piece.oldest));
     }
 
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
@@ -384,8 +384,8 @@ impl Recovery {
         Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the oldest that
-    /// nobody has taken. When none is left, waits for those that other threads are at; `false` then.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log that nobody has
+    /// taken: the newest, or the oldest where much [waits](Recoverable::waiting) for older ones. When none is left, waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -395,9 +395,7 @@ impl Recovery {
             LoadStep::Failed => return Ok(false),
             LoadStep::Ended => {}
         }
-        // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(piece) = self.pieces.get(taken) else {
+        let Some(turns::Turn { piece, ahead }) = self.turns.take(target) else {
             if self.watermark.wait_for_end() {
                 // Each thread says so: what the state has left to do is work for all of them.
                 target.passed(Epoch::MAX);
@@ -405,10 +403,7 @@ impl Recovery {
             return Ok(false);
         };
         let under_way = self.watermark.begin(piece.oldest);
-        // Each piece is asked for once: the first few by whoever takes the first.
-        let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
-        let ahead = ahead.filter_map(|later| self.pieces.get(later));
-        ahead.for_each(|later| replay::ask_for(&*self.disk, later));
+        ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
