@@ -188,8 +188,6 @@ pub struct Recovery {
     /// The last E of the life before, if it was closed cleanly.
     ended: Option<Epoch>,
     load: Load,
-    /// Of all generations that were taken so far; then in `turns`.
-    pieces: Vec<Piece>,
     turns: Turns,
     watermark: Watermark,
     bytes_total: u64,
@@ -318,7 +316,6 @@ impl Recovery {
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
-            pieces: Vec::new(),
             turns: Turns::default(),
             watermark: Watermark::default(),
             buffers: Pool::default(),
@@ -354,7 +351,7 @@ impl Recovery {
             self.with_entries.push(number);
         }
         self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.pieces.extend(pieces);
+        self.turns.add(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
@@ -370,7 +367,7 @@ impl Recovery {
 
     /// Gives the pieces of all logs and generations their turns.
     fn order_pieces(&mut self) {
-        self.turns = Turns::new(std::mem::take(&mut self.pieces));
+        self.turns.order();
         #[cfg(feature = "experiments")]
         self.turns.limit_waiting(self.config.replay_waiting_bytes_max);
         self.turns.pieces().iter().for_each(|piece| self.watermark.add(piece.oldest));
@@ -553,7 +550,8 @@ impl Recovery {
         let merging = &self.generations[sources.clone()];
         let numbers: Vec<u64> = merging.iter().map(|generation| generation.number).collect();
         let mut logs: BTreeMap<(u64, u32), Vec<Piece>> = BTreeMap::new();
-        for piece in self.pieces.iter().filter(|piece| numbers.contains(&piece.file.name.generation)) {
+        for piece in self.turns.pieces().iter().filter(|piece| numbers.contains(&piece.file.name.generation))
+        {
             let name = piece.file.name;
             logs.entry((name.generation, name.logger)).or_default().push(piece.clone());
         }

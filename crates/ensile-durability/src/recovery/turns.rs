@@ -47,12 +47,18 @@ pub(super) struct Turn<'t> {
 }
 
 impl Turns {
-    pub(super) fn new(mut pieces: Vec<Piece>) -> Self {
+    /// Adds pieces, before any thread takes one.
+    pub(super) fn add(&mut self, pieces: Vec<Piece>) {
+        self.pieces.extend(pieces);
+    }
+
+    /// Gives all that were added their turns.
+    pub(super) fn order(&mut self) {
+        let Self { pieces, ends, waiting_bytes_max } = self;
         pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
         let in_any_order = pieces.iter().all(|piece| piece.kind == EntryKind::Values);
-        let waiting_bytes_max = if in_any_order { REPLAY_WAITING_BYTES_MAX } else { 0 };
-        let ends = Ends { untaken: 0..pieces.len(), unasked: 0..pieces.len() };
-        Self { pieces, ends: Mutex::new(ends), waiting_bytes_max }
+        *waiting_bytes_max = if in_any_order { REPLAY_WAITING_BYTES_MAX } else { 0 };
+        *ends = Mutex::new(Ends { untaken: 0..pieces.len(), unasked: 0..pieces.len() });
     }
 
     /// As if the state might keep this much of values: nothing is oldest first, and anything SiloR's order.

@@ -30,7 +30,8 @@ impl Queue {
         let builder =
             Database::builder("unused").disk(StdArc::new(disk.mounted())).manual_clock(clock.clone());
         let builder = builder.log_file_bytes(self.file_bytes).durability(Durability::Relaxed);
-        let db = builder.checkpoints_on_demand().without_threads().open().expect("a new database");
+        let builder = builder.checkpoints_on_demand().recovery_threads(1);
+        let db = builder.without_threads().open().expect("a new database");
         let table = db.table::<u64, Vec<u8>>("queue").expect("a new table");
         for first in (0..self.rows).step_by(self.together as usize) {
             db.submit(|tx| {
