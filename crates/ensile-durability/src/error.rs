@@ -3,7 +3,7 @@
 //! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
 
 use crate::store::identity::Identity;
-use ensile_base::Tid;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::DiskError;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -37,6 +37,18 @@ pub enum DurabilityError {
         "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
+    /// The disk was full at open, on a file system that needs space to overwrite: what was read may be in the system's cache only, and a
+    /// power failure may take it back. What is of epochs up to `durable` stays.
+    #[error(
+        "read, and perhaps not durable: the disk was full at open ({reason}), so what is above epoch {durable} could not be \
+         written again; free some space and open the database again"
+    )]
+    NotProven {
+        /// Everything of epochs up to this survives a crash.
+        durable: Epoch,
+        /// What the disk said.
+        reason: Arc<str>,
+    },
     /// The disk is too full to begin the files of the next life. Nothing was changed, and nothing is lost.
     #[error("not opened: the disk is full ({0}); free some space and open again")]
     NoRoomToOpen(Arc<str>),

@@ -40,7 +40,7 @@ use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
 use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
 use ensile_disk::{Disk, DiskError, Process};
-use ensile_epoch::{CommitSlot, Epochs};
+use ensile_epoch::{Advance, CommitSlot, Epochs};
 
 pub use appender::Appender;
 pub(crate) use bell::Bell;
@@ -367,29 +367,48 @@ impl Log {
         }
         let now = self.clock.nanos();
         let Some(due) = self.lock_reservation().due(now, self.epochs.now()) else { return };
-        let replaced = {
-            // The keeper holds a manifest that stood on disk.
-            let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // Under this lock, for which a close waits: afterwards the manifest may be another's.
-            if self.waiters.has_ended() {
-                return;
-            }
-            let next = Manifest { reserved: due, ..keeper.manifest().clone() };
-            keeper.replace(next)
-        };
-        let mut reservation = self.lock_reservation();
-        match replaced {
+        match self.write_reserved(due) {
             Ok(()) => {
+                let mut reservation = self.lock_reservation();
                 reservation.renewed(due);
                 self.epochs.set_limit(reservation.limit());
                 drop(reservation);
                 self.look_at_end();
             }
             // Whichever of the two stands, E stays below what was reserved before.
-            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => {
-                reservation.failed(now, &error.to_string());
-            }
+            Err(error) => self.lock_reservation().failed(now, &error.to_string()),
         }
+    }
+
+    /// Puts this bound into the manifest. Does nothing in a log that has ended.
+    fn write_reserved(&self, due: Epoch) -> Result<(), DiskError> {
+        // The keeper holds a manifest that stood on disk.
+        let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // Under this lock, for which a close waits: afterwards the manifest may be another's.
+        if self.waiters.has_ended() {
+            return Ok(());
+        }
+        let next = Manifest { reserved: due, ..keeper.manifest().clone() };
+        let replaced = keeper.replace(next);
+        replaced.map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
+    }
+
+    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in the way, if
+    /// anything.
+    fn reserve_for_close(&self) -> Option<String> {
+        let Some(due) = self.lock_reservation().for_close(self.epochs.now()) else {
+            return Some("the epochs are used up".to_owned());
+        };
+        let mut written = self.write_reserved(due);
+        if written.as_ref().is_err_and(DiskError::is_full) && self.give_up_reserve() {
+            written = self.write_reserved(due);
+        }
+        if let Err(error) = written {
+            return Some(error.to_string());
+        }
+        self.lock_reservation().renewed(due);
+        self.epochs.set_limit(due);
+        None
     }
 
     /// Refuses commits while E is near the end of what is reserved.
@@ -647,7 +666,16 @@ impl Log {
             match self.waiters.how_ended() {
                 Some(End::Closed) => return Ok(()),
                 Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
-                None => self.step_towards_close(),
+                None => {
+                    let advanced = self.step_towards_close();
+                    let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
+                    if let Some(why) = is_stuck.then(|| self.reserve_for_close()).flatten() {
+                        let durable = self.durable_epoch();
+                        return Err(self.poison(&format!(
+                            "closed without epochs to reserve, durable up to epoch {durable} and not beyond: {why}"
+                        )));
+                    }
+                }
             }
             if let Some(reason) = self.full_reason() {
                 // What is kept for such a moment may do.
@@ -684,16 +712,17 @@ impl Log {
         }
     }
 
-    fn step_towards_close(&self) {
+    fn step_towards_close(&self) -> Advance {
         // A clock that stands still would never let the epoch close; the machine's ignores this.
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
         let advanced = self.epochs.try_advance(self.clock.nanos());
         self.loggers.iter().for_each(|logger| {
             logger.step(self);
         });
-        if !matches!(advanced, ensile_epoch::Advance::Advanced(_)) {
+        if !matches!(advanced, Advance::Advanced(_)) {
             sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
         }
+        advanced
     }
 
     /// Does no reserve succeed now?

@@ -48,6 +48,7 @@ use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
 use crate::log::LogConfig;
+use crate::log::next::unless_full;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
@@ -187,6 +188,8 @@ pub struct Recovery {
     seen: Epoch,
     /// The last E of the life before, if it was closed cleanly.
     ended: Option<Epoch>,
+    /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
+    proven: Epoch,
     load: Load,
     turns: Turns,
     watermark: Watermark,
@@ -282,6 +285,7 @@ impl Scan {
                 // The verdict has found all blocks that the hint counts: nothing was written after it.
                 let own = hint.as_ref().filter(|hint| hint.generation == generation.number);
                 recovery.ended = own.and_then(|hint| hint.ended);
+                recovery.proven = verdict::shown(&generation, &chains, own).max(generation.first.previous());
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
@@ -312,6 +316,7 @@ impl Recovery {
             unlisted: Vec::new(),
             given_up: Vec::new(),
             ended: None,
+            proven: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             cuts: Vec::new(),
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
@@ -460,13 +465,19 @@ impl Recovery {
         }
         // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
         let _clearance = leases::try_lock(&*self.disk)?;
-        self.open_chains.iter().try_for_each(|chain| harden::harden(&*self.disk, chain))?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
         let (first, reserved) = self.next_epochs(seen)?;
+        let logs = self.config.loggers as u32;
+        let reserve = Reserve::of(&self.disk, logs)?;
+        match self.write_unproven(&reserve) {
+            Err(DurabilityError::Disk(error)) if error.is_full() => {
+                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
+            }
+            written => written?,
+        }
         let mut dropped = self.drop_empty_generations();
         let merged = self.merge_generations(&mut dropped)?;
         let number = self.report.generation;
-        let logs = self.config.loggers as u32;
         let mut generations = std::mem::take(&mut self.generations);
         let salt = Salt::draw(&mut Random::unpredictable());
         let (format, entries) = (FORMAT, self.config.entries);
@@ -478,11 +489,12 @@ impl Recovery {
         if is_planted(Bug::ManifestBeforeFiles) {
             self.keeper.replace(manifest.clone())?;
         }
-        let reserve = Reserve::of(&self.disk, logs)?;
         let (segments, hint) = match self.begin_generation(&manifest, origin, &reserve) {
             Ok(begun) => begun,
-            // An earlier generation stands, so there is something to read.
-            Err(NotReplaced::OldStands(error)) if relief::wants_space(&error) && number > 1 => {
+            // There is something to read, whichever of the two manifests stands.
+            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))
+                if error.is_full() && number > 1 =>
+            {
                 return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }
             Err(error) => return Err(error.into()),
@@ -612,12 +624,13 @@ impl Recovery {
     }
 
     /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
-    /// next one is begun, and the cut is not synced.
+    /// next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
-        for link in &chain.links {
-            self.cut_file(&link.file.to_string(), link.end)?;
+        let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
+        for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
+            unless_full(self.cut_file(&name, end))?;
         }
-        self.cut_file(&chain.end_file(), chain.end.offset)
+        Ok(())
     }
 
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {

@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) log: Option<StdArc<Log>>,
     /// Why nothing is written, where the disk was too full to begin a log.
     pub(crate) read_only: Option<StdArc<str>>,
+    /// D of a database without a log.
+    durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     folder_lock: Mutex<Option<Locks>>,
     pub(crate) memory: StdArc<Memory>,
@@ -101,6 +103,7 @@ impl Core {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let before_images = builder.before_images && parts.log.is_some();
+        let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
         let marks = parts.process.marks();
         marks.set(OPEN, 1);
@@ -110,6 +113,7 @@ impl Core {
             epochs: parts.epochs,
             log: parts.log,
             read_only,
+            durable_without_log,
             folder_lock: Mutex::new(folder_lock),
             memory: parts.memory,
             checkpoints: parts.checkpoints,
@@ -264,10 +268,20 @@ impl Core {
         if self.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }
     }
 
-    /// The durable epoch D; without a log nothing is ever lost but with the process, so nothing waits for it.
+    /// The durable epoch D; in memory nothing is ever lost but with the process, so nothing waits for it.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {
-        self.log.as_ref().map_or(Epoch::MAX, |log| log.durable_epoch())
+        self.log.as_ref().map_or(self.durable_without_log, |log| log.durable_epoch())
+    }
+
+    /// The answer for a result of a database without a log, whose D stands still.
+    pub(crate) fn settled(&self, epoch: Epoch) -> Result<()> {
+        let durable = self.durable_without_log;
+        if epoch <= durable {
+            return Ok(());
+        }
+        let reason = self.read_only.as_deref().unwrap_or_default().into();
+        Err(Error::Durability(DurabilityError::NotProven { durable, reason }))
     }
 
     pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
@@ -276,7 +290,8 @@ impl Core {
                 let waited = log.wait_durable(epoch);
                 if is_planted(Bug::StoppedLogAnswers) { Ok(()) } else { Ok(waited?) }
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            None => self.settled(epoch),
         }
     }
 
@@ -570,10 +585,7 @@ impl Database {
     /// The durable epoch D: every transaction of an epoch up to it survives a crash.
     #[must_use]
     pub fn durable_epoch(&self) -> Epoch {
-        let core = self.core();
-        // Without a log, because the disk is full: nothing but what was recovered is durable.
-        let recovered = core.report.as_ref().filter(|_| core.read_only.is_some());
-        recovered.map_or_else(|| core.durable_epoch(), |report| report.durable_epoch)
+        self.core().durable_epoch()
     }
 
     /// The global epoch E.

@@ -109,7 +109,11 @@ impl<'db> Receipt<'db> {
     /// ```
     pub fn durable_async(&self) -> DurableFuture {
         let epoch = self.committed.epoch;
-        DurableFuture { epoch, wait: self.core.log.as_ref().map(|log| log.durable(epoch)) }
+        let wait = match &self.core.log {
+            Some(log) => Ok(log.durable(epoch)),
+            None => Err(Some(self.core.settled(epoch))),
+        };
+        DurableFuture { epoch, wait }
     }
 }
 
@@ -127,7 +131,8 @@ impl IntoFuture for Receipt<'_> {
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableFuture {
     epoch: Epoch,
-    wait: Option<Durable>,
+    /// Of a database without a log: the answer, until it is taken.
+    wait: std::result::Result<Durable, Option<Result<()>>>,
 }
 
 impl std::fmt::Debug for DurableFuture {
@@ -141,8 +146,8 @@ impl Future for DurableFuture {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Result<()>> {
         match &mut self.wait {
-            Some(wait) => Pin::new(wait).poll(context).map(|result| Ok(result?)),
-            None => Poll::Ready(Ok(())),
+            Ok(wait) => Pin::new(wait).poll(context).map(|result| Ok(result?)),
+            Err(answer) => Poll::Ready(answer.take().unwrap_or(Ok(()))),
         }
     }
 }

@@ -11,7 +11,8 @@
 //! - A failed sync forgets what it should have written: it stays readable (or not: [`SimDisk::set_failed_syncs_revert`]), is
 //!   never stable, and the next sync of the same file succeeds all the same (as kernels do).
 //! - Full disks: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
-//!   it that has room; removing and cutting files gives space back. A folder may be a device of its own
+//!   it that has room; removing and cutting files gives space back. Overwriting takes space too, until the next sync, if asked
+//!   for ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own
 //!   ([`SimDisk::set_device`]).
 //! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced bytes
 //!   lost beside a torn write ([`SimDisk::set_torn_pages`]).
@@ -341,6 +342,12 @@ impl SimDisk {
     /// stays readable, as by default.
     pub fn set_failed_syncs_revert(&self, revert: bool) {
         self.lock_state().medium.failed_syncs_revert = revert;
+    }
+
+    /// A file system that copies on write: bytes that are overwritten keep their space until the next sync of their file, so
+    /// that a full disk refuses to overwrite them; or they are overwritten in place, as by default.
+    pub fn set_copies_on_write(&self, copies: bool) {
+        self.lock_state().medium.copies_on_write = copies;
     }
 
     /// Forbids to open for writing, to make, rename and remove, and to take an exclusive lock; or allows it again.

@@ -48,7 +48,7 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
 }
 
 /// The outcome, or `None` if there was no space.
-pub(super) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
+pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {
         Err(error) if error.is_full() => Ok(None),
         outcome => outcome.map(Some),
@@ -56,8 +56,8 @@ pub(super) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>,
 }
 
 impl NextFile {
-    /// Makes the file, which is to begin with so many zeros. `None`, here and below, if there is no space; no space from a
-    /// sync is a failed sync.
+    /// Makes the file, which is to begin with so many zeros. `None`, here and below, if there is no space. A sync that says so
+    /// is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller discards it.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
         name: SegmentName,
@@ -77,8 +77,7 @@ impl NextFile {
         if self.zeroed < self.wanted {
             return Ok(self.fill_some()?.map(|()| false));
         }
-        self.settle(disk)?;
-        Ok(Some(true))
+        Ok(self.settle(disk)?.map(|()| true))
     }
 
     /// Makes it ready now, with `bytes` at the least; space is set aside for a log that writes so much at a time that zeros
@@ -96,38 +95,38 @@ impl NextFile {
         } else if self.allocated < bytes {
             has_space = self.fill_some()?;
         }
-        if has_space.is_some() {
-            self.settle(disk)?;
-        }
-        Ok(has_space)
+        if has_space.is_some() { self.settle(disk) } else { Ok(None) }
     }
 
     fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
         let to = self.wanted.min(self.zeroed + STEP_BYTES);
-        let has_space = unless_full(write_zeros(&*self.file, self.zeroed, to))?;
+        let filled = write_zeros(&*self.file, self.zeroed, to).and_then(|()| self.file.sync_data());
+        let has_space = unless_full(filled)?;
         if has_space.is_some() {
-            self.file.sync_data()?;
             (self.zeroed, self.allocated) = (to, to);
         }
         Ok(has_space)
     }
 
     /// Makes its name and its length survive a crash; it gets no more zeros.
-    fn settle(&mut self, disk: &dyn Disk) -> Result<(), DiskError> {
-        if !self.is_settled {
-            self.file.sync_all()?;
-            if !is_planted(Bug::NewFileNameUnsynced) {
-                disk.sync_folder(&log_folder(self.name.logger))?;
-            }
-            self.is_settled = true;
+    fn settle(&mut self, disk: &dyn Disk) -> Result<Option<()>, DiskError> {
+        if self.is_settled {
+            return Ok(Some(()));
         }
-        Ok(())
+        let sync_name = || match is_planted(Bug::NewFileNameUnsynced) {
+            true => Ok(()),
+            false => disk.sync_folder(&log_folder(self.name.logger)),
+        };
+        let has_space = unless_full(self.file.sync_all().and_then(|()| sync_name()))?;
+        self.is_settled = has_space.is_some();
+        Ok(has_space)
     }
 
     /// Takes the file away again. It is emptied first: an opening mark may stand in it that names a place in the chain
-    /// which the current file is about to take.
+    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead.
     pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
-        self.file.set_len(0)?;
-        disk.remove(&self.name.to_string())
+        let is_empty = unless_full(self.file.set_len(0))?.is_some();
+        disk.remove(&self.name.to_string())?;
+        if is_empty { Ok(()) } else { disk.sync_folder(&log_folder(self.name.logger)) }
     }
 }

@@ -29,7 +29,7 @@ pub use facts::{
 };
 pub use repair::repair;
 
-use super::harden::harden;
+use super::harden::{Pieces, harden};
 use super::judgement::Findings as _;
 use crate::store::names::LOCK;
 use crate::store::{Hold, lock_existing};
@@ -92,7 +92,7 @@ pub fn visit_log(
     let mut judge = Judge::new(disk, target);
     judge.look()?;
     if judge.found.is_whole() {
-        judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain))?;
+        judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain, Pieces::Whole))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)

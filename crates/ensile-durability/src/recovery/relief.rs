@@ -6,6 +6,8 @@
 //!   may be a rename that only the system's cache has.
 //! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never come
 //!   back. It stays where a file stands behind it, as that file shows that it was closed.
+//! - What was recovered is written again before it counts as durable; where not even that finds space, it is told up to where it
+//!   is proven.
 //! - A disk that is not full is left as it is: all this is done only once a step has found no space.
 //!
 //! Neighbours: `super` begins the generation; `docs/protocols/durability.md` ("A crash on a full disk") has the argument.
@@ -17,7 +19,9 @@ use ensile_base::Epoch;
 use ensile_disk::{DiskError, Operation};
 
 use super::chain::Chain;
+use super::harden::{Pieces, harden};
 use super::{Recovered, Recovery, RecoveryReport};
+use crate::DurabilityError;
 use crate::block::origin::Origin;
 use crate::checkpoint::void;
 use crate::log::segments::Segments;
@@ -43,6 +47,9 @@ pub struct ReadOnly {
     pub next_first_epoch: Epoch,
     /// What was found.
     pub report: RecoveryReport,
+    /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write again what
+    /// no block proves.
+    pub durable: Epoch,
     /// What the disk said.
     pub reason: StdArc<str>,
     /// Keeps others out until it is dropped.
@@ -50,6 +57,28 @@ pub struct ReadOnly {
 }
 
 impl Recovery {
+    /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space for that.
+    ///
+    /// # Errors
+    /// The disk's. If it is full nothing was changed but what is void: the state can be read, as far as it is proven.
+    pub(super) fn write_unproven(&mut self, reserve: &Reserve) -> Result<(), DurabilityError> {
+        let write = |this: &Self, pieces| {
+            this.open_chains.iter().try_for_each(|chain| harden(&*this.disk, chain, pieces))
+        };
+        let lacks_space = |written: &Result<(), DurabilityError>| matches!(written, Err(DurabilityError::Disk(error)) if wants_space(error));
+        let mut written = write(self, Pieces::Whole);
+        if lacks_space(&written) {
+            self.free_what_is_void()?;
+            written = write(self, Pieces::Small);
+        }
+        if lacks_space(&written) && reserve.give_up()? {
+            written = write(self, Pieces::Small);
+        }
+        written?;
+        self.proven = self.report.durable_epoch;
+        Ok(())
+    }
+
     /// Makes the files of the next generation, and then the manifest that lists them; what it takes is freed where the disk is full.
     ///
     /// # Errors
@@ -186,7 +215,8 @@ impl Recovery {
     /// What can be read of a recovery that could not begin the next generation.
     pub(super) fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
         let report = self.final_report(next_first_epoch);
-        ReadOnly { next_first_epoch, report, reason: error.to_string().into(), locks: self.locks }
+        let durable = self.proven.min(report.durable_epoch);
+        ReadOnly { next_first_epoch, report, durable, reason: error.to_string().into(), locks: self.locks }
     }
 }
 
@@ -197,8 +227,8 @@ fn finds_no_space<T>(result: &Result<T, NotReplaced>) -> bool {
     }
 }
 
-/// Does the disk lack space for what was to be made? A sync that says so has failed: nothing is known of what it was to sync.
-pub(super) fn wants_space(error: &DiskError) -> bool {
-    let is_sync = matches!(error, DiskError::Io { operation: Operation::Sync | Operation::SyncFolder, .. });
-    error.is_full() && !is_sync
+/// Does the disk lack space for what was to be made, so that a second attempt may find some? Not after a folder's sync: nothing is
+/// known of its names then, and making them once more changes none of them. Files are made anew before they are synced again.
+fn wants_space(error: &DiskError) -> bool {
+    error.is_full() && !matches!(error, DiskError::Io { operation: Operation::SyncFolder, .. })
 }

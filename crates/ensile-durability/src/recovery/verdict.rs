@@ -50,10 +50,7 @@ pub(super) fn decide(
     all_or(chains.iter().filter_map(empty))?;
     let mut by_marks: Vec<&Chain> = chains.iter().collect();
     by_marks.sort_by_key(|chain| chain.mark);
-    let published = chains.iter().map(|chain| chain.published).max();
-    let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
-    let hinted = hint.map(|hint| hint.durable);
-    let shown = generation.durable.or(published.max(hinted)).unwrap_or_default();
+    let shown = shown(generation, chains, hint);
     let short = |chain: &&Chain| {
         let detail = format!(
             "{}; epoch {shown} was durable, but this log is whole up to epoch {} only",
@@ -104,6 +101,14 @@ pub(super) fn decide(
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
     let unfinished = (longest > durable).then(|| (durable.next(), longest));
     Ok(Verdict { durable, torn: torn.collect(), unfinished })
+}
+
+/// The largest D that is shown to have been durable; of a closed generation its own.
+pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hint>) -> Epoch {
+    let published = chains.iter().map(|chain| chain.published).max();
+    let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
+    let hinted = hint.map(|hint| hint.durable);
+    generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
 /// An error if something was found.

@@ -38,7 +38,7 @@ pub(crate) struct Reservation {
     failure: Option<Arc<str>>,
 }
 
-/// Epochs that are reserved at this rate. The shortest epoch bounds them.
+/// Epochs that are reserved at this rate: those of a day, and no more than those of a day at `EPOCH_MICROS_MIN`.
 fn ahead(rate: f64) -> u64 {
     let rate = rate.min(1e6 / EPOCH_MICROS_MIN as f64);
     ((rate * EPOCHS_RESERVED_SECONDS as f64) as u64).max(EPOCHS_RESERVED_MIN)
@@ -105,6 +105,11 @@ impl Reservation {
         }
         // Epochs are used up for good: what is left stays.
         bound(epoch, ahead).filter(|bound| *bound > self.reserved)
+    }
+
+    /// The bound that a close needs, where E has come to the end.
+    pub(crate) fn for_close(&self, epoch: Epoch) -> Option<Epoch> {
+        bound(epoch, 0)
     }
 
     /// It stands in the manifest.

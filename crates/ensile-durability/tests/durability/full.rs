@@ -101,6 +101,30 @@ fn who_waits_for_space_is_told_after_a_stated_time_and_what_was_committed_stays(
     assert!(matches!(again(&mut early), Poll::Ready(Ok(()))));
 }
 
+/// Space that was written and synced before is not enough where overwriting needs some.
+#[test]
+fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
+    let disk = SimDisk::new();
+    disk.set_copies_on_write(true);
+    let rig = Rig::simulated(&disk, 1);
+    let mut worker = rig.worker();
+    worker.commit(&rig.epochs, 1, b"before").expect("runs");
+    rig.settle();
+    fill_up(&disk);
+    let tid = worker.commit(&rig.epochs, 2, b"held").expect("nobody knows yet");
+    let waits = is_durable(&rig.log, tid.epoch());
+    assert!(waits.is_pending());
+    rig.advance();
+    assert_eq!(rig.log.logger_step(0), Step::Held);
+    assert!(matches!(rig.log.health(), Health::Full(_)), "{:?}", rig.log.health());
+    assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::DiskFull(_))));
+    disk.set_capacity(None);
+    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))));
+    disk.crash(1);
+    assert_eq!(Rig::simulated(&disk, 1).rows.len(), 2);
+}
+
 #[test]
 fn large_and_small_buffers_are_held_in_order() {
     let disk = SimDisk::new();
@@ -247,9 +271,10 @@ fn a_worker_that_waits_for_a_buffer_is_told_that_the_disk_is_full() {
 
 #[test]
 fn whatever_call_finds_no_space_nothing_is_lost_and_all_is_durable_when_there_is_space() {
-    for seed in 0..400 {
+    for seed in 0..800 {
         let mut random = Random::seeded(seed);
         let disk = SimDisk::new();
+        disk.set_copies_on_write(seed % 2 == 1);
         let rig = Rig::simulated(&disk, 1 + seed as usize % 2);
         let mut workers = [rig.worker(), rig.worker()];
         let mut committed = Vec::new();

@@ -8,6 +8,7 @@ mod files;
 mod first_open;
 mod formats;
 mod full;
+mod full_opens;
 mod leases;
 mod lives;
 mod logging;

@@ -166,15 +166,67 @@ fn a_log_that_is_idle_makes_no_file_ahead() {
     assert_eq!(disk.list("log0").expect("lists"), ["FOLDER", "log-1-0"]);
 }
 
+/// Some file systems say only at a sync that they are full: NFS, quotas of some kinds.
 #[test]
-fn no_space_from_the_sync_of_a_file_that_is_made_ahead_is_a_failed_sync() {
+fn no_space_from_a_sync_of_a_file_that_is_made_ahead_stops_nobody_and_is_tried_later() {
+    // Zeros; length and name, in the calls behind.
+    for sync in [Operation::Sync, Operation::SyncFolder] {
+        for nth in 0..2 {
+            let prepare = |failing: Option<u64>| {
+                let disk = SimDisk::new();
+                let rig = Rig::simulated(&disk, 1);
+                let (mut worker, mut keys) = (rig.worker(), 0);
+                commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
+                disk.record(true);
+                if let Some(call) = failing {
+                    disk.fail_calls(call..=call, Fault::NO_SPACE);
+                }
+                (0..4).for_each(|_| rig.log.logger_prepare(0));
+                (disk, rig, worker, keys)
+            };
+            let (disk, ..) = prepare(None);
+            let calls: Vec<_> = disk.trace().into_iter().filter(|call| call.operation == sync).collect();
+            let Some(failing) = calls.get(nth) else { continue };
+            let (disk, rig, mut worker, mut keys) = prepare(Some(failing.number));
+            assert_eq!(rig.log.health(), Health::Running, "{failing}");
+            assert!(!has(&disk, "log0/log-1-1"), "{failing}: what its sync lost is not trusted");
+            rig.clock.advance(Duration::from_secs(1));
+            commit_until(&rig, &mut worker, &mut keys, true, || rig.log.stats().rolls == 1);
+            let durable = rig.log.durable_epoch();
+            drop((worker, rig));
+            disk.crash(1);
+            let rig = Rig::simulated(&disk, 1);
+            assert!(rig.report.durable_epoch >= durable && rig.rows.len() as u64 == keys, "{failing}");
+        }
+    }
+}
+
+#[test]
+fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    let (mut worker, mut keys) = (rig.worker(), 0);
+    commit_until(&rig, &mut worker, &mut keys, false, || rig.log.stats().bytes > 1000);
+    rig.log.request_roll();
+    // It is created, written, synced.
+    let sync = disk.calls().all + 3;
+    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    disk.record(true);
+    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert!(disk.trace().iter().any(|call| call.number == sync && call.operation == Operation::Sync));
+    assert_eq!((rig.log.health(), rig.log.stats().rolls_held), (Health::Running, 1));
+    rig.clock.advance(Duration::from_secs(1));
+    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert_eq!(rig.log.stats().rolls, 1, "later");
+}
+
+#[test]
+fn a_failed_sync_of_a_file_that_is_made_ahead_for_another_reason_than_space_stops_the_log() {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);
     let (mut worker, mut keys) = (rig.worker(), 0);
     commit_until(&rig, &mut worker, &mut keys, false, || key_of_half(&rig));
-    // It is created, written, synced.
-    let sync = disk.calls().all + 3;
-    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    disk.fail_sync(1);
     rig.log.logger_prepare(0);
     assert!(matches!(rig.log.health(), Health::Poisoned(_)), "{:?}", rig.log.health());
 }

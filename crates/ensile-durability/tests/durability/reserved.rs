@@ -9,7 +9,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
 use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
-use ensile_sim::{SimDisk, Survival};
+use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, config};
 
@@ -207,4 +207,57 @@ fn l6_a_close_at_the_end_of_what_is_reserved_makes_everything_durable() {
     let last = rig.epochs.now();
     drop((worker, rig));
     assert!(open(&disk).first > last);
+}
+
+/// Even what is kept for a close is used up: a close that took long, while epochs went on.
+fn without_kept_epochs(disk: &SimDisk) -> (Rig, Epoch) {
+    let rig = open(disk);
+    let mut worker = rig.worker();
+    while rig.epochs.now().number() < rig.first.number() + EPOCHS_RESERVED_MIN {
+        assert!(rig.advance());
+    }
+    worker.appender.reserve(100).expect("room");
+    pass_to_end(&rig);
+    rig.log.use_kept_epochs();
+    while rig.advance() {}
+    worker.commit.bind(rig.epochs.now());
+    let tid = worker.stamp(&rig.epochs);
+    worker.appender.append(tid, |body| body.extend_from_slice(&[7; 20]));
+    worker.appender.release();
+    worker.commit.unbind();
+    (rig, tid.epoch())
+}
+
+#[test]
+fn l6_a_close_without_any_epoch_left_reserves_a_few_more_and_ends() {
+    for is_full in [false, true] {
+        let disk = SimDisk::new();
+        let (rig, last) = without_kept_epochs(&disk);
+        if is_full {
+            disk.set_capacity(Some(disk.used_bytes()));
+        }
+        rig.log.close().expect("what is kept on the disk does for a manifest");
+        assert!(rig.log.durable_epoch() >= last);
+        let shown = rig.epochs.now();
+        drop(rig);
+        disk.crash(1);
+        assert!(open(&disk).first > shown, "L6");
+    }
+}
+
+#[test]
+fn l6_a_close_that_can_reserve_no_epoch_says_so_and_does_not_hang() {
+    let disk = SimDisk::new();
+    let (rig, last) = without_kept_epochs(&disk);
+    disk.fail_calls(disk.calls().all + 1.., Fault::INPUT_OUTPUT);
+    disk.record(true);
+    let closed = rig.log.close();
+    let Err(DurabilityError::OutcomeUnknown(why)) = closed else { panic!("{closed:?}") };
+    disk.heal();
+    assert!(rig.log.durable_epoch() < last, "{why}");
+    assert!(why.contains("MANIFEST") && why.contains("durable up to epoch"), "{why}");
+    let shown = rig.epochs.now();
+    drop(rig);
+    disk.crash(1);
+    assert!(open(&disk).first > shown, "L6");
 }

@@ -22,6 +22,8 @@ pub(super) struct Medium {
     pub(super) torn_pages: bool,
     /// After a failed sync the bytes that it should have written are read as they were before.
     pub(super) failed_syncs_revert: bool,
+    /// What is overwritten keeps its space until the next sync, and what takes its place needs space of its own.
+    pub(super) copies_on_write: bool,
     /// Bytes of files that were removed or cut: what stale space is filled with.
     pub(super) old_bytes: Vec<u8>,
 }
@@ -206,6 +208,8 @@ pub(super) struct Inode {
     pub(super) unsynced: Vec<Change>,
     /// Bytes that take up space.
     pub(super) allocated: usize,
+    /// Bytes that take up space until the next sync, as they were overwritten by copies.
+    pub(super) copied: usize,
     /// Sectors that were set aside and have not been written on stable storage.
     unwritten: BTreeSet<usize>,
 }
@@ -236,6 +240,7 @@ impl Inode {
         let written = self.stable.written.take().unwrap_or_default();
         self.unwritten.retain(|sector| !written.contains(sector));
         self.unsynced.clear();
+        self.copied = 0;
         if has_failed && medium.failed_syncs_revert {
             let length = self.seen.length;
             self.seen = self.stable.clone();
@@ -280,5 +285,6 @@ impl Inode {
         self.unwritten.clear();
         self.seen = self.stable.clone();
         self.allocated = self.seen.length;
+        self.copied = 0;
     }
 }

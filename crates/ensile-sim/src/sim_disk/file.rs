@@ -86,7 +86,7 @@ impl DiskFile for SimFile {
         let (mut state, fate) = self.begin_change(Operation::Write, Some((offset, bytes.len() as u64)))?;
         let offset = offset as usize;
         let landed = fate.share(bytes.len());
-        let room = state.allocate(self.inode, offset + landed).saturating_sub(offset).min(landed);
+        let room = state.make_room(self.inode, offset, landed);
         if room > 0 {
             state.change(self.inode, Change::write(offset, &bytes[..room]));
         }

@@ -489,3 +489,25 @@ fn a_torn_write_takes_synced_bytes_of_its_page_along_if_asked_for() {
     }
     assert!(damaged > 30, "{damaged}");
 }
+
+#[test]
+fn a_full_disk_that_copies_on_write_refuses_to_overwrite_until_there_is_room() {
+    let disk = SimDisk::new();
+    disk.set_copies_on_write(true);
+    let file = disk.create("file").expect("creates");
+    file.write_at(&[1; 1000], 0).expect("writes");
+    file.sync_data().expect("syncs");
+    disk.set_capacity(Some(1300));
+    file.write_at(&[2; 200], 100).expect("there is room for a copy");
+    assert_eq!(disk.used_bytes(), 1200);
+    let refused = file.write_at(&[3; 200], 600).expect_err("and for a part of another one");
+    assert!(refused.is_full());
+    let bytes = disk.bytes("file");
+    assert!(bytes[600..700].iter().all(|byte| *byte == 3) && bytes[700] == 1);
+    file.sync_data().expect("syncs");
+    assert_eq!(disk.used_bytes(), 1000, "what was overwritten is free");
+    file.write_at(&[3; 200], 600).expect("so there is room again");
+    disk.set_copies_on_write(false);
+    disk.set_capacity(Some(0));
+    file.write_at(&[4; 1000], 0).expect("in place");
+}

@@ -175,7 +175,7 @@ impl State {
             None if self.devices.is_empty() => self.names.files(),
             None => self.names.files_under(super::names::TOP, &is_device),
         };
-        files.into_iter().map(|inode| self.inodes[inode].allocated as u64).sum()
+        files.into_iter().map(|inode| (self.inodes[inode].allocated + self.inodes[inode].copied) as u64).sum()
     }
 
     pub(super) fn free_bytes(&self, device: Option<u64>) -> Option<u64> {
@@ -185,13 +185,32 @@ impl State {
     /// Takes up space so that the file has its first `to` bytes; says how many bytes it has now.
     pub(super) fn allocate(&mut self, inode: usize, to: usize) -> usize {
         let have = self.inodes[inode].allocated;
-        let device = if self.devices.is_empty() { None } else { self.device_of_file(inode) };
-        let free = self.free_bytes(device);
-        let grown = to.saturating_sub(have).min(free.map_or(usize::MAX, |free| free as usize));
+        let grown = to.saturating_sub(have).min(self.free_for(inode));
         if grown > 0 {
             self.inode(inode).allocated = have + grown;
         }
         have + grown
+    }
+
+    /// Takes up space for a write; says how many of its bytes have room.
+    pub(super) fn make_room(&mut self, inode: usize, offset: usize, bytes: usize) -> usize {
+        let Inode { allocated, copied, .. } = *self.inodes[inode];
+        let over = (offset + bytes).min(allocated).saturating_sub(offset);
+        if self.medium.copies_on_write && over > 0 {
+            // Never more than one copy of all: what is not synced yet is overwritten where it is.
+            let wanted = over.min(allocated.saturating_sub(copied));
+            let taken = wanted.min(self.free_for(inode));
+            self.inode(inode).copied = copied + taken;
+            if taken < wanted {
+                return taken;
+            }
+        }
+        self.allocate(inode, offset + bytes).saturating_sub(offset).min(bytes)
+    }
+
+    fn free_for(&self, inode: usize) -> usize {
+        let device = if self.devices.is_empty() { None } else { self.device_of_file(inode) };
+        self.free_bytes(device).map_or(usize::MAX, |free| free as usize)
     }
 
     pub(super) fn is_full(&self, folder: u64) -> bool {
