@@ -6,7 +6,7 @@ use crate::store::identity::Identity;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::DiskError;
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A failure of logging or recovery.
@@ -76,13 +76,13 @@ pub enum DurabilityError {
     )]
     Replay {
         /// The file, relative to the database's folder.
-        file: String,
+        file: Box<str>,
         /// The offset of the entry's block.
         offset: u64,
         /// The entry.
         tid: Tid,
         /// What the state said.
-        detail: String,
+        detail: Box<str>,
     },
     /// A file that is whole has a version that this program does not know: open it with the one that wrote it.
     #[error("{file}, block at byte {offset}: {detail}; use the version that wrote it, or a newer one")]
@@ -101,11 +101,11 @@ pub enum DurabilityError {
     )]
     NotOurs {
         /// The file, relative to the database's folder.
-        file: String,
+        file: Box<str>,
         /// The identity of the database to which it belongs.
-        found: String,
+        found: Box<str>,
         /// This database's identity.
-        own: String,
+        own: Box<str>,
     },
     /// A checkpoint was given up, and its files with it. The log goes on; the next checkpoint is a new attempt.
     #[error("no checkpoint was made: {0}; nothing else is lost, ask again once the cause is gone")]
@@ -139,21 +139,21 @@ pub enum DurabilityError {
     )]
     Copied {
         /// The folder.
-        folder: PathBuf,
+        folder: Box<Path>,
         /// The main folder of the database.
-        database: PathBuf,
+        database: Box<Path>,
         /// What tells.
-        detail: String,
+        detail: Box<str>,
     },
     /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was changed.
     #[error("{folder} ({}) is not this database's: {detail}; give it an empty folder of its own", place.display())]
     ForeignFolder {
         /// Its name in the database's folder.
-        folder: String,
+        folder: Box<str>,
         /// Where it is.
-        place: PathBuf,
+        place: Box<Path>,
         /// What tells.
-        detail: String,
+        detail: Box<str>,
     },
     /// The folder holds something else than a database. Nothing was changed: give the database's folder, or an empty one.
     #[error("{} is not a database's folder: {detail}; give an empty folder, or the database's", folder.display())]
@@ -215,7 +215,11 @@ impl DurabilityError {
     }
 
     pub(crate) fn not_ours(file: &str, found: Identity, own: Identity) -> Self {
-        Self::NotOurs { file: file.to_owned(), found: found.to_string(), own: own.to_string() }
+        Self::NotOurs { file: file.into(), found: found.to_string().into(), own: own.to_string().into() }
+    }
+
+    pub(crate) fn foreign_folder(folder: &str, place: &Path, detail: &str) -> Self {
+        Self::ForeignFolder { folder: folder.into(), place: place.into(), detail: detail.into() }
     }
 
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {

@@ -187,20 +187,19 @@ pub(crate) fn claim(
             Some(found) if found == mark => {}
             Some(found) => {
                 let detail = format!("of its FOLDER, {}", whose::says(keeper.manifest(), &found));
-                return Err(DurabilityError::ForeignFolder {
-                    place: disk.folder_place(&name)?,
-                    folder: name,
-                    detail,
-                });
+                return Err(DurabilityError::foreign_folder(&name, &disk.folder_place(&name)?, &detail));
             }
             None if whose::holds_nothing(&*disk, &name)? => {
                 mark.prepare(&*disk)?;
                 mark.place(&*disk)?;
             }
             None => {
-                let (place, detail) =
-                    (disk.folder_place(&name)?, "it holds files, and has no mark".to_owned());
-                return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+                let place = disk.folder_place(&name)?;
+                return Err(DurabilityError::foreign_folder(
+                    &name,
+                    &place,
+                    "it holds files, and has no mark",
+                ));
             }
         }
         let number = disk.folder_id(&name)?;

@@ -421,7 +421,7 @@ impl Fill<'_> {
             self.entry_key.clear();
             let indexed = (index.key)(key, self.scratch.bytes(), &mut self.entry_key).map_err(|detail| {
                 let type_name = self.spec.value_type.clone();
-                Error::Decode { table: self.spec.name.clone(), type_name, detail }
+                Error::decode(&self.spec.name, type_name, detail)
             })?;
             if !indexed {
                 continue;

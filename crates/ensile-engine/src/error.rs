@@ -60,11 +60,11 @@ pub enum Error {
     #[error("table {table}: stored bytes do not decode as {type_name}: {detail}")]
     Decode {
         /// The table.
-        table: String,
+        table: Box<str>,
         /// The type asked for.
-        type_name: String,
+        type_name: Box<str>,
         /// What the codec said.
-        detail: String,
+        detail: Box<str>,
     },
     /// The application ended the transaction. Nothing was written.
     #[error("the transaction was rolled back by its caller")]
@@ -105,6 +105,15 @@ impl Error {
         matches!(self, Self::Conflict | Self::Expired)
     }
 }
+
+impl Error {
+    pub(crate) fn decode(table: &str, type_name: String, detail: String) -> Self {
+        Self::Decode { table: table.into(), type_name: type_name.into(), detail: detail.into() }
+    }
+}
+
+/// Every call hands a result up, so its size is part of each call's cost: texts that are rarely there are boxed.
+const _: () = assert!(size_of::<Error>() <= 56, "an error is moved on each call's path");
 
 impl From<DurabilityError> for Error {
     fn from(error: DurabilityError) -> Self {

@@ -14,7 +14,7 @@ use ensile_index::{Insert, Lookup};
 use std::marker::PhantomData;
 
 use crate::codec::{CodecError, Key, KeyBuffer, Value};
-use crate::database::Database;
+use crate::database::{Core, Database};
 use crate::error::{Error, Result};
 use crate::record::word::Word;
 use crate::record::{Handle, Record, Scratch, Seen};
@@ -38,7 +38,7 @@ impl Drop for Unchanged<'_> {
 
 /// Single-key access to the bytes of one table by one thread.
 struct RawKeyValue<'db> {
-    database: &'db Database,
+    core: &'db Core,
     table: Arc<TableCore>,
     pin: PinHandle,
     scratch: Scratch,
@@ -48,9 +48,9 @@ struct RawKeyValue<'db> {
 impl Drop for RawKeyValue<'_> {
     fn drop(&mut self) {
         // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
-        if !self.database.core().is_own_process() {
+        if !self.core.is_own_process() {
             // What is registered here is on a list of the child's own.
-            let unrelated = self.database.core().register_pin();
+            let unrelated = self.core.register_pin();
             std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
         }
     }
@@ -58,15 +58,15 @@ impl Drop for RawKeyValue<'_> {
 
 impl<'db> RawKeyValue<'db> {
     fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
-        let pin = database.core().register_pin();
-        Self { database, table, pin, scratch: Scratch::default(), value: Vec::new() }
+        let core = database.core();
+        let pin = core.register_pin();
+        Self { core, table, pin, scratch: Scratch::default(), value: Vec::new() }
     }
 
-    /// Reads a key's value.
+    /// Reads a key's value, of a database that is known to be open.
     #[inline]
-    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
-        self.database.core().check_open()?;
-        let call = self.pin.begin(self.database.core().epochs.now());
+    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let call = self.pin.begin(self.core.epochs.now());
         let found = loop {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
             match Handle::from_value(value).at(call.pinned()).read(&mut self.scratch) {
@@ -77,14 +77,14 @@ impl<'db> RawKeyValue<'db> {
         };
         drop(call);
         self.pin.end();
-        Ok(found.then(|| read(self.scratch.bytes())))
+        found.then(|| read(self.scratch.bytes()))
     }
 
-    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing.
+    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing. The database is known to
+    /// be open.
     #[inline]
-    fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool> {
-        self.database.core().check_open()?;
-        let call = self.pin.begin(self.database.core().epochs.now());
+    fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
+        let call = self.pin.begin(self.core.epochs.now());
         let result = (|| {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
             let record = Handle::from_value(value).at(call.pinned());
@@ -100,7 +100,7 @@ impl<'db> RawKeyValue<'db> {
             self.value.clear();
             change(self.scratch.bytes(), &mut self.value);
             if !record.fits(self.value.len()) {
-                return Err(too_long(self.value.len()));
+                return Err(TooLong(self.value.len()));
             }
             std::mem::forget(unchanged);
             record.overwrite(&self.value);
@@ -115,10 +115,11 @@ impl<'db> RawKeyValue<'db> {
 
     /// Puts a value of the size that the key was first put with.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.core.check_open()?;
         if self.modify(key, |_, out| out.extend_from_slice(value))? {
             return Ok(());
         }
-        let core = self.database.core();
+        let core = self.core;
         let call = self.pin.begin(core.epochs.now());
         let inserted = session::with_worker(core, |worker| {
             let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
@@ -177,7 +178,8 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`] if the stored bytes are not a `V`; [`Error::Closed`].
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<V>> {
-        let found = self.raw.get(encoded(key).as_ref(), V::decode)?;
+        self.raw.core.check_open()?;
+        let found = self.raw.get(encoded(key).as_ref(), V::decode);
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -187,7 +189,8 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// As for [`KeyValue::get`].
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
-        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read))?;
+        self.raw.core.check_open()?;
+        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
         found.transpose().map_err(|error| self.undecodable(&error))
     }
 
@@ -198,6 +201,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
     #[inline]
     pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
+        self.raw.core.check_open()?;
         let mut broken = None;
         let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
             Ok(mut value) => {
@@ -224,8 +228,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
 
     #[cold]
     fn undecodable(&self, error: &CodecError) -> Error {
-        let table = self.raw.table.name().to_owned();
-        Error::Decode { table, type_name: V::type_name(), detail: error.to_string() }
+        Error::decode(self.raw.table.name(), V::type_name(), error.to_string())
     }
 }
 
@@ -237,9 +240,14 @@ pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
     buffer
 }
 
-#[cold]
-fn too_long(bytes: usize) -> Error {
-    Error::Misuse(format!("key-value records keep their size: {bytes} bytes do not fit"))
+/// A value of so many bytes does not fit its record.
+struct TooLong(usize);
+
+impl From<TooLong> for Error {
+    #[cold]
+    fn from(TooLong(bytes): TooLong) -> Self {
+        Self::Misuse(format!("key-value records keep their size: {bytes} bytes do not fit"))
+    }
 }
 
 #[cfg(test)]

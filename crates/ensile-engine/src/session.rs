@@ -164,19 +164,19 @@ pub(crate) fn take_seat_to_keep(core: &Core) -> Seat {
 
 /// Takes a seat back. Its transaction has ended its pin.
 #[inline(always)]
-pub(crate) fn give_seat(mut seat: Seat) {
+pub(crate) fn give_seat(from: &mut Option<Seat>) {
+    let Some(seat) = from else { return };
     seat.context.clear();
     // Found under the pin that has ended; a batch may end by a panic.
     seat.context.hints.clear();
     if seat.worker.is_none() {
-        return keep(seat);
+        return from.take().into_iter().for_each(keep);
     }
-    let mut seat = Some(seat);
-    match LAST.try_with(|last| last.0.replace(seat.take())) {
+    match LAST.try_with(|last| last.0.replace(from.take())) {
         Ok(Some(displaced)) => keep_displaced(displaced),
         Ok(None) => {}
         // The thread is being torn down.
-        Err(_) => seat.into_iter().for_each(Seat::let_go),
+        Err(_) => from.take().into_iter().for_each(Seat::let_go),
     }
 }
 

@@ -240,9 +240,9 @@ impl Batch {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
+        if let Some(seat) = &self.seat {
             seat.context.pin.end();
-            session::give_seat(seat);
+            session::give_seat(&mut self.seat);
         }
     }
 }

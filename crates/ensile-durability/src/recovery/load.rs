@@ -160,10 +160,10 @@ impl Load {
             let entries =
                 entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
-                file: name.clone(),
+                file: name.as_str().into(),
                 offset: rows.offset,
                 tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-                detail: refused.detail,
+                detail: refused.detail.into(),
             })?;
             let mut loaded = self.lock();
             loaded.bytes += rows.bytes;

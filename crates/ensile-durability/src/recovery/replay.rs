@@ -137,10 +137,10 @@ pub(super) fn replay(
         let mut entries = recycled(batch);
         parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
-            file: file.clone(),
+            file: file.as_str().into(),
             offset,
             tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
-            detail: refused.detail,
+            detail: refused.detail.into(),
         })?;
         counts.entries += entries.len() as u64;
         batch = recycled(entries);

@@ -87,7 +87,7 @@ fn folders_of(
         let (number, place) = (disk.folder_id(&name)?, disk.folder_place(&name)?);
         if is_elsewhere && whose::is_same(number, manifest.folders[&name]) {
             let detail = format!("it is the original's; copy it, and make {name} a link to the copy");
-            return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+            return Err(DurabilityError::foreign_folder(&name, &place, &detail));
         }
         locks.add_folder(disk, &name)?;
         match Mark::read(disk, &name) {
@@ -96,7 +96,7 @@ fn folders_of(
             }
             Ok(Some(mark)) if !is_known(manifest, &mark, &name) => {
                 let detail = format!("of its FOLDER, {}", whose::says(manifest, &mark));
-                return Err(DurabilityError::ForeignFolder { folder: name, place, detail });
+                return Err(DurabilityError::foreign_folder(&name, &place, &detail));
             }
             // A mark that is lost is written anew: the files say themselves whose they are.
             Ok(_) | Err(DurabilityError::Damaged { .. }) => {}

@@ -59,9 +59,9 @@ pub(crate) fn check_main(
     let linked =
         if is_hard_linked { "; its files have other names too, as in a hard-linked copy" } else { "" };
     Err(DurabilityError::Copied {
-        folder: disk.folder_place("")?,
-        database: disk.folder_place("")?,
-        detail: format!("MANIFEST names {}, and it is {found}{linked}", manifest.main()),
+        folder: disk.folder_place("")?.into(),
+        database: disk.folder_place("")?.into(),
+        detail: format!("MANIFEST names {}, and it is {found}{linked}", manifest.main()).into(),
     })
 }
 
@@ -122,9 +122,9 @@ pub(crate) fn check_listed(
         return Ok(());
     }
     Err(DurabilityError::Copied {
-        folder: disk.folder_place(name)?,
-        database: disk.folder_place("")?,
-        detail: format!("MANIFEST names {listed} for {name}, and it is {number}"),
+        folder: disk.folder_place(name)?.into(),
+        database: disk.folder_place("")?.into(),
+        detail: format!("MANIFEST names {listed} for {name}, and it is {number}").into(),
     })
 }
 

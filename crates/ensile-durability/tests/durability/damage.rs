@@ -58,7 +58,7 @@ fn damage_at_open(disk: &SimDisk) -> (String, u64, String) {
     match Rig::open(Arc::new(disk.clone()), config(2), Clock::manual()).map(|_| ()) {
         Err(DurabilityError::Damaged { file, offset, detail }) => (file, offset, detail),
         Err(DurabilityError::NotOurs { file, found, own }) => {
-            (file, 0, format!("it belongs to another database ({found}, and this one is {own})"))
+            (file.into(), 0, format!("it belongs to another database ({found}, and this one is {own})"))
         }
         other => panic!("damage must be found, not {other:?}"),
     }

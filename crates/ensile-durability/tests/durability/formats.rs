@@ -178,7 +178,7 @@ fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
     disk.put("checkpoint0/ckpt-77-0", other.bytes(&part));
     let before = files(&disk);
     match Life::open(&disk, 1, settings()).map(drop) {
-        Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(file, "checkpoint0/ckpt-77-0"),
+        Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(&*file, "checkpoint0/ckpt-77-0"),
         found => panic!("{found:?}"),
     }
     let on: Arc<dyn Disk> = Arc::new(disk.clone());

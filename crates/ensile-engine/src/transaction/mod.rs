@@ -157,12 +157,19 @@ impl<'db> Transaction<'db> {
     /// The database and the context, once the table is known to be the database's and the transaction to be alive.
     #[inline]
     fn enter(&mut self, table: &TableCore) -> Result<(&CoreRef<'db>, &mut Context)> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
-        }
+        self.check_alive()?;
         self.core.check_table(table)?;
         let Some(seat) = &mut self.seat else { unreachable!("taken when the transaction ends") };
         Ok((&self.core, &mut seat.context))
+    }
+
+    /// Refuses what comes after a failure.
+    #[inline]
+    fn check_alive(&self) -> Result<()> {
+        match self.failed {
+            None => Ok(()),
+            Some(failure) => Err(failed(failure)),
+        }
     }
 
     /// Notes that the pin was taken away, and says so.
@@ -432,9 +439,7 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`Error::Expired`]: run the transaction again.
     pub fn touch(&mut self, keys: impl FnOnce(&mut Touch<'_>)) -> Result<()> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
-        }
+        self.check_alive()?;
         self.core.check_process()?;
         let Some(Seat { context, .. }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
@@ -511,9 +516,7 @@ impl<'db> Transaction<'db> {
     /// transaction's last miss to memory and the next one's first, the more the processor overlaps the two.
     #[inline(always)]
     pub(crate) fn finish(&mut self) -> Result<Committed> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
-        }
+        self.check_alive()?;
         self.core.check_open()?;
         let Some(Seat { context, worker }) = &mut self.seat else {
             unreachable!("taken when the transaction ends")
@@ -531,9 +534,7 @@ impl<'db> Transaction<'db> {
 
     /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
-        if let Some(failure) = self.failed {
-            return Err(failure.into());
-        }
+        self.check_alive()?;
         self.core.check_process()?;
         let context = self.context();
         let call = context.pin.enter()?;
@@ -680,20 +681,20 @@ impl Maintenance<'_> {
 impl Drop for Transaction<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.take() {
+        if let Some(seat) = &self.seat {
             seat.context.pin.end();
-            session::give_seat(seat);
+            session::give_seat(&mut self.seat);
         }
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Expired => Self::Expired,
-            Failure::Closed => Self::Closed,
-            Failure::Forked => Self::Forked,
-        }
+/// Out of line: which failure it is need not be asked on the way of a transaction that has none.
+#[cold]
+fn failed(failure: Failure) -> Error {
+    match failure {
+        Failure::Expired => Error::Expired,
+        Failure::Closed => Error::Closed,
+        Failure::Forked => Error::Forked,
     }
 }
 

@@ -460,5 +460,5 @@ pub(crate) fn undecodable<V: Value>(table: &TableCore, error: CodecError) -> Err
 
 #[cold]
 fn not_of_type(table: &TableCore, type_name: String, error: CodecError) -> Error {
-    Error::Decode { table: table.name().to_string(), type_name, detail: error.to_string() }
+    Error::decode(table.name(), type_name, error.to_string())
 }

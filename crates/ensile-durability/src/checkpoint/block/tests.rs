@@ -270,7 +270,7 @@ fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let of = Installed { database: other, ..installed() };
     match read_of(&file, &of) {
         Err(DurabilityError::NotOurs { found, own, .. }) => {
-            assert_eq!((found, own), (origin().identity.to_string(), other.to_string()));
+            assert_eq!((&*found, &*own), (&*origin().identity.to_string(), &*other.to_string()));
         }
         found => panic!("{found:?}"),
     }

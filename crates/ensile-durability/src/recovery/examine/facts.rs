@@ -30,15 +30,18 @@ impl Damage {
             DurabilityError::Damaged { file, offset, detail } => {
                 Ok(Self { file, offset, detail, is_refused: false })
             }
-            DurabilityError::Replay { file, offset, tid, detail } => {
-                Ok(Self { file, offset, detail: format!("entry {tid}: {detail}"), is_refused: true })
-            }
+            DurabilityError::Replay { file, offset, tid, detail } => Ok(Self {
+                file: file.into(),
+                offset,
+                detail: format!("entry {tid}: {detail}"),
+                is_refused: true,
+            }),
             DurabilityError::Unknown { file, offset, detail } => {
                 Ok(Self { file, offset, detail: detail.to_owned(), is_refused: true })
             }
             DurabilityError::NotOurs { file, found, own } => {
                 let detail = format!("it belongs to another database ({found}, and this one is {own})");
-                Ok(Self { file, offset: 0, detail, is_refused: true })
+                Ok(Self { file: file.into(), offset: 0, detail, is_refused: true })
             }
             other => Err(other),
         }

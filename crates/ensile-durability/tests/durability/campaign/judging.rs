@@ -294,9 +294,10 @@ fn gives_up(loss: &Loss) -> bool {
 /// The place that an error names as damaged.
 fn damage_of(error: &DurabilityError) -> Option<(&str, u64)> {
     match error {
-        DurabilityError::Damaged { file, offset, .. }
-        | DurabilityError::Replay { file, offset, .. }
-        | DurabilityError::Unknown { file, offset, .. } => Some((file, *offset)),
+        DurabilityError::Damaged { file, offset, .. } | DurabilityError::Unknown { file, offset, .. } => {
+            Some((file, *offset))
+        }
+        DurabilityError::Replay { file, offset, .. } => Some((file, *offset)),
         DurabilityError::NotOurs { file, .. } => Some((file, 0)),
         _ => None,
     }

@@ -69,7 +69,7 @@ fn i1_a_whole_file_of_another_databases_checkpoint_is_said_to_be_that() {
             let mixed = disk.fork();
             mixed.put(&part, other.bytes(&part));
             match Life::open(&mixed, 1, settings()).map(drop) {
-                Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(file, part),
+                Err(DurabilityError::NotOurs { file, .. }) => assert_eq!(*file, *part),
                 found => panic!("{found:?}"),
             }
         }

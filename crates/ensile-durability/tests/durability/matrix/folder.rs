@@ -176,9 +176,15 @@ impl Folder {
     pub(crate) fn judge(&self, damaged: &SimDisk) -> Result<Verdict, String> {
         let (report, rows) = match self.recover(damaged) {
             Ok(recovered) => recovered,
-            Err(
-                DurabilityError::Damaged { file, offset, .. } | DurabilityError::Replay { file, offset, .. },
-            ) => {
+            Err(error) => {
+                let (file, offset) = match error {
+                    DurabilityError::Damaged { file, offset, .. } => (file, offset),
+                    DurabilityError::Replay { file, offset, .. } => (file.into(), offset),
+                    DurabilityError::NotOurs { file, .. } => {
+                        return Ok(Verdict::Damaged { file: file.into(), offset: 0 });
+                    }
+                    error => return Err(format!("an error that does not say where: {error}")),
+                };
                 let length = damaged.files().contains(&file).then(|| damaged.bytes(&file).len() as u64);
                 return if file.is_empty() || length.is_some_and(|length| offset > length) {
                     Err(format!("byte {offset} of {file:?} is said to be damaged"))
@@ -186,8 +192,6 @@ impl Folder {
                     Ok(Verdict::Damaged { file, offset })
                 };
             }
-            Err(DurabilityError::NotOurs { file, .. }) => return Ok(Verdict::Damaged { file, offset: 0 }),
-            Err(error) => return Err(format!("an error that does not say where: {error}")),
         };
         let (durable, is_torn) = (report.durable_epoch, !report.torn_tails.is_empty());
         if rows == self.state(self.durable) {
