@@ -132,14 +132,13 @@ mod tests {
 
     #[test]
     fn every_piece_is_taken_once_and_asked_for_once_at_most_before_its_turn() {
-        let from_one_end = [|_| true, |_| false].map(|end: fn(usize) -> bool| end);
-        let switching =
-            [|turn| turn < 20, |turn| turn >= 20, |turn| turn % 3 == 0].map(|end: fn(usize) -> bool| end);
-        for is_newest in from_one_end.into_iter().chain(switching) {
+        let ends: [fn(usize) -> bool; 5] =
+            [|_| true, |_| false, |turn| turn < 20, |turn| turn >= 20, |turn| turn % 3 == 0];
+        for is_newest in ends {
             for pieces in [0, 1, 2, AHEAD, AHEAD + 1, 50] {
                 let turns = turns(pieces, is_newest);
                 let mut taken: Vec<_> = turns.iter().map(|(piece, _)| *piece).collect();
-                let mut asked = Vec::new();
+                let mut asked: Vec<usize> = Vec::new();
                 for (at, (_, ahead)) in turns.iter().enumerate() {
                     assert!(ahead.iter().all(|piece| !taken[..=at].contains(piece)), "{turns:?}");
                     asked.extend(ahead);
