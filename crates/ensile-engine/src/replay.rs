@@ -47,7 +47,7 @@ pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
 /// A database being recovered.
 pub(crate) struct Replay {
     memory: StdArc<Memory>,
-    trees: std::sync::RwLock<Trees>,
+    trees: Mutex<Trees>,
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     seats: Mutex<Vec<Box<Seat>>>,
     tombstones: Tombstones,
@@ -62,7 +62,7 @@ impl Replay {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: std::time::Duration::MAX };
         Self {
             memory: StdArc::clone(memory),
-            trees: std::sync::RwLock::default(),
+            trees: Mutex::new(Trees::new()),
             seats: Mutex::new(Vec::new()),
             tombstones: Tombstones::new(),
             epochs: Epochs::new(&config),
@@ -105,12 +105,10 @@ impl Replay {
 
     #[cold]
     fn tree(&self, table: u32, worker: &mut Worker) -> Arc<Masstree> {
-        let known = self.trees.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(&table).cloned();
-        known.unwrap_or_else(|| {
-            let mut trees = self.trees.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
-            Arc::clone(trees.entry(table).or_insert_with(new))
-        })
+        // Once for each thread and table.
+        let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
+        Arc::clone(trees.entry(table).or_insert_with(new))
     }
 
     fn replay_block(
