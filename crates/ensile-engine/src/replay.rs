@@ -105,7 +105,7 @@ impl Replay {
 
     #[cold]
     fn tree(&self, table: u32, worker: &mut Worker) -> Arc<Masstree> {
-        // Once for each thread and table.
+        // Once for each thread and table, and for each block of a checkpoint.
         let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
         Arc::clone(trees.entry(table).or_insert_with(new))
