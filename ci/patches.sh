@@ -59,7 +59,21 @@ has_run() {
     grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said"
 }
 
+# All that must pass without a bug first: so a plant costs one build, and not a second one behind it.
 declare -A passes
+for patch in "${chosen[@]}"; do
+    name="$(basename "$patch" .patch)"
+    seen_by="$(field 'Seen by' "$patch")"
+    [ -n "$(field Condition "$patch")" ] && [ -n "$seen_by" ] && [ -n "$(field Expect "$patch")" ] ||
+        die "$patch: its head needs the lines 'Condition: ', 'Seen by: ' and 'Expect: '"
+    [ -z "${passes[$seen_by]:-}" ] || continue
+    if ! command_in_copy "$seen_by" || ! has_run; then
+        tail -n 30 "$said" >&2
+        die "$name: without it, '$seen_by' fails, or runs no test"
+    fi
+    passes[$seen_by]=yes
+done
+
 failed=0
 echo '| bug | condition | seen by | seconds |'
 echo '|---|---|---|---|'
@@ -67,15 +81,6 @@ for patch in "${chosen[@]}"; do
     name="$(basename "$patch" .patch)"
     condition="$(field Condition "$patch")"
     seen_by="$(field 'Seen by' "$patch")"
-    [ -n "$condition" ] && [ -n "$seen_by" ] && [ -n "$(field Expect "$patch")" ] ||
-        die "$patch: its head needs the lines 'Condition: ', 'Seen by: ' and 'Expect: '"
-    if [ -z "${passes[$seen_by]:-}" ]; then
-        if ! command_in_copy "$seen_by" || ! has_run; then
-            tail -n 30 "$said" >&2
-            die "$name: without it, '$seen_by' fails, or runs no test"
-        fi
-        passes[$seen_by]=yes
-    fi
     patch --quiet --directory "$copy" --strip 1 --no-backup-if-mismatch <"$patch" || die "$patch does not apply"
     begin=$SECONDS
     outcome=0

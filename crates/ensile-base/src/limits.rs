@@ -64,7 +64,7 @@ pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;
 /// See [`EPOCHS_RESERVED_SECONDS`].
 pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;
-/// Epochs before the end of a reservation that are kept for commits under way, and as many for a close.
+/// The last of the reserved epochs: so many are kept for commits under way, and as many for a close.
 pub const EPOCHS_KEPT: u64 = 16;
 /// Lives without a close, at the least, that the epoch field has room for beside a century, at the shortest epoch.
 const CRASHES_MIN: u64 = 4_000;

@@ -34,6 +34,9 @@ pub(crate) struct VerifyArguments {
     /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
     #[arg(long)]
     repair: bool,
+    /// Give up what the folders of logs held that are missing as a whole; without it they are taken for devices that are not mounted
+    #[arg(long, requires = "repair")]
+    without_missing_folders: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -91,7 +94,12 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> ExitCode {
     if found.is_whole() || !arguments.repair {
         return exit_code(&found);
     }
-    match folder::repair(folder) {
+    let repaired = if arguments.without_missing_folders {
+        folder::repair_without_missing_folders(folder)
+    } else {
+        folder::repair(folder)
+    };
+    match repaired {
         Ok(Some(done)) => {
             show(&after_repair(folder, &done));
             ExitCode::SUCCESS

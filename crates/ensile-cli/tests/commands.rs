@@ -268,6 +268,51 @@ fn a_damaged_folder_is_told_and_repaired_when_asked_for() {
 }
 
 #[test]
+fn a_damaged_mark_of_a_folder_is_exit_code_1_for_each_command_that_looks() {
+    let folder = Folder::new("mark");
+    database(&folder);
+    let mark = folder.0.join("data/log0/FOLDER");
+    let mut bytes = std::fs::read(&mark).expect("the mark");
+    bytes[30] ^= 1;
+    std::fs::write(&mark, &bytes).expect("a flipped bit");
+    for line in ["verify data", "inspect data", "inspect data --changes"] {
+        let (output, stdout, stderr) = ensile(&folder, line);
+        assert_eq!(output.status.code(), Some(1), "{line}: {stdout}{stderr}");
+        let said = stdout + &stderr;
+        assert!(said.contains("DAMAGED") && said.contains("log0/FOLDER at byte 0"), "{line}: {said}");
+    }
+    assert_eq!(std::fs::read(&mark).expect("the mark"), bytes, "looking changes nothing");
+}
+
+#[test]
+fn a_missing_log_folder_is_given_up_only_by_a_repair_that_is_told_so() {
+    let folder = Folder::new("missing");
+    database(&folder);
+    let (log, aside) = (folder.0.join("data/log0"), folder.0.join("aside"));
+    std::fs::rename(&log, &aside).expect("moves");
+    let (output, stdout, stderr) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
+    assert!(
+        stdout.contains("is its device mounted") && stdout.contains("--without-missing-folders"),
+        "{stdout}"
+    );
+    let (output, stdout, stderr) = ensile(&folder, "verify data --repair");
+    assert_eq!(output.status.code(), Some(2), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("is its device mounted") && !folder.0.join("data/repaired-1").exists(),
+        "{stderr}"
+    );
+    std::fs::rename(&aside, &log).expect("moves back");
+    let (output, stdout, _) = ensile(&folder, "verify data");
+    assert_eq!(output.status.code(), Some(0), "nothing was cut: {stdout}");
+    std::fs::rename(&log, &aside).expect("moves");
+    let (output, stdout, stderr) = ensile(&folder, "verify data --repair --without-missing-folders");
+    assert_eq!(output.status.code(), Some(0), "{stdout}{stderr}");
+    assert!(stdout.contains("are LOST"), "{stdout}");
+    ensile::Database::open(folder.0.join("data")).expect("it is whole again");
+}
+
+#[test]
 fn a_folder_that_cannot_be_judged_is_exit_code_2() {
     let folder = Folder::new("judged");
     std::fs::create_dir(folder.0.join("empty")).expect("a folder");

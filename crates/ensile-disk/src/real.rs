@@ -330,6 +330,12 @@ impl Disk for RealDisk {
         Ok(FolderId { inode: found.ino(), born_nanos: born })
     }
 
+    fn is_same_folder(&self, one: &str, other: &str) -> Result<bool, DiskError> {
+        let of = |name| self.with_folder(Operation::Identify, name, |folder| folder.handle().metadata());
+        let (one, other) = (of(one)?, of(other)?);
+        Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+    }
+
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
         Ok(wide(self.status(name)?.st_ino))
     }

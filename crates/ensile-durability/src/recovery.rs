@@ -53,8 +53,8 @@ use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
 use crate::store::names::{PartName, SegmentFile, log_folder};
-use crate::store::reservation;
 use crate::store::reserve::Reserve;
+use crate::store::reserved_epochs;
 use crate::store::{Locks, Store, Wanted, claim, leases};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
@@ -152,6 +152,7 @@ pub struct Scan {
     config: LogConfig,
     locks: Locks,
     keeper: ManifestKeeper,
+    hint: Option<Hint>,
     load: Load,
     listed: Files,
     unlisted: Vec<SegmentFile>,
@@ -220,6 +221,7 @@ impl Scan {
     pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
+        let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
         let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
         let (count, links) = (config.checkpointers, &config.checkpoint_folders);
         let checkpoints = Wanted { count, links, name: PartName::folder };
@@ -234,7 +236,7 @@ impl Scan {
         let files: Vec<_> = listed.values().flat_map(with_next).collect();
         let read = Mutex::new(files.iter().map(|_| None).collect());
         let taken = AtomicUsize::new(0);
-        Ok(Self { disk, config, locks, keeper, load, listed, unlisted, files, taken, read })
+        Ok(Self { disk, config, locks, keeper, hint, load, listed, unlisted, files, taken, read })
     }
 
     /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
@@ -256,7 +258,7 @@ impl Scan {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
-        let Self { disk, config, locks, keeper, load, listed, unlisted, read, .. } = self;
+        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
         let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
@@ -264,7 +266,6 @@ impl Scan {
         };
         let mut recovery = Recovery::new(disk, keeper, config, locks, load);
         recovery.unlisted = unlisted;
-        let hint = Hint::read(&*recovery.disk)?;
         let mut read = read.into_iter();
         let mut chains = Vec::new();
         for ((number, _), files) in &listed {
@@ -283,12 +284,13 @@ impl Scan {
                 judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
             if generation.durable.is_none() {
                 // The verdict has found all blocks that the hint counts: nothing was written after it.
-                let own = hint.as_ref().filter(|hint| hint.generation == generation.number);
+                let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
                 recovery.ended = own.and_then(|hint| hint.ended);
                 recovery.proven = verdict::shown(&generation, &chains, own).max(generation.first.previous());
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
+        judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)
     }
@@ -527,11 +529,15 @@ impl Recovery {
     /// and every one that was `seen` (L4).
     fn next_epochs(&self, seen: Epoch) -> Result<(Epoch, Epoch), DurabilityError> {
         let before = self.keeper.manifest().reserved;
-        let unused = self.ended.map_or(before, |ended| ended.next().min(before));
+        // A hint of an epoch that was not reserved is damage: see `judgement::reserved`.
+        let unused = self.ended.map_or(before, Epoch::next);
+        debug_assert!(unused <= before, "L6: {unused} of {before}");
         let first = if self.generations.is_empty() { before } else { seen.next().max(unused) };
-        reservation::at_open(first, self.config.epoch_interval).map(|reserved| (first, reserved)).ok_or_else(
-            || DurabilityError::config("the epochs are used up: copy the data into a new database"),
-        )
+        reserved_epochs::at_open(first, self.config.epoch_interval)
+            .map(|reserved| (first, reserved))
+            .ok_or_else(|| {
+                DurabilityError::config("the epochs are used up: copy the data into a new database")
+            })
     }
 
     /// Takes generations that left no entry off the list; returns their numbers: their files are removed once the manifest

@@ -22,15 +22,15 @@ mod locks;
 pub(crate) mod manifest;
 mod mark;
 pub(crate) mod names;
-pub(crate) mod reservation;
 pub(crate) mod reserve;
+pub(crate) mod reserved_epochs;
 mod watched;
 pub(crate) mod whose;
 
 use std::path::PathBuf;
 use std::sync::Arc as StdArc;
 
-use ensile_disk::{Disk, FolderKind};
+use ensile_disk::{Disk, DiskError, FolderKind};
 
 use crate::DurabilityError;
 pub use adopt::{Adopted, adopt};
@@ -39,8 +39,7 @@ pub use leases::{Lease, LeasedFile, lease};
 pub(crate) use locks::Hold;
 pub use locks::Locks;
 use manifest::{Manifest, ManifestKeeper, State};
-use mark::Mark;
-use names::{MAIN, MANIFEST};
+use names::{LOCK, MAIN, MANIFEST};
 use watched::Watched;
 
 /// Must there be a database, or must there be none?
@@ -70,8 +69,11 @@ impl Store {
     /// As the table in [`whose`] says; nothing was changed then.
     pub(crate) fn open(disk: StdArc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
-        if !disk.exists(MANIFEST)? {
-            check_new(&*disk, opening)?;
+        match Manifest::read(&*disk)? {
+            None => check_new(&*disk, opening)?,
+            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there tells first who holds it.
+            Some(manifest) if !disk.exists(LOCK)? => whose::check_main(&*disk, &manifest, false)?,
+            Some(_) => {}
         }
         locks.add_file(&*disk)?;
         let disk = Watched::over(disk, &locks)?;
@@ -131,14 +133,27 @@ fn lock_listed(
         }
     }
     whose::check_apart(disk, &there)?;
-    let finishes = locks.hold() == Hold::Exclusive;
+    let is_exclusive = locks.hold() == Hold::Exclusive;
     for name in there {
-        locks.add_folder(disk, &name)?;
-        match whose::check_listed(disk, manifest, &name, finishes) {
+        let is_needed = whose::is_needed(manifest, &name);
+        let look = |finishes| match whose::check_listed(disk, manifest, &name, finishes) {
             // `claim` looks again, if anybody wants it.
-            Err(DurabilityError::NotMounted { .. }) if !whose::is_needed(manifest, &name) => {}
-            checked => checked.or_else(&mut *note)?,
+            Err(DurabilityError::NotMounted { .. }) if !is_needed => Ok(false),
+            checked => checked.map(|()| true),
+        };
+        if is_exclusive {
+            // Before the lock too, which makes a file where folders cannot be locked (I1).
+            match look(false) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => {
+                    note(why)?;
+                    continue;
+                }
+            }
         }
+        locks.add_folder(disk, &name)?;
+        look(is_exclusive).map(drop).or_else(&mut *note)?;
     }
     Ok(missing)
 }
@@ -180,27 +195,12 @@ pub(crate) fn claim(
         if keeper.manifest().folders.contains_key(&name) {
             continue;
         }
+        // Before the lock too, which makes a file where folders cannot be locked.
+        whose::check_free(&*disk, keeper.manifest(), &name)?;
         locks.add_folder(&*disk, &name)?;
-        let mark = whose::mark(keeper.manifest(), &name);
-        match Mark::read(&*disk, &name)? {
-            // Marked by an open that did not get further.
-            Some(found) if found == mark => {}
-            Some(found) => {
-                let detail = format!("of its FOLDER, {}", whose::says(keeper.manifest(), &found));
-                return Err(DurabilityError::foreign_folder(&name, &disk.folder_place(&name)?, &detail));
-            }
-            None if whose::holds_nothing(&*disk, &name)? => {
-                mark.prepare(&*disk)?;
-                mark.place(&*disk)?;
-            }
-            None => {
-                let place = disk.folder_place(&name)?;
-                return Err(DurabilityError::foreign_folder(
-                    &name,
-                    &place,
-                    "it holds files, and has no mark",
-                ));
-            }
+        if let Some(mark) = whose::check_free(&*disk, keeper.manifest(), &name)? {
+            mark.prepare(&*disk)?;
+            mark.place(&*disk)?;
         }
         let number = disk.folder_id(&name)?;
         keeper.folders_mut().insert(name, number);
@@ -220,13 +220,20 @@ pub(crate) fn lock_existing(
     note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
 ) -> Result<Locks, DurabilityError> {
     let mut locks = lock_main(disk, hold)?;
-    if let Ok(Some(manifest)) = Manifest::read(disk) {
+    let manifest = Manifest::read(disk);
+    // `LOCK` is made only in a folder that has proved to be ours (I1).
+    if let (false, Hold::Exclusive, Ok(Some(manifest))) = (locks.has_file(), hold, &manifest)
+        && whose::check_main(disk, manifest, false).is_ok()
+    {
+        locks.add_file(disk)?;
+    }
+    if let Ok(Some(manifest)) = manifest {
         lock_listed(disk, &manifest, &mut locks, note)?;
     }
     Ok(locks)
 }
 
-/// Locks the main folder of a database that must be there, and `LOCK`.
+/// Locks the main folder of a database that must be there, and `LOCK` if it is there.
 fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
     let mut locks = Locks::of_folder(disk, hold)?;
     if !disk.exists(MANIFEST)? {
@@ -237,8 +244,15 @@ fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
             None => return Err(DurabilityError::NoDatabase { folder: disk.folder_place("")? }),
         }
     }
-    locks.add_file(disk)?;
+    if disk.exists(LOCK)? {
+        locks.add_file(disk)?;
+    }
     Ok(locks)
+}
+
+/// The disk for whoever changes files without opening the database: watched where its main folder cannot be locked (I3).
+pub(crate) fn watched(disk: &StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
+    Watched::over(StdArc::clone(disk), locks)
 }
 
 /// Is it a plain folder, or a link to one that is there?

@@ -133,11 +133,19 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
 /// returns it has read the whole folder once more, and found it whole.
 ///
 /// # Errors
-/// As for [`verify`]; if no consistent state can be had from what is there, or something cannot be read: the message says why;
+/// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state can be had from what is there, or something cannot be read: the message says why;
 /// and if something is damaged after the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
-    let disk = existing(path)?;
-    Ok(ensile_durability::examine::repair(&disk, &Framing)?)
+    Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
+}
+
+/// As [`repair`], but a log's folder that is missing as a whole is given up, with all that it held and all that came after it in the
+/// other logs. Make sure first that its device is not merely unmounted.
+///
+/// # Errors
+/// As for [`repair`].
+pub fn repair_without_missing_folders(path: &Path) -> Result<Option<Repaired>> {
+    Ok(ensile_durability::examine::repair_without_missing_folders(&existing(path)?, &Framing)?)
 }
 
 /// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as its parent. Until then

@@ -177,7 +177,7 @@ fn step(core: &Core) {
     if let Some(log) = &core.log {
         log.hint_step();
         if core.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
-            log.reservation_step();
+            log.reserved_epochs_step();
         }
     }
     let limits = core.epochs.scan();

@@ -357,7 +357,19 @@ impl SimDisk {
 
     /// The file system cannot lock folders, or can again.
     pub fn set_no_folder_locks(&self, cannot: bool) {
-        self.lock_state().no_folder_locks = cannot;
+        self.lock_state().no_folder_locks.all = cannot;
+    }
+
+    /// The file system of the folder at `path` cannot lock it. The folder is made if it is not there.
+    pub fn set_no_lock_of_folder(&self, path: &str) {
+        let mut state = self.lock_state();
+        let folder = state.make_folders_at_once(self.root, path);
+        state.no_folder_locks.these.insert(folder);
+    }
+
+    /// The file system cannot lock anything, or can again.
+    pub fn set_no_locks(&self, cannot: bool) {
+        self.lock_state().no_locks = cannot;
     }
 }
 

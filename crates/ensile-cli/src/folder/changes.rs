@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ensile::folder::{self, Before, Change};
 use serde_json::{Map, Value};
 
-use super::{DAMAGED, failed, verdict};
+use super::{exit_code, failed, verdict};
 
 /// What `--changes` says of itself.
 pub(super) const HELP: &str = "Print the durable changes in the log instead, one JSON object a line:
@@ -40,10 +40,11 @@ pub(super) fn print(path: &Path) -> ExitCode {
         // Whoever reads has seen enough.
         (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         (Ok(_), Err(error)) => failed(path, &error.to_string()),
-        (Ok(found), Ok(())) if found.damage.is_empty() => ExitCode::SUCCESS,
         (Ok(found), Ok(())) => {
-            eprint!("{}", verdict(path, &found, false));
-            ExitCode::from(DAMAGED)
+            if !found.is_whole() {
+                eprint!("{}", verdict(path, &found, false));
+            }
+            exit_code(&found)
         }
     }
 }

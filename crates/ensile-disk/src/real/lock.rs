@@ -27,6 +27,9 @@ pub(super) struct RealLock {
 const NO_FOLDER_LOCKS: [Errno; 6] =
     [Errno::BADF, Errno::INVAL, Errno::ISDIR, Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
 
+/// What a file system answers that cannot lock a file.
+const NO_LOCKS: [Errno; 3] = [Errno::NOLCK, Errno::NOSYS, Errno::OPNOTSUPP];
+
 impl RealLock {
     /// Locks an open file without waiting.
     pub(super) fn of_file(
@@ -38,6 +41,13 @@ impl RealLock {
         match flock(&file, how) {
             Ok(()) => Ok(Self { file, path, process }),
             Err(Errno::WOULDBLOCK) => Err(DiskError::InUse { path }),
+            Err(error) if NO_LOCKS.contains(&error) => {
+                let detail = format!(
+                    "this file system cannot lock files ({error}), so nothing would keep a second process out: use another one"
+                );
+                let error = io::Error::new(io::ErrorKind::Unsupported, detail);
+                Err(DiskError::io(Operation::Lock, &path, error))
+            }
             Err(error) => Err(DiskError::io(Operation::Lock, &path, error.into())),
         }
     }

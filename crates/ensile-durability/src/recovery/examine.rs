@@ -27,7 +27,7 @@ use ensile_disk::Disk;
 pub use facts::{
     CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
 };
-pub use repair::repair;
+pub use repair::{repair, repair_without_missing_folders};
 
 use super::harden::{Pieces, harden};
 use super::judgement::Findings as _;
@@ -88,9 +88,12 @@ pub fn visit_log(
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<Examination, DurabilityError> {
-    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut Err)?;
+    let mut damage = Vec::new();
+    let mut note = |why| Damage::of(why).map(|found| damage.push(found));
+    let _locks = lock_existing(&**disk, Hold::Exclusive, &mut note)?;
     let mut judge = Judge::new(disk, target);
     judge.look()?;
+    judge.found.damage.extend(damage);
     if judge.found.is_whole() {
         judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain, Pieces::Whole))?;
         ordered::visit(&**disk, judge.logs, visit)?;

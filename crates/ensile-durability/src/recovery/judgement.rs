@@ -1,8 +1,8 @@
 //! The judgement over a folder, one for all that ask: an open, an examination and a repair differ in where findings go.
 //!
-//! In this order: the folders, the names and the checkpoint's files ([`Inventory::take`]); each log file by itself
-//! (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each generation ([`generation`]); the
-//! payloads (`load`, `replay`).
+//! In this order: whose the hint is ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]); each log file by itself
+//! (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each generation ([`generation`]);
+//! the epochs that are reserved ([`reserved`]); the payloads (`load`, `replay`).
 //!
 //! Invariants:
 //! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open ends,
@@ -24,7 +24,7 @@ use crate::DurabilityError;
 use crate::checkpoint::void;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
-use crate::store::names::SegmentFile;
+use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
 /// Where findings go.
 pub(super) trait Findings {
@@ -95,6 +95,40 @@ impl Inventory {
     }
 }
 
+/// The hint, if it says anything. One of another database is a finding, and says nothing (I1): an open would write over it.
+pub(super) fn hint(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    findings: &mut impl Findings,
+) -> Result<Option<Hint>, DurabilityError> {
+    let read = Hint::read(disk).map_err(DurabilityError::from);
+    let Some(hint) = findings.note(read)?.flatten() else { return Ok(None) };
+    let ours = manifest.check_ours(HINT, hint.database);
+    Ok(findings.note(ours)?.map(|()| hint))
+}
+
+/// No epoch that anything shows is one that was never reserved (L6): such a manifest is an older one, put back. `seen`: the largest
+/// epoch in any block.
+pub(super) fn reserved(
+    manifest: &Manifest,
+    hint: Option<&Hint>,
+    seen: Epoch,
+    findings: &mut impl Findings,
+) -> Result<(), DurabilityError> {
+    let Some(open) = manifest.generations.last() else { return Ok(()) };
+    let hint = hint.filter(|hint| hint.is_of(open));
+    let hinted = hint.map_or(Epoch::ZERO, |hint| hint.durable.max(hint.ended.unwrap_or_default()));
+    let (shown, witness) = if hinted > seen { (hinted, "HINT") } else { (seen, "a log") };
+    if shown < manifest.reserved {
+        return Ok(());
+    }
+    let detail = format!(
+        "it is an older one: it reserves the epochs below {}, and {witness} shows that epoch {shown} was used",
+        manifest.reserved
+    );
+    findings.found(DurabilityError::damaged(MANIFEST, 0, detail))
+}
+
 /// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go together.
 pub(super) fn log(
     disk: &dyn Disk,
@@ -119,7 +153,7 @@ pub(super) fn generation(
     checkpoint: Option<&Installed>,
     findings: &mut impl Findings,
 ) -> Result<Option<Verdict>, DurabilityError> {
-    let hint = hint.filter(|hint| hint.generation == generation.number);
+    let hint = hint.filter(|hint| hint.is_of(generation));
     let verdict = match verdict::decide(generation, chains, hint) {
         Ok(verdict) => verdict,
         Err(damages) => {

@@ -109,10 +109,10 @@ impl Recovery {
             self.remove_logs(manifest);
         }
         let segments = begun?;
-        let number = manifest.generations.last().map_or(0, |open| open.number);
+        let (database, number) = (origin.identity, manifest.generations.last().map_or(0, |open| open.number));
         let hint = self.with_relief(reserve, |this| {
             // The manifest lists the generation: nothing is undone any more.
-            HintWriter::create(&*this.disk, number).map_err(NotReplaced::Unknown)
+            HintWriter::create(&*this.disk, database, number).map_err(NotReplaced::Unknown)
         });
         // Nor by what was to free space for it.
         let hint = hint.map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| {

@@ -8,7 +8,7 @@
 //! | the manifest with the new identity and numbers | the adopted database: its next open puts the marks in their place |
 //! | each `FOLDER.new` renamed | the same |
 //!
-//! Log and checkpoint files are not written: they say whose they were, and the manifest says so for each generation and checkpoint.
+//! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each generation and checkpoint.
 //!
 //! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists, in a main folder that
 //! is another one, is the original's.
@@ -21,10 +21,11 @@ use std::sync::Arc as StdArc;
 use ensile_disk::{Disk, FolderId};
 
 use super::identity::Identity;
-use super::locks::{Hold, Locks};
+use super::locks::Hold;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
 use super::names::MAIN;
+use super::watched::Watched;
 use super::{lock_main, whose};
 use crate::DurabilityError;
 
@@ -47,11 +48,14 @@ pub struct Adopted {
 pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let before = Manifest::expect(&**disk)?;
-    let main = disk.folder_id("")?;
-    let folders = folders_of(&**disk, &before, main, &mut locks)?;
-    for folder in folders.keys().map(|name| if name == MAIN { "" } else { name }) {
-        check_not_hard_linked(&**disk, folder)?;
+    // Before the locks too, which make files where folders cannot be locked; behind them nobody changes what is seen.
+    let found = folders_of(&**disk, &before)?;
+    if !locks.has_file() {
+        locks.add_file(&**disk)?;
     }
+    let disk = &Watched::over(StdArc::clone(disk), &locks)?;
+    found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
+    let folders = folders_of(&**disk, &before)?;
     let parent = before.identity;
     let next = Manifest { identity: Identity::draw(), parent: Some(parent), folders, ..before.clone() };
     let marks: Vec<Mark> =
@@ -65,13 +69,9 @@ pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     Ok(Adopted { database: next.identity.to_string(), parent: parent.to_string() })
 }
 
-/// The numbers of the database's folders as they are now, each locked and looked at.
-fn folders_of(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    main: FolderId,
-    locks: &mut Locks,
-) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
+/// The numbers of the database's folders as they are now, each looked at.
+fn folders_of(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeMap<String, FolderId>, DurabilityError> {
+    let main = disk.folder_id("")?;
     let is_elsewhere = !whose::is_same(main, manifest.main());
     let mut there = Vec::new();
     for name in manifest.folders.keys().filter(|name| *name != MAIN) {
@@ -89,7 +89,6 @@ fn folders_of(
             let detail = format!("it is the original's; copy it, and make {name} a link to the copy");
             return Err(DurabilityError::foreign_folder(&name, &place, &detail));
         }
-        locks.add_folder(disk, &name)?;
         match Mark::read(disk, &name) {
             Ok(None) if whose::holds_nothing(disk, &name)? => {
                 return Err(DurabilityError::NotMounted { folder: name, place });
@@ -103,6 +102,9 @@ fn folders_of(
             Err(error) => return Err(error),
         }
         folders.insert(name, number);
+    }
+    for folder in folders.keys().map(|name| if name == MAIN { "" } else { name }) {
+        check_not_hard_linked(disk, folder)?;
     }
     Ok(folders)
 }

@@ -2,26 +2,30 @@
 //!
 //! A text file (`docs/formats/hint.md`):
 //! ```text
-//! ensile hint 1
+//! ensile hint 2
+//! database 5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f
 //! generation 3 durable 57
 //! closed 12 7
 //! ended 131
-//! crc32c 1d93b089
+//! crc32c a252b35f
 //! ```
 //! Invariants:
+//! - I1: it says whose it is. One of another database is refused, and never believed nor written over.
 //! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds.
-//! - Nothing depends on its being there: one that is missing, torn, or of another generation says nothing. So it is written
-//!   without a sync while the database runs, and a disk that refuses it is no failure of the log.
+//! - Nothing depends on its being there: one that is missing, torn, of another generation or of an older format says nothing. So it
+//!   is written without a sync while the database runs, and a disk that refuses it is no failure of the log.
 //!
-//! Neighbours: written by the log's heartbeat step and its close; read by recovery's verdict.
+//! Neighbours: written by the log's heartbeat step and its close; read by recovery's judgement.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use crate::store::identity::Identity;
+use crate::store::manifest::{Generation, checked_body, values};
 use crate::store::names::HINT;
 
-const TITLE: &str = "ensile hint 1";
+const TITLE: &str = "ensile hint 2";
 /// Far above any real one.
 const BYTES_MAX: u64 = 1 << 16;
 /// Time between two writes.
@@ -30,6 +34,8 @@ const INTERVAL_NANOS: u64 = 1_000_000_000;
 /// What the hint says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
+    /// Whose it is, as the files of its generation say.
+    pub(crate) database: Identity,
     pub(crate) generation: u64,
     /// A D of synced marks.
     pub(crate) durable: Epoch,
@@ -52,15 +58,18 @@ impl Hint {
         Ok(std::str::from_utf8(&bytes).ok().and_then(Self::parse))
     }
 
+    /// Is it of this generation? One that was adopted with its files says the same as they do.
+    pub(crate) fn is_of(&self, generation: &Generation) -> bool {
+        (self.database, self.generation) == (generation.database, generation.number)
+    }
+
     fn parse(text: &str) -> Option<Self> {
-        let without_end = text.strip_suffix('\n')?;
-        let (body, last) = without_end.split_at(without_end.rfind('\n')? + 1);
-        let crc = last.strip_prefix("crc32c ")?;
-        let mut lines = body.lines();
-        if crc != format!("{:08x}", crc32c(body.as_bytes())) || lines.next() != Some(TITLE) {
+        let mut lines = checked_body(text).ok()?.lines();
+        if lines.next() != Some(TITLE) {
             return None;
         }
-        let (generation, durable) = lines.next()?.strip_prefix("generation ")?.split_once(" durable ")?;
+        let [database] = values(lines.next()?, &["database"])?;
+        let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
         let epoch = |word: &str| Some(Epoch::new(word.parse().ok().filter(|e| *e < Epoch::MAX.number())?));
         let durable = epoch(durable)?;
         let closed = match lines.next() {
@@ -75,19 +84,21 @@ impl Hint {
             None => None,
             Some(line) => Some(epoch(line.strip_prefix("ended ")?)?),
         };
-        let hint = Self { generation: generation.parse().ok()?, durable, closed, ended };
+        let (database, generation) = (Identity::parse(database)?, generation.parse().ok()?);
+        let hint = Self { database, generation, durable, closed, ended };
         lines.next().is_none().then_some(hint)
     }
 }
 
 impl std::fmt::Display for Hint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut body = format!("{TITLE}\ngeneration {} durable {}\n", self.generation, self.durable);
-        if !self.closed.is_empty() {
-            let blocks: Vec<String> = self.closed.iter().map(u64::to_string).collect();
+        let Self { database, generation, durable, closed, ended } = self;
+        let mut body = format!("{TITLE}\ndatabase {database}\ngeneration {generation} durable {durable}\n");
+        if !closed.is_empty() {
+            let blocks: Vec<String> = closed.iter().map(u64::to_string).collect();
             body.push_str(&format!("closed {}\n", blocks.join(" ")));
         }
-        if let Some(ended) = self.ended {
+        if let Some(ended) = ended {
             body.push_str(&format!("ended {ended}\n"));
         }
         writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
@@ -98,6 +109,7 @@ impl std::fmt::Display for Hint {
 #[derive(Debug)]
 pub(crate) struct HintWriter {
     file: Box<dyn DiskFile>,
+    database: Identity,
     generation: u64,
     written: Epoch,
     next_nanos: u64,
@@ -105,8 +117,8 @@ pub(crate) struct HintWriter {
 
 impl HintWriter {
     /// Empties the hint: from here on it is the new generation's. Its name is the caller's to sync.
-    pub(crate) fn create(disk: &dyn Disk, generation: u64) -> Result<Self, DiskError> {
-        Ok(Self { file: disk.create(HINT)?, generation, written: Epoch::ZERO, next_nanos: 0 })
+    pub(crate) fn create(disk: &dyn Disk, database: Identity, generation: u64) -> Result<Self, DiskError> {
+        Ok(Self { file: disk.create(HINT)?, database, generation, written: Epoch::ZERO, next_nanos: 0 })
     }
 
     /// Writes the hint if the last one is old and D has moved.
@@ -129,7 +141,8 @@ impl HintWriter {
     }
 
     fn write(&self, durable: Epoch, closed: Vec<u64>, ended: Option<Epoch>) -> Result<(), DiskError> {
-        let hint = Hint { generation: self.generation, durable, closed, ended };
+        let Self { database, generation, .. } = *self;
+        let hint = Hint { database, generation, durable, closed, ended };
         let text = hint.to_string();
         debug_assert_eq!(Hint::parse(&text), Some(hint));
         // Its numbers only grow, and so does its length: nothing of an older one stands behind it.
@@ -139,43 +152,40 @@ impl HintWriter {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{Hint, HintWriter};
+    use super::{Hint, HintWriter, Identity};
     use ensile_base::Epoch;
     use ensile_sim::SimDisk;
+
+    fn hint(closed: Vec<u64>, ended: Option<u64>) -> Hint {
+        let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+        Hint { database, generation: 3, durable: Epoch::new(57), closed, ended: ended.map(Epoch::new) }
+    }
+
+    fn last() -> Hint {
+        hint(vec![12, 7], Some(131))
+    }
 
     #[test]
     fn a_step_that_comes_after_the_close_does_not_write_over_the_last_hint() {
         let disk = SimDisk::new();
-        let mut writer = HintWriter::create(&disk, 3).expect("creates");
+        let mut writer = HintWriter::create(&disk, last().database, 3).expect("creates");
         writer.close(Epoch::new(57), vec![12, 7], Epoch::new(131));
         writer.step(u64::MAX - 1, Epoch::new(57));
-        let last = Hint {
-            generation: 3,
-            durable: Epoch::new(57),
-            closed: vec![12, 7],
-            ended: Some(Epoch::new(131)),
-        };
-        assert_eq!(Hint::read(&disk).expect("reads"), Some(last));
+        assert_eq!(Hint::read(&disk).expect("reads"), Some(last()));
     }
 
     #[test]
     fn the_documented_text_is_the_one_that_is_written() {
         let document = include_str!("../../../../docs/formats/hint.md");
         let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
-        let hint = Hint {
-            generation: 3,
-            durable: Epoch::new(57),
-            closed: vec![12, 7],
-            ended: Some(Epoch::new(131)),
-        };
-        assert_eq!(example.expect("an example"), hint.to_string());
-        assert_eq!(Hint::parse(&hint.to_string()), Some(hint));
+        assert_eq!(example.expect("an example"), last().to_string());
+        assert_eq!(Hint::parse(&last().to_string()), Some(last()));
     }
 
     #[test]
     fn a_changed_or_cut_hint_says_nothing() {
-        for (closed, ended) in [(vec![], None), (vec![12, 7], Some(Epoch::new(131)))] {
-            let text = Hint { generation: 3, durable: Epoch::new(57), closed, ended }.to_string();
+        for hint in [hint(vec![], None), last()] {
+            let text = hint.to_string();
             for at in 0..text.len() {
                 assert_eq!(Hint::parse(&text[..at]), None, "cut to {at}");
                 let mut bytes = text.clone().into_bytes();
@@ -183,5 +193,12 @@ mod tests {
                 assert_eq!(std::str::from_utf8(&bytes).ok().and_then(Hint::parse), None, "changed at {at}");
             }
         }
+    }
+
+    #[test]
+    fn a_hint_of_the_format_before_says_nothing() {
+        let body = "ensile hint 1\ngeneration 3 durable 57\n";
+        let text = format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes()));
+        assert_eq!(Hint::parse(&text), None);
     }
 }

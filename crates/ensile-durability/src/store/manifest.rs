@@ -416,7 +416,7 @@ pub(super) fn parse_number(inode: &str, born: &str) -> Option<FolderId> {
 }
 
 /// The lines before the checksum, if it is theirs.
-pub(super) fn checked_body(text: &str) -> Result<&str, &'static str> {
+pub(crate) fn checked_body(text: &str) -> Result<&str, &'static str> {
     let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
     let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
     let (body, last) = without_end.split_at(at);
@@ -444,7 +444,7 @@ fn parse_lines(text: &str) -> Option<Manifest> {
 }
 
 /// The values of a line of named values, `name value name value ..`, if these are the names.
-pub(super) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
+pub(crate) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
     let words: Vec<&str> = line.split(' ').collect();
     let found = words.chunks_exact(2).map(|pair| pair[0]);
     if words.len() != 2 * N || !found.eq(names.iter().copied()) {

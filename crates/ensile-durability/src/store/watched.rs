@@ -119,6 +119,10 @@ impl Disk for Watched {
         self.disk.folder_id(folder)
     }
 
+    fn is_same_folder(&self, one: &str, other: &str) -> Result<bool, DiskError> {
+        self.disk.is_same_folder(one, other)
+    }
+
     fn file_id(&self, name: &str) -> Result<u64, DiskError> {
         self.disk.file_id(name)
     }

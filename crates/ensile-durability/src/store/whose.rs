@@ -17,9 +17,6 @@
 //!
 //! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites what is compared here.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use ensile_disk::{Disk, FolderId, FolderKind};
 
 use super::folders;
@@ -76,9 +73,11 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
 /// What is at a listed folder's name.
 pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), DurabilityError> {
     match folders::check(disk, name)? {
-        FolderKind::Missing => {
-            Err(DurabilityError::damaged(name, 0, "the folder is missing, and MANIFEST lists it"))
-        }
+        FolderKind::Missing => Err(DurabilityError::damaged(
+            name,
+            0,
+            "the folder is missing, and MANIFEST lists it: is its device mounted, or was it moved? Put it back",
+        )),
         FolderKind::Plain | FolderKind::Link { .. } => Ok(()),
     }
 }
@@ -93,11 +92,8 @@ pub(crate) fn check_listed(
 ) -> Result<(), DurabilityError> {
     let (wanted, listed) = (mark(manifest, name), manifest.folders[name]);
     let found = Mark::read(disk, name)?;
-    if found.as_ref() != Some(&wanted) && wanted.is_prepared(disk)? {
-        if finishes {
-            wanted.place(disk)?;
-        }
-    } else {
+    let is_prepared = found.as_ref() != Some(&wanted) && wanted.is_prepared(disk)?;
+    if !is_prepared {
         match found {
             None if holds_nothing(disk, name)? => {
                 return Err(DurabilityError::NotMounted {
@@ -118,14 +114,37 @@ pub(crate) fn check_listed(
         }
     }
     let number = disk.folder_id(name)?;
-    if is_same(number, listed) {
-        return Ok(());
+    if !is_same(number, listed) {
+        return Err(DurabilityError::Copied {
+            folder: disk.folder_place(name)?.into(),
+            database: disk.folder_place("")?.into(),
+            detail: format!("MANIFEST names {listed} for {name}, and it is {number}").into(),
+        });
     }
-    Err(DurabilityError::Copied {
-        folder: disk.folder_place(name)?.into(),
-        database: disk.folder_place("")?.into(),
-        detail: format!("MANIFEST names {listed} for {name}, and it is {number}").into(),
-    })
+    if is_prepared && finishes {
+        wanted.place(disk)?;
+    }
+    Ok(())
+}
+
+/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get; `None` if an open that did not
+/// get further has left it there.
+///
+/// # Errors
+/// [`DurabilityError::ForeignFolder`].
+pub(crate) fn check_free(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    name: &str,
+) -> Result<Option<Mark>, DurabilityError> {
+    let wanted = mark(manifest, name);
+    let detail = match Mark::read(disk, name)? {
+        Some(found) if found == wanted => return Ok(None),
+        Some(found) => format!("of its FOLDER, {}", says(manifest, &found)),
+        None if holds_nothing(disk, name)? => return Ok(Some(wanted)),
+        None => "it holds files, and has no mark".to_owned(),
+    };
+    Err(DurabilityError::foreign_folder(name, &disk.folder_place(name)?, &detail))
 }
 
 /// What a mark that is not the wanted one says.
@@ -148,18 +167,17 @@ pub(crate) fn holds_nothing(disk: &dyn Disk, name: &str) -> Result<bool, Durabil
 
 /// No two of these lead to the same folder: a log, or a checkpointer, would meet another one's files.
 pub(crate) fn check_apart(disk: &dyn Disk, names: &[String]) -> Result<(), DurabilityError> {
-    let mut seen: BTreeMap<PathBuf, &String> = BTreeMap::new();
-    for name in names {
-        let place = disk.folder_place(name)?;
-        if let Some(other) = seen.get(&place) {
-            // One of them is a link, perhaps the first to the second.
-            let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
-            return Err(DurabilityError::config(format!(
-                "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
-                place.display()
-            )));
+    for (at, name) in names.iter().enumerate() {
+        for other in &names[..at] {
+            if disk.is_same_folder(other, name)? {
+                // One of them is a link, perhaps the first to the second.
+                let link = if disk.folder_kind(name)? == FolderKind::Plain { other } else { name };
+                return Err(DurabilityError::config(format!(
+                    "{other} and {name} lead to the same folder {}: each needs one of its own; remove the link {link}",
+                    disk.folder_place(name)?.display()
+                )));
+            }
         }
-        seen.insert(place, name);
     }
     Ok(())
 }

@@ -30,14 +30,16 @@ fn works(disk: &SimDisk, config: LogConfig, when: &str) {
 
 #[test]
 fn i2_a_first_open_that_is_cut_off_at_any_call_is_finished_by_the_next() {
-    for config in [config(1), linked()] {
+    for (config, cannot_lock) in [(config(1), false), (linked(), false), (linked(), true)] {
         let whole = SimDisk::new();
+        whole.set_no_folder_locks(cannot_lock);
         drop(open(&whole, config.clone()).expect("opens"));
         let calls = whole.calls().all;
         assert!(calls > 20, "{calls}");
         for call in 1..=calls {
             for survival in Survival::ALL {
                 let disk = SimDisk::new();
+                disk.set_no_folder_locks(cannot_lock);
                 disk.cut_power_at(call);
                 let opened = open(&disk, config.clone()).map(drop);
                 assert!(disk.is_without_power(), "call {call}: {opened:?}");

@@ -7,10 +7,12 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
+use ensile_durability::examine::Remedy;
 use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
 use ensile_sim::{Fault, SimDisk, Survival};
 
+use crate::damage::examined;
 use crate::rig::{Rig, config};
 
 /// Reserves as little as there is: so an end can be reached.
@@ -22,7 +24,7 @@ fn open(disk: &SimDisk) -> Rig {
     Rig::open(Arc::new(disk.mounted()), slow(2), Clock::manual()).expect("opens")
 }
 
-/// Epochs pass, as fast as they may, and nobody renews the reservation.
+/// Epochs pass, as fast as they may, and nobody reserves more.
 fn pass(rig: &Rig, epochs: u64) {
     for _ in 0..epochs {
         assert!(rig.advance());
@@ -99,10 +101,10 @@ fn l6_epochs_are_reserved_anew_before_half_of_them_is_used() {
     let rig = open(&disk);
     let manifest = || disk.bytes("MANIFEST");
     let before = manifest();
-    rig.log.reservation_step();
+    rig.log.reserved_epochs_step();
     assert_eq!(manifest(), before, "it is not time");
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
-    rig.log.reservation_step();
+    rig.log.reserved_epochs_step();
     assert_ne!(manifest(), before);
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     rig.log.hint_step();
@@ -121,7 +123,7 @@ fn l6_power_fails_at_every_call_of_a_renewal() {
     rig.settle();
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.keep_moments();
-    rig.log.reservation_step();
+    rig.log.reserved_epochs_step();
     // As far as E may go by now.
     let moments = disk.take_moments();
     assert!(moments.len() >= 4);
@@ -146,7 +148,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
     rig.settle();
     disk.set_capacity(Some(disk.used_bytes()));
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
-    rig.log.reservation_step();
+    rig.log.reserved_epochs_step();
     pass_to_end(&rig);
     let Health::EpochsEnded(why) = rig.log.health() else { panic!("{:?}", rig.log.health()) };
     assert!(why.contains("MANIFEST"), "{why}");
@@ -164,7 +166,7 @@ fn l6_when_no_epochs_can_be_reserved_commits_are_refused_and_nobody_hangs() {
     // There is space again: it goes on by itself.
     disk.set_capacity(None);
     rig.clock.advance(Duration::from_secs(2));
-    rig.log.reservation_step();
+    rig.log.reserved_epochs_step();
     assert_eq!(rig.log.health(), Health::Running);
     let tid = worker.commit(&rig.epochs, 2, b"row").expect("runs");
     rig.settle();
@@ -260,4 +262,49 @@ fn l6_a_close_that_can_reserve_no_epoch_says_so_and_does_not_hang() {
     drop(rig);
     disk.crash(1);
     assert!(open(&disk).first > shown, "L6");
+}
+
+/// An open and an examination say that the manifest is an older one.
+fn is_told(disk: &SimDisk) {
+    let refused = Rig::open(Arc::new(disk.mounted()), slow(2), Clock::manual()).map(drop);
+    let Err(DurabilityError::Damaged { file, detail, .. }) = refused else { panic!("{refused:?}") };
+    assert!(file == "MANIFEST" && detail.contains("older one"), "{file}: {detail}");
+    let found = examined(disk);
+    assert!(found.damage.iter().any(|damage| damage.file == file && damage.detail == detail), "{found:?}");
+    assert!(matches!(found.remedy, Some(Remedy::Copy(_))), "{found:?}");
+}
+
+#[test]
+fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_that_it_does_not_reserve() {
+    for closes in [true, false] {
+        let disk = SimDisk::new();
+        let rig = open(&disk);
+        let mut worker = rig.worker();
+        worker.commit(&rig.epochs, 1, b"row").expect("runs");
+        rig.settle();
+        let older = disk.bytes("MANIFEST");
+        for _ in 0..2 {
+            pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
+            rig.log.reserved_epochs_step();
+        }
+        if closes {
+            // Nothing but the hint shows the epochs that passed.
+            rig.log.close().expect("closes");
+        } else {
+            worker.commit(&rig.epochs, 2, b"row").expect("runs");
+            rig.settle();
+        }
+        let shown = rig.epochs.now();
+        drop((worker, rig));
+        disk.kill();
+        if !closes {
+            disk.lose("HINT");
+        }
+        let newer = disk.bytes("MANIFEST");
+        disk.put("MANIFEST", older);
+        is_told(&disk);
+        disk.kill();
+        disk.put("MANIFEST", newer);
+        assert!(open(&disk).first > shown, "with the right one");
+    }
 }

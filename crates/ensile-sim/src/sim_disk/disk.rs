@@ -106,6 +106,10 @@ impl SimDisk {
         hold: Hold,
     ) -> Result<Box<dyn DiskLock>, DiskError> {
         let excludes = |held: &Lock| held.of == of && (held.hold, hold) != (Hold::Shared, Hold::Shared);
+        if state.no_locks {
+            let error = io::Error::new(io::ErrorKind::Unsupported, "this file system cannot lock files");
+            return Err(DiskError::io(Operation::Lock, Path::new(name), error));
+        }
         if state.locks.iter().any(excludes) {
             return Err(DiskError::InUse { path: name.into() });
         }
@@ -119,10 +123,10 @@ impl SimDisk {
     fn take_folder_lock(&self, folder: &str, hold: Hold) -> Result<Box<dyn DiskLock>, DiskError> {
         self.check_process(Operation::Lock, folder)?;
         let mut state = self.ask(Operation::Lock, folder)?;
-        if state.no_folder_locks {
-            return Err(fail(Operation::Lock, folder, io::ErrorKind::Unsupported));
-        }
         match self.folder(&state, folder) {
+            Some(found) if state.no_folder_locks.is_of(found) => {
+                Err(fail(Operation::Lock, folder, io::ErrorKind::Unsupported))
+            }
             Some(found) => self.take_lock(state, folder, Locked::Folder(found), hold),
             None => Err(state.not_found(Operation::Lock, folder)),
         }
@@ -344,6 +348,15 @@ impl Disk for SimDisk {
         match self.folder(&state, folder) {
             Some(inode) => Ok(FolderId { inode, born_nanos: Some(i128::from(inode)) }),
             None => Err(state.not_found(Operation::Identify, folder)),
+        }
+    }
+
+    fn is_same_folder(&self, one: &str, other: &str) -> Result<bool, DiskError> {
+        let mut state = self.ask(Operation::Identify, one)?;
+        match (self.folder(&state, one), self.folder(&state, other)) {
+            (Some(one), Some(other)) => Ok(one == other),
+            (None, _) => Err(state.not_found(Operation::Identify, one)),
+            (_, None) => Err(state.not_found(Operation::Identify, other)),
         }
     }
 

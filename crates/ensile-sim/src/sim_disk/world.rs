@@ -29,8 +29,10 @@ pub(super) struct State {
     pub(super) next_lock: u64,
     /// Nothing can be changed.
     pub(super) read_only: bool,
-    /// Folders cannot be locked.
-    pub(super) no_folder_locks: bool,
+    /// Which folders cannot be locked.
+    pub(super) no_folder_locks: NoFolderLocks,
+    /// Nothing can be locked.
+    pub(super) no_locks: bool,
     /// Counts crashes: handles of an earlier boot are dead.
     pub(super) boot: u64,
     pub(super) next_process: u64,
@@ -73,6 +75,19 @@ pub(super) enum Hold {
     Shared,
 }
 
+/// Folders whose file system cannot lock folders.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NoFolderLocks {
+    pub(super) all: bool,
+    pub(super) these: BTreeSet<u64>,
+}
+
+impl NoFolderLocks {
+    pub(super) fn is_of(&self, folder: u64) -> bool {
+        self.all || self.these.contains(&folder)
+    }
+}
+
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -85,7 +100,8 @@ impl Default for State {
             locks: Vec::new(),
             next_lock: 0,
             read_only: false,
-            no_folder_locks: false,
+            no_folder_locks: NoFolderLocks::default(),
+            no_locks: false,
             boot: 0,
             next_process: 1,
             killed: BTreeSet::new(),

@@ -114,6 +114,37 @@ fn i2_a_missing_folder_is_named_and_nothing_else_is_changed() -> Result<()> {
 }
 
 #[test]
+fn i2_a_missing_log_folder_is_not_cut_by_a_repair_unless_it_is_told_to() -> Result<()> {
+    for checkpoint in [false, true] {
+        let root = Folder::new();
+        let (data, aside) = (root.path().join("data"), root.path().join("aside"));
+        made(builder(&data), "here", checkpoint)?;
+        fs::rename(data.join("log0"), &aside).expect("renamed");
+        let before = tree(root.path());
+        let why = refused(builder(&data)).to_string();
+        assert!(why.contains("log0") && why.contains("is its device mounted"), "{why}");
+        let verified = folder::verify(&data)?;
+        assert!(
+            matches!(&verified.remedy, Some(folder::Remedy::Copy(why)) if why.contains("log0")),
+            "{verified:?}"
+        );
+        let why = folder::repair(&data).map(drop).expect_err("the device may not be mounted").to_string();
+        assert!(why.contains("is its device mounted") && why.contains("--without-missing-folders"), "{why}");
+        assert_eq!(tree(root.path()), before);
+        fs::rename(&aside, data.join("log0")).expect("mounted");
+        assert_eq!(rows(&builder(&data).open()?)?, of(0..10, "here"));
+        fs::rename(data.join("log0"), &aside).expect("renamed");
+        match folder::repair_without_missing_folders(&data) {
+            // The checkpoint needs the log up to its last epoch.
+            Err(why) if checkpoint => assert!(why.to_string().contains("checkpoint"), "{why}"),
+            Ok(Some(_)) if !checkpoint => assert!(rows(&builder(&data).open()?)?.is_empty()),
+            other => panic!("{other:?}"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn i2_a_missing_manifest_is_damage_with_and_without_a_checkpoint_and_nothing_is_removed() -> Result<()> {
     for checkpoint in [false, true] {
         let root = Folder::new();

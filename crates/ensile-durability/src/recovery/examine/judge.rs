@@ -39,6 +39,8 @@ pub(super) struct Judge<'a> {
     pub(super) open_chains: Vec<Chain>,
     /// The largest epoch that anything shows, damaged or not (L4).
     pub(super) seen: Epoch,
+    /// The largest in what is this database's: chains that go together, and the checkpoint (L6).
+    shown: Epoch,
 }
 
 impl<'a> Judge<'a> {
@@ -52,6 +54,7 @@ impl<'a> Judge<'a> {
             logs: Vec::new(),
             open_chains: Vec::new(),
             seen: Epoch::ZERO,
+            shown: Epoch::ZERO,
         }
     }
 
@@ -68,9 +71,8 @@ impl<'a> Judge<'a> {
 
     pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
         self.list_root()?;
-        let hint = Hint::read(self.disk).map_err(DurabilityError::from);
-        self.hint = self.found.note(hint)?.flatten();
         let Some(manifest) = self.found.note(Manifest::expect(self.disk))? else { return Ok(()) };
+        self.hint = judgement::hint(self.disk, &manifest, &mut self.found)?;
         let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
             return Ok(());
         };
@@ -92,6 +94,7 @@ impl<'a> Judge<'a> {
             self.add_file(file.to_string(), Role::Void("of a merge that had not ended"))?;
         }
         self.list_foreign()?;
+        judgement::reserved(&manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
         if self.found.is_whole() {
             // As a recovery says it once nothing is left (L8).
             self.target.passed(Epoch::MAX);
@@ -170,6 +173,7 @@ impl<'a> Judge<'a> {
         let Some(installed) = installed else { return Ok(()) };
         self.covered = installed.low;
         self.saw(installed.high);
+        self.shown = self.shown.max(installed.high);
         self.found.checkpoint = Some(CheckpointFacts {
             number: installed.number,
             low: installed.low,
@@ -255,6 +259,7 @@ impl<'a> Judge<'a> {
         }
         let chain = judgement::log(self.disk, generation, read, self.covered, &mut self.found)?;
         self.saw(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen.max(chain.published)));
+        self.shown = self.shown.max(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen));
         for file in chain.iter().flat_map(|chain| &chain.void) {
             let name = file.to_string();
             let facts = self.found.files.iter_mut().filter(|facts| facts.name == name);

@@ -32,12 +32,14 @@ use crate::checkpoint::void::list_parts;
 use crate::log::LogConfig;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
-use crate::store::names::{FOLDER, MANIFEST, SegmentFile, SegmentName, log_folder};
-use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing};
+use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder, logger_of};
+use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing, watched};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
 const COPY_BYTES: usize = 1 << 20;
+/// How somebody asks for [`MissingFolders::GiveUp`].
+const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
 
 /// What a repair would do.
 pub(super) struct Plan {
@@ -63,12 +65,42 @@ pub(super) struct Plan {
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
-/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done.
+/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as a whole: its device
+/// may not be mounted.
 pub fn repair(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
-    let locks = lock_existing(&**disk, Hold::Exclusive, &mut note_missing)?;
+    cut(disk, target, MissingFolders::Refuse)
+}
+
+/// As [`repair`], but gives up what the folders of logs held that are missing as a whole.
+///
+/// # Errors
+/// As for [`repair`].
+pub fn repair_without_missing_folders(
+    disk: &StdArc<dyn Disk>,
+    target: &dyn Recoverable,
+) -> Result<Option<Repaired>, DurabilityError> {
+    cut(disk, target, MissingFolders::GiveUp)
+}
+
+/// What a repair does where a log's folder is missing as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissingFolders {
+    /// It refuses: the folder's device may not be mounted.
+    Refuse,
+    /// It gives up what they held.
+    GiveUp,
+}
+
+fn cut(
+    disk: &StdArc<dyn Disk>,
+    target: &dyn Recoverable,
+    missing: MissingFolders,
+) -> Result<Option<Repaired>, DurabilityError> {
+    let locks = lock_existing(&**disk, Hold::Exclusive, &mut |why| note_missing(missing, why))?;
+    let disk = &watched(disk, &locks)?;
     let (found, seen) = examine_locked(disk, target)?;
     if found.is_whole() {
         return Ok(None);
@@ -82,10 +114,19 @@ pub fn repair(
     Ok(Some(Repaired { loss, copies }))
 }
 
-/// A log's folder that is missing is cut like its files. A folder that does not prove to be this database's is left alone (I1).
-fn note_missing(why: DurabilityError) -> Result<(), DurabilityError> {
+/// A log's folder that is missing is cut like its files, if that was asked for: it may be on a device that is not mounted (I2). A folder
+/// that does not prove to be this database's is left alone (I1).
+fn note_missing(missing: MissingFolders, why: DurabilityError) -> Result<(), DurabilityError> {
     match why {
-        DurabilityError::Damaged { file, .. } if !file.ends_with(FOLDER) => Ok(()),
+        DurabilityError::Damaged { file, .. }
+            if missing == MissingFolders::GiveUp && logger_of(&file).is_some() =>
+        {
+            Ok(())
+        }
+        DurabilityError::Damaged { file, offset, detail } if logger_of(&file).is_some() => {
+            let detail = format!("{detail}, or say that what it held is to be given up ({GIVE_UP})");
+            Err(DurabilityError::Damaged { file, offset, detail })
+        }
         why => Err(why),
     }
 }
@@ -135,7 +176,7 @@ pub(super) fn plan(
             return Ok(Err(format!("{file}: {detail}; move that one away")));
         }
     };
-    let hint = Hint::read(disk)?;
+    let hint = judgement::hint(disk, &manifest, &mut FirstEnds)?;
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
     let cut = match cutting.find()? {
         Ok(cut) => cut,
@@ -357,6 +398,11 @@ fn limits_of(damage: &[Damage]) -> Result<Limits, String> {
         if *is_refused {
             return Err(format!(
                 "{file} is whole, and nothing of it is cut: {detail}; use a newer version, or put the file where it belongs"
+            ));
+        }
+        if logger_of(file).is_some() {
+            return Err(format!(
+                "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
             ));
         }
         let Some(file) = parsed(file) else {

@@ -126,6 +126,7 @@ fn a_closed_log_that_ends_below_its_d_is_damaged() {
 #[test]
 fn the_hint_is_a_witness_of_the_open_generation() {
     let hint = |durable, closed: &[u64]| Hint {
+        database: generation(None).database,
         generation: 4,
         durable: Epoch::new(durable),
         closed: closed.to_vec(),

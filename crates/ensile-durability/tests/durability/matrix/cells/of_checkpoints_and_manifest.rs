@@ -168,15 +168,21 @@ fn a_hint_that_is_damaged_missing_or_older_says_nothing() {
 }
 
 #[test]
-fn a_hint_of_a_larger_d_is_an_error_whoever_wrote_it() {
+fn a_hint_of_a_larger_d_is_an_error_and_one_of_another_database_is_another_error() {
     let cells = Cells::build(Ending::Bare);
-    // It bears no salt: another database's, of the same generation, counts as well.
-    let hint = |durable: u64| {
-        let body = format!("ensile hint 1\ngeneration 2 durable {durable}\n");
+    let manifest = String::from_utf8(cells.bytes(MANIFEST)).expect("text");
+    let own = manifest.split(' ').nth(3).expect("its identity");
+    let hint = |database: &str, durable: u64| {
+        let body = format!("ensile hint 2\ndatabase {database}\ngeneration 2 durable {durable}\n");
         format!("{body}crc32c {:08x}\n", ensile_base::checksum::crc32c(body.as_bytes())).into_bytes()
     };
     let durable = cells.folder.durable.number();
-    assert_eq!(cells.after(|disk| disk.put(HINT, hint(durable))), WHOLE);
-    let verdict = cells.after(|disk| disk.put(HINT, hint(durable + 1)));
+    assert_eq!(cells.after(|disk| disk.put(HINT, hint(own, durable))), WHOLE);
+    let verdict = cells.after(|disk| disk.put(HINT, hint(own, durable + 1)));
     assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+    let stranger = "0123456789abcdef0123456789abcdef";
+    for durable in [0, durable, durable + 1] {
+        let verdict = cells.after(|disk| disk.put(HINT, hint(stranger, durable)));
+        assert!(is_error_in(&verdict, HINT), "{verdict:?}");
+    }
 }

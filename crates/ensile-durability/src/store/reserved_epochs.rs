@@ -9,7 +9,7 @@
 //! - At the end new commits are refused first. E goes on for the commits that are under way, and what stands behind that is
 //!   for a close, which needs two epochs more.
 //!
-//! Neighbours: recovery reserves at open; `Log::reservation_step` renews by what is decided here; `Epochs` keeps the limit.
+//! Neighbours: recovery reserves at open; `Log::reserved_epochs_step` renews by what is decided here; `Epochs` keeps the limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,9 @@ const RETRY_NANOS: u64 = SECOND_NANOS;
 /// The latest measurement's part of the rate.
 const LATEST: f64 = 0.25;
 
-/// The reservation of an open database.
+/// The epochs that an open database has reserved.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub(crate) struct ReservedEpochs {
     reserved: Epoch,
     /// Epochs a second: as the interval says at least, and as measured.
     usual_rate: f64,
@@ -59,7 +59,7 @@ pub(crate) fn at_open(first: Epoch, interval: Duration) -> Option<Epoch> {
     bound(first, ahead(rate_of(interval)))
 }
 
-impl Reservation {
+impl ReservedEpochs {
     pub(crate) fn new(reserved: Epoch, interval: Duration, now_nanos: u64, epoch: Epoch) -> Self {
         let usual_rate = rate_of(interval);
         Self {
@@ -127,7 +127,7 @@ impl Reservation {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN, Reservation, SECOND_NANOS, at_open};
+    use super::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN, ReservedEpochs, SECOND_NANOS, at_open};
     use ensile_base::Epoch;
     use std::time::Duration;
 
@@ -140,12 +140,12 @@ mod tests {
         let first = Epoch::new(100);
         let reserved = at_open(first, INTERVAL).expect("there are epochs");
         assert_eq!(reserved, first.plus(DAY + 2 * EPOCHS_KEPT));
-        let mut reservation = Reservation::new(reserved, INTERVAL, 0, first);
-        assert_eq!(reservation.due(1, first.plus(DAY / 2)), None, "more than half is left");
-        let due = reservation.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)).expect("half is left");
+        let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
+        assert_eq!(epochs.due(1, first.plus(DAY / 2)), None, "more than half is left");
+        let due = epochs.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)).expect("half is left");
         assert_eq!(due, first.plus(DAY / 2 + EPOCHS_KEPT + DAY + 2 * EPOCHS_KEPT));
-        reservation.renewed(due);
-        assert_eq!(reservation.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)), None);
+        epochs.renewed(due);
+        assert_eq!(epochs.due(1, first.plus(DAY / 2 + EPOCHS_KEPT)), None);
         let slow = at_open(first, Duration::from_secs(3600));
         assert_eq!(slow, Some(first.plus(EPOCHS_RESERVED_MIN + 2 * EPOCHS_KEPT)));
         assert_eq!(at_open(Epoch::new(Epoch::MAX.number() - DAY), INTERVAL), None, "used up");
@@ -155,33 +155,33 @@ mod tests {
     fn epochs_that_close_early_are_reserved_as_fast_as_they_come() {
         let first = Epoch::new(1);
         let reserved = at_open(first, INTERVAL).expect("there are epochs");
-        let mut reservation = Reservation::new(reserved, INTERVAL, 0, first);
+        let mut epochs = ReservedEpochs::new(reserved, INTERVAL, 0, first);
         let (mut epoch, mut renewals) = (first, 0);
         for second in 1..=24 * 3600 {
             epoch = epoch.plus(5000);
-            if let Some(due) = reservation.due(second * SECOND_NANOS, epoch) {
-                reservation.renewed(due);
+            if let Some(due) = epochs.due(second * SECOND_NANOS, epoch) {
+                epochs.renewed(due);
                 renewals += 1;
             }
-            assert!(reservation.ended(epoch).is_none(), "second {second}");
+            assert!(epochs.ended(epoch).is_none(), "second {second}");
         }
         assert!((2..20).contains(&renewals), "{renewals} in a day");
-        let left = reservation.limit().number() - epoch.number();
+        let left = epochs.limit().number() - epoch.number();
         assert!(left >= 5000 * 12 * 3600, "{left} left: half a day at the measured rate");
     }
 
     #[test]
     fn a_failed_renewal_is_tried_again_after_a_pause_and_the_end_is_told_before_e_stops() {
         let first = Epoch::new(1);
-        let mut reservation = Reservation::new(first.plus(100), INTERVAL, 0, first);
-        let due = reservation.due(5, first).expect("little is left");
-        reservation.failed(5, "no space");
-        assert_eq!(reservation.due(6, first), None);
-        assert_eq!(reservation.due(5 + SECOND_NANOS, first), Some(due));
-        let stop = reservation.limit();
+        let mut epochs = ReservedEpochs::new(first.plus(100), INTERVAL, 0, first);
+        let due = epochs.due(5, first).expect("little is left");
+        epochs.failed(5, "no space");
+        assert_eq!(epochs.due(6, first), None);
+        assert_eq!(epochs.due(5 + SECOND_NANOS, first), Some(due));
+        let stop = epochs.limit();
         assert_eq!(stop, first.plus(100 - EPOCHS_KEPT));
         let refused_from = stop.number() - EPOCHS_KEPT;
-        assert_eq!(reservation.ended(Epoch::new(refused_from)).as_deref(), Some("no space"));
-        assert_eq!(reservation.ended(Epoch::new(refused_from - 1)), None);
+        assert_eq!(epochs.ended(Epoch::new(refused_from)).as_deref(), Some("no space"));
+        assert_eq!(epochs.ended(Epoch::new(refused_from - 1)), None);
     }
 }
