@@ -49,7 +49,7 @@ pub enum DurabilityError {
         /// What the disk said.
         reason: Arc<str>,
     },
-    /// The disk is too full to begin the files of the next life. Nothing was changed, and nothing is lost.
+    /// The disk is too full to begin the files of the next life, or of the first one. Nothing is lost.
     #[error("not opened: the disk is full ({0}); free some space and open again")]
     NoRoomToOpen(Arc<str>),
     /// The entry is larger than a transaction may be: split the transaction.

@@ -448,7 +448,8 @@ impl Builder {
         let disk = self.disk_for(opening)?;
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory);
-        let recovered = disk.map(|disk| self.recover(disk, &replay)).transpose()?;
+        let recovered =
+            disk.map(|disk| self.recover(disk, &replay)).transpose().map_err(told_to_free_space)?;
         let (first, report) = match &recovered {
             None => (Epoch::FIRST, None),
             Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
@@ -542,6 +543,16 @@ impl Builder {
         };
         report.phases = phases.reports(report);
         Ok(finished)
+    }
+}
+
+/// A full disk at open says what to do.
+fn told_to_free_space(error: Error) -> Error {
+    match error {
+        Error::Durability(DurabilityError::Disk(disk)) if disk.is_full() => {
+            Error::Durability(DurabilityError::NoRoomToOpen(disk.to_string().into()))
+        }
+        error => error,
     }
 }
 

@@ -261,3 +261,24 @@ fn l6_no_receipt_of_a_life_that_only_reads_has_an_epoch_of_a_later_life() -> Res
     }
     Ok(())
 }
+
+#[test]
+fn a_new_database_on_a_full_disk_says_what_to_do_and_opens_once_there_is_space() -> Result<()> {
+    // Without any, without a log's, and nearly enough.
+    for bytes in [0, 600, 1200, 2000] {
+        let disk = SimDisk::new();
+        disk.set_capacity(Some(bytes));
+        match builder(&disk).open() {
+            Ok(db) => db.close()?,
+            Err(Error::Durability(error @ DurabilityError::NoRoomToOpen(_))) => {
+                assert!(error.to_string().contains("free some space and open again"), "{error}");
+            }
+            Err(error) => panic!("{bytes}: {error}"),
+        }
+        disk.set_capacity(None);
+        let db = builder(&disk).open()?;
+        fill(&db)?;
+        db.close()?;
+    }
+    Ok(())
+}

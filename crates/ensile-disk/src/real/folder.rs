@@ -2,6 +2,7 @@
 //!
 //! - What becomes of the folder's own name does not matter: renamed, it goes on being this one, and another one put in its
 //!   place is never touched.
+//! - Only files are opened as files: what else somebody has put under such a name is an error, and nobody waits for it.
 //! - Handles are closed when a program is executed. What is made here is its owner's alone: 0700 and 0600, less what the
 //!   process's mask takes away.
 //!
@@ -93,9 +94,19 @@ impl Folder {
         self.open_with(name, OFlags::RDWR | OFlags::CREATE | emptied)
     }
 
+    /// Anything but a file is refused. Without NONBLOCK the open of a pipe waits for its other end, perhaps for ever; a file's does
+    /// not care.
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let open = || rustix::fs::openat(&self.handle, name, flags | OFlags::CLOEXEC, FILE_MODE);
-        Ok(retry_on_intr(open)?.into())
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let handle = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, FILE_MODE))?;
+        match FileType::from_raw_mode(rustix::fs::fstat(&handle)?.st_mode) {
+            FileType::RegularFile => Ok(handle.into()),
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "it is a pipe, socket or device and no file; take it away",
+            )),
+        }
     }
 
     pub(super) fn make_folder(&self, name: &str) -> io::Result<bool> {

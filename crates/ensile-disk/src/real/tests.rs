@@ -293,3 +293,23 @@ fn a_locked_file_that_was_removed_or_linked_says_so() {
     disk.create("LOCK").expect("create");
     assert_ne!(lock.file_id().expect("id"), disk.file_id("LOCK").expect("id"));
 }
+
+#[test]
+fn a_pipe_under_a_file_s_name_is_an_error_and_nobody_waits_for_it() {
+    let folder = Folder::new();
+    let disk = RealDisk::open(&folder.0).expect("a temporary folder");
+    let pipe = folder.0.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .expect("makes a pipe");
+    let refused = [
+        disk.open("pipe").map(drop),
+        disk.open_to_read("pipe").map(drop),
+        disk.create("pipe").map(drop),
+        disk.lock("pipe").map(drop),
+        disk.lock_to_read("pipe").map(drop),
+    ];
+    for refused in refused {
+        let error = refused.expect_err("it is no file").to_string();
+        assert!(error.contains("pipe") && error.contains("no file"), "{error}");
+    }
+}
