@@ -51,8 +51,10 @@ impl Case {
 
 /// A refusal that says that the disk refused, or that the log has stopped: what to do is clear from it.
 fn is_clean(error: &Error) -> bool {
-    use DurabilityError::{Disk, OutcomeUnknown, Stopped};
-    matches!(error, Error::DiskFull(_) | Error::Durability(Disk(_) | Stopped(_) | OutcomeUnknown(_)))
+    use DurabilityError::{Disk, NoRoomToOpen, OutcomeUnknown, Stopped};
+    let is_clean =
+        |why: &DurabilityError| matches!(why, Disk(_) | NoRoomToOpen(_) | Stopped(_) | OutcomeUnknown(_));
+    matches!(error, Error::DiskFull(_)) || matches!(error, Error::Durability(why) if is_clean(why))
 }
 
 /// What the log must do about a call that failed.
