@@ -15,6 +15,9 @@
 mod appender;
 mod bell;
 pub(crate) mod buffer;
+mod config;
+mod durable;
+mod ending;
 mod logger;
 mod lone;
 mod look;
@@ -23,132 +26,45 @@ mod loom_tests;
 mod marks;
 pub(crate) mod next;
 mod queue;
+mod refusing;
+mod removal;
 pub(crate) mod segments;
 mod slot;
 mod stats;
 mod waiters;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
-use std::pin::Pin;
+use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, sleep};
-use ensile_base::{Epoch, limits::LOG_BUFFER_BYTES};
+use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
 use ensile_disk::{Disk, DiskError, Process};
-use ensile_epoch::{Advance, CommitSlot, Epochs};
+use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
 pub(crate) use bell::Bell;
+pub use config::LogConfig;
+pub use durable::Durable;
+pub use refusing::Health;
+use refusing::Refusal;
+pub use removal::Removed;
 pub(crate) use stats::Counter;
 pub use stats::LogStats;
 
-use crate::recoverable::EntryKind;
+use crate::store::Locks;
 use crate::store::hint::HintWriter;
-use crate::store::leases::{Clearance, Leases};
+use crate::store::leases::Leases;
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
-use crate::store::names::log_folder;
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs::ReservedEpochs;
-use crate::store::{self, Locks, Opening};
 use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
 use stats::Counters;
-use waiters::{End, Fullness, Waiters, wake_all};
-
-/// The shortest log file before the next is begun: a few blocks.
-const SEGMENT_BYTES_MIN: u64 = 4096;
-
-/// How the log is laid out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// How many loggers write in parallel, each its own files; workers are dealt out among them.
-    pub loggers: usize,
-    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are made
-    /// links at the first open with them, and remembered by the file system from then on.
-    pub folders: Vec<PathBuf>,
-    /// Whether there must be a database, or must be none.
-    pub opening: Opening,
-    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so they are looked at
-    /// before anything is changed. 0 if that is not known yet.
-    pub checkpointers: usize,
-    /// See `checkpointers`.
-    pub checkpoint_folders: Vec<PathBuf>,
-    /// A log begins a new file once its current one is this long.
-    pub segment_bytes: u64,
-    /// A log begins a new file once its current one is this old, if anything was written to it.
-    pub segment_interval: Duration,
-    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones. A worker
-    /// that needs one beyond this waits in [`Appender::reserve`]. Each worker may have one in any case, and one entry that
-    /// is larger than a buffer gets one of its own for each logger.
-    pub buffer_bytes_max: usize,
-    /// What the entries of this state are: each generation has one kind.
-    pub entries: EntryKind,
-    /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
-    pub compress: bool,
-    /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
-    pub epoch_interval: Duration,
-    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
-    #[cfg(feature = "experiments")]
-    pub replays_newest_first: bool,
-    /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
-    pub full_wait: Duration,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self {
-            loggers: 1,
-            folders: Vec::new(),
-            opening: Opening::default(),
-            checkpointers: 0,
-            checkpoint_folders: Vec::new(),
-            segment_bytes: 64 << 20,
-            segment_interval: Duration::from_secs(4),
-            buffer_bytes_max: 64 << 20,
-            entries: EntryKind::Values,
-            compress: false,
-            epoch_interval: Duration::from_millis(40),
-            #[cfg(feature = "experiments")]
-            replays_newest_first: false,
-            full_wait: Duration::from_secs(30),
-        }
-    }
-}
-
-impl LogConfig {
-    pub(crate) fn check(&self) -> Result<(), DurabilityError> {
-        if self.loggers == 0 || self.loggers > 1024 {
-            return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
-        }
-        store::check_links(&self.folders, self.loggers, "log", "logger")?;
-        // By the names that the database's builder gives them.
-        if self.segment_bytes < SEGMENT_BYTES_MIN {
-            let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
-            return Err(DurabilityError::config(why));
-        }
-        if self.buffer_bytes_max < LOG_BUFFER_BYTES {
-            let why = format!("log_buffer_bytes_max must be at least {LOG_BUFFER_BYTES}, one log buffer");
-            return Err(DurabilityError::config(why));
-        }
-        Ok(())
-    }
-}
-
-/// What a removal of log files did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Files.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
+use waiters::{End, Waiters, wake_all};
 
 /// What one logger step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,47 +79,6 @@ pub enum Step {
     Held,
     /// The log is poisoned or closed: this logger has nothing to do any more.
     Stopped,
-}
-
-/// Does the log work?
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Health {
-    /// It does.
-    Running,
-    /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
-    Full(String),
-    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself once
-    /// they can.
-    EpochsEnded(String),
-    /// It was closed.
-    Closed,
-    /// A write or sync failed: nothing will become durable any more. Open the database again.
-    Poisoned(String),
-    /// This process was forked from the one that opened it, where it goes on: open it anew once it is closed there.
-    Forked,
-}
-
-impl Health {
-    /// Will it never write again?
-    #[must_use]
-    pub const fn has_ended(&self) -> bool {
-        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
-    }
-}
-
-/// Why no reserve succeeds.
-#[derive(Debug, Default)]
-struct Refusal {
-    /// For good: poisoned, closing or closed.
-    stopped: bool,
-    /// The loggers that hold what the disk has no space for, and what it said.
-    full: BTreeMap<usize, StdArc<str>>,
-    /// E is near the end of what is reserved (L6), and why no more is.
-    epochs_ended: Option<StdArc<str>>,
-    /// When the first of them began to hold, and how often one has tried.
-    full_since_nanos: u64,
-    tries: u64,
 }
 
 /// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
@@ -482,25 +357,6 @@ impl Log {
         Durable { log: StdArc::clone(self), epoch, slot: None }
     }
 
-    /// Does the log work?
-    #[must_use]
-    pub fn health(&self) -> Health {
-        if !self.process.is_this() {
-            return Health::Forked;
-        }
-        match self.waiters.how_ended() {
-            Some(End::Closed) => Health::Closed,
-            Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
-            None => {
-                let refusal = self.lock_refusal();
-                let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
-                let ended = || refusal.epochs_ended.as_ref();
-                let or_ended = || ended().map(|reason| Health::EpochsEnded(reason.to_string()));
-                full.or_else(or_ended).unwrap_or(Health::Running)
-            }
-        }
-    }
-
     /// What the log has done since it started, and its files on disk now; in a forked child the former only.
     #[must_use]
     pub fn stats(&self) -> LogStats {
@@ -535,281 +391,6 @@ impl Log {
         self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs: for who has made
-    /// a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the generations
-    /// before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
-    ///
-    /// # Errors
-    /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
-    pub fn remove_files_below(&self, covered: Epoch) -> Result<Removed, DurabilityError> {
-        self.check_process()?;
-        match self.ask_leases()? {
-            Some(clearance) => self.remove_cleared_below(covered, &clearance),
-            None => Ok(Removed::default()),
-        }
-    }
-
-    /// May void files be removed now (I3)? `None`: not before a lease has ended.
-    pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
-        self.leases.ask(&*self.disk, self.clock.nanos())
-    }
-
-    /// As [`Log::remove_files_below`], for a caller that has asked already.
-    pub(crate) fn remove_cleared_below(
-        &self,
-        covered: Epoch,
-        _clearance: &Clearance,
-    ) -> Result<Removed, DurabilityError> {
-        self.check_process()?;
-        // Guards no data that a panic could leave half changed.
-        let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut removed = Removed::default();
-        let result = self.remove_files(covered, &mut removed);
-        if removed.files > 0 {
-            // There is space now.
-            self.wake_loggers();
-        }
-        result.map(|()| removed)
-    }
-
-    fn remove_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
-        self.remove_older_files(covered, removed)?;
-        for (index, logger) in self.loggers.iter().enumerate() {
-            let before = removed.files;
-            let result = self.remove_files_of(logger, covered, removed);
-            if removed.files > before {
-                self.disk.sync_folder(&log_folder(index as u32))?;
-            }
-            result?;
-        }
-        Ok(())
-    }
-
-    /// Files of closed generations have no order to keep: their logs are off the manifest's list.
-    fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
-        let mut folders = BTreeSet::new();
-        loop {
-            let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
-            let Some(oldest) = oldest else { break };
-            self.remove_file(&oldest)?;
-            self.lock_older().pop_front();
-            folders.insert(oldest.file.name.logger);
-            self.note_removed(&oldest, removed);
-        }
-        folders.into_iter().try_for_each(|logger| Ok(self.disk.sync_folder(&log_folder(logger))?))
-    }
-
-    /// Removes a file. One that is gone already was removed by a call that reported a failure.
-    fn remove_file(&self, file: &ClosedFile) -> Result<(), DiskError> {
-        match self.disk.remove(&file.file.to_string()) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => removed,
-        }
-    }
-
-    fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
-        removed.files += 1;
-        removed.bytes += file.bytes;
-        self.counters.files_removed.add(1);
-        self.counters.bytes_removed.add(file.bytes);
-    }
-
-    fn remove_files_of(
-        &self,
-        logger: &Logger,
-        covered: Epoch,
-        removed: &mut Removed,
-    ) -> Result<(), DurabilityError> {
-        loop {
-            // The lock is let go of while the disk works: a logger that begins a new file takes it too.
-            let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
-            let Some(oldest) = oldest else { return Ok(()) };
-            self.remove_file(&oldest)?;
-            logger.closed_files().pop_front();
-            self.note_removed(&oldest, removed);
-        }
-    }
-
-    /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
-    /// its workers' commits before; logger threads may still run, and find [`Step::Stopped`] afterwards. A second call
-    /// does nothing.
-    ///
-    /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
-    pub fn close(&self) -> Result<(), DurabilityError> {
-        self.check_process()?;
-        let closed = self.make_durable_and_stop();
-        // A logger that was writing when another one poisoned the log still is.
-        self.loggers.iter().for_each(Logger::wait_for_step);
-        // So is a step that reserves epochs.
-        drop(self.manifest.lock());
-        // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
-        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
-        closed
-    }
-
-    /// Keeps these locks until the log is closed.
-    pub(crate) fn keep_locks(&self, more: Locks) {
-        // Locks are only added and taken as a whole.
-        let mut locks = self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(locks) = &mut *locks {
-            locks.extend(more);
-        }
-    }
-
-    fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
-        self.refuse(|refusal| refusal.stopped = true);
-        self.use_kept_epochs();
-        let target = self.epochs.now();
-        while self.durable_epoch() < target {
-            match self.waiters.how_ended() {
-                Some(End::Closed) => return Ok(()),
-                Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
-                None => {
-                    let advanced = self.step_towards_close();
-                    let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
-                    if let Some(why) = is_stuck.then(|| self.reserve_for_close()).flatten() {
-                        let durable = self.durable_epoch();
-                        return Err(self.poison(&format!(
-                            "closed without epochs to reserve, durable up to epoch {durable} and not beyond: {why}"
-                        )));
-                    }
-                }
-            }
-            if let Some(reason) = self.full_reason() {
-                // What is kept for such a moment may do.
-                if self.give_up_reserve() {
-                    continue;
-                }
-                let durable = self.durable_epoch();
-                let reason =
-                    format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
-                return Err(self.poison(&reason));
-            }
-        }
-        self.loggers.iter().for_each(|logger| logger.end_next(self));
-        // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
-        self.loggers.iter().for_each(|logger| {
-            logger.write_last_mark(self, false);
-        });
-        let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
-        match self.waiters.how_ended() {
-            Some(End::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(End::Closed) => Ok(()),
-            None => {
-                // The seal counts blocks, so it is not for logs that lack one.
-                if unsealed == 0 {
-                    let blocks = self.loggers.iter().map(Logger::blocks).collect();
-                    let ended = self.epochs.stop();
-                    self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
-                }
-                self.end(End::Closed);
-                // The next open may need it; without it that one begins as well as it can.
-                let _ = self.reserve.make();
-                Ok(())
-            }
-        }
-    }
-
-    fn step_towards_close(&self) -> Advance {
-        // A clock that stands still would never let the epoch close; the machine's ignores this.
-        self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-        let advanced = self.epochs.try_advance(self.clock.nanos());
-        self.loggers.iter().for_each(|logger| {
-            logger.step(self);
-        });
-        if !matches!(advanced, Advance::Advanced(_)) {
-            sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
-        }
-        advanced
-    }
-
-    /// Does no reserve succeed now?
-    #[inline]
-    pub(crate) fn refuses(&self) -> bool {
-        // Acquire: who sees it finds its reason (partner: `refuse`).
-        self.refuses.load(Ordering::Acquire)
-    }
-
-    fn lock_refusal(&self) -> MutexGuard<'_, Refusal> {
-        // Nothing under this lock leaves it half changed.
-        self.refusal.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
-        let mut refusal = self.lock_refusal();
-        change(&mut refusal);
-        let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
-        // Release: partner is the Acquire in `refuses`.
-        self.refuses.store(refuses, Ordering::Release);
-    }
-
-    /// This logger holds what the disk has no space for.
-    fn hold(&self, logger: usize, error: &DiskError) {
-        let mut is_news = false;
-        let now = self.clock.nanos();
-        self.refuse(|refusal| {
-            if refusal.full.is_empty() {
-                refusal.full_since_nanos = now;
-            }
-            refusal.tries += 1;
-            is_news = refusal.full.insert(logger, error.to_string().into()).is_none();
-        });
-        if is_news {
-            self.counters.holds.add(1);
-            // Workers that wait for a buffer are told.
-            self.loggers.iter().for_each(Logger::wake_workers);
-        }
-    }
-
-    /// Sends away who has waited for space for long enough. Wakes wakers: not under a lock.
-    fn expire_waiters(&self) {
-        let refusal = self.lock_refusal();
-        let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
-        let Some(reason) = reason else { return };
-        let since_nanos = refusal.full_since_nanos;
-        drop(refusal);
-        let (now_nanos, wait_nanos) = (self.clock.nanos(), self.full_wait_nanos);
-        wake_all(self.waiters.expire(&Fullness { now_nanos, since_nanos, wait_nanos, reason }));
-    }
-
-    /// What this logger held is written.
-    fn resume(&self, logger: usize) {
-        self.refuse(|refusal| {
-            refusal.full.remove(&logger);
-        });
-    }
-
-    /// Gives the reserve up, for a caller that frees more than it takes. Returns whether that made any space.
-    pub(crate) fn give_up_reserve(&self) -> bool {
-        // What cannot be removed gives no space.
-        let has_freed = self.reserve.give_up().unwrap_or(false);
-        if has_freed {
-            self.wake_loggers();
-        }
-        has_freed
-    }
-
-    /// How often a logger has found the disk full, since the first did.
-    pub(crate) fn full_tries(&self) -> u64 {
-        self.lock_refusal().tries
-    }
-
-    fn full_reason(&self) -> Option<StdArc<str>> {
-        self.lock_refusal().full.values().next().cloned()
-    }
-
-    /// Why nothing can be reserved; `None` if it can by now.
-    fn refusal(&self) -> Option<DurabilityError> {
-        let refusal = self.lock_refusal();
-        if refusal.stopped {
-            let end = self.waiters.how_ended().unwrap_or(End::Closed);
-            return Some(DurabilityError::Stopped(end.reason()));
-        }
-        let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);
-        refusal.full.values().next().cloned().map(DurabilityError::DiskFull).or_else(ended)
-    }
-
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
         self.end(End::Poisoned(reason.into()));
@@ -832,42 +413,5 @@ impl Log {
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         wake_all(woken);
-    }
-}
-
-/// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's waiters,
-/// with the waker of its last poll, and gives it back when it is dropped.
-#[derive(Debug)]
-#[must_use = "a future waits when it is awaited"]
-pub struct Durable {
-    log: StdArc<Log>,
-    epoch: Epoch,
-    slot: Option<u64>,
-}
-
-impl Future for Durable {
-    type Output = Result<(), DurabilityError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { log, epoch, slot } = &mut *self;
-        if let Err(forked) = log.check_process() {
-            return Poll::Ready(Err(forked));
-        }
-        let (answer, tell) = log.waiters.poll(*epoch, slot, context.waker(), log.clock.nanos());
-        if tell {
-            log.wake_loggers();
-        }
-        answer.map_or(Poll::Pending, Poll::Ready)
-    }
-}
-
-impl Drop for Durable {
-    fn drop(&mut self) {
-        // I4: in a forked child the list may be locked for ever.
-        if let Some(slot) = self.slot
-            && self.log.process.is_this()
-        {
-            self.log.waiters.give_back(self.epoch, slot);
-        }
     }
 }

@@ -1,0 +1,92 @@
+//! How a log is laid out: what an application sets, and what is refused.
+//!
+//! Neighbours: read by recovery and the loggers; filled in by the database's builder.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ensile_base::limits::LOG_BUFFER_BYTES;
+
+use crate::DurabilityError;
+use crate::recoverable::EntryKind;
+use crate::store::{self, Opening};
+
+/// The shortest log file before the next is begun: a few blocks.
+const SEGMENT_BYTES_MIN: u64 = 4096;
+
+/// How the log is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// How many loggers write in parallel, each its own files; workers are dealt out among them.
+    pub loggers: usize,
+    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are made
+    /// links at the first open with them, and remembered by the file system from then on.
+    pub folders: Vec<PathBuf>,
+    /// Whether there must be a database, or must be none.
+    pub opening: Opening,
+    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so they are looked at
+    /// before anything is changed. 0 if that is not known yet.
+    pub checkpointers: usize,
+    /// See `checkpointers`.
+    pub checkpoint_folders: Vec<PathBuf>,
+    /// A log begins a new file once its current one is this long.
+    pub segment_bytes: u64,
+    /// A log begins a new file once its current one is this old, if anything was written to it.
+    pub segment_interval: Duration,
+    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones. A worker
+    /// that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may have one in any case, and one entry that
+    /// is larger than a buffer gets one of its own for each logger.
+    pub buffer_bytes_max: usize,
+    /// What the entries of this state are: each generation has one kind.
+    pub entries: EntryKind,
+    /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
+    pub compress: bool,
+    /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
+    pub epoch_interval: Duration,
+    /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what the order is
+    /// worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
+    #[cfg(feature = "experiments")]
+    pub replay_waiting_bytes_max: u64,
+    /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
+    pub full_wait: Duration,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self {
+            loggers: 1,
+            folders: Vec::new(),
+            opening: Opening::default(),
+            checkpointers: 0,
+            checkpoint_folders: Vec::new(),
+            segment_bytes: 64 << 20,
+            segment_interval: Duration::from_secs(4),
+            buffer_bytes_max: 64 << 20,
+            entries: EntryKind::Values,
+            compress: false,
+            epoch_interval: Duration::from_millis(40),
+            #[cfg(feature = "experiments")]
+            replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
+            full_wait: Duration::from_secs(30),
+        }
+    }
+}
+
+impl LogConfig {
+    pub(crate) fn check(&self) -> Result<(), DurabilityError> {
+        if self.loggers == 0 || self.loggers > 1024 {
+            return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
+        }
+        store::check_links(&self.folders, self.loggers, "log", "logger")?;
+        // By the names that the database's builder gives them.
+        if self.segment_bytes < SEGMENT_BYTES_MIN {
+            let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");
+            return Err(DurabilityError::config(why));
+        }
+        if self.buffer_bytes_max < LOG_BUFFER_BYTES {
+            let why = format!("log_buffer_bytes_max must be at least {LOG_BUFFER_BYTES}, one log buffer");
+            return Err(DurabilityError::config(why));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The end of a log: everything that was appended is made durable, the last marks are written, unused space is given back.
+//!
+//! Invariants:
+//! - L5: the last marks show the D that the ones before them made; the hint is written behind them.
+//! - L6: a close needs one epoch more. Where none is reserved it reserves a few, or says so.
+//!
+//! Neighbours: `logger` writes the marks; `refusing` tells workers meanwhile.
+
+use std::time::Duration;
+
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::sleep;
+use ensile_epoch::Advance;
+
+use super::Log;
+use super::logger::Logger;
+use super::waiters::End;
+use crate::DurabilityError;
+use crate::store::Locks;
+
+impl Log {
+    /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
+    /// its workers' commits before; logger threads may still run, and find [`Step::Stopped`](super::Step::Stopped) afterwards. A second call
+    /// does nothing.
+    ///
+    /// # Errors
+    /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
+    pub fn close(&self) -> Result<(), DurabilityError> {
+        self.check_process()?;
+        let closed = self.make_durable_and_stop();
+        // A logger that was writing when another one poisoned the log still is.
+        self.loggers.iter().for_each(Logger::wait_for_step);
+        // So is a step that reserves epochs.
+        drop(self.manifest.lock());
+        // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
+        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        closed
+    }
+
+    /// Keeps these locks until the log is closed.
+    pub(crate) fn keep_locks(&self, more: Locks) {
+        // Locks are only added and taken as a whole.
+        let mut locks = self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(locks) = &mut *locks {
+            locks.extend(more);
+        }
+    }
+
+    fn make_durable_and_stop(&self) -> Result<(), DurabilityError> {
+        self.refuse(|refusal| refusal.stopped = true);
+        self.use_kept_epochs();
+        let target = self.epochs.now();
+        while self.durable_epoch() < target {
+            match self.waiters.how_ended() {
+                Some(End::Closed) => return Ok(()),
+                Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
+                None => {
+                    let advanced = self.step_towards_close();
+                    let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
+                    if let Some(why) = is_stuck.then(|| self.reserve_for_close()).flatten() {
+                        let durable = self.durable_epoch();
+                        return Err(self.poison(&format!(
+                            "closed without epochs to reserve, durable up to epoch {durable} and not beyond: {why}"
+                        )));
+                    }
+                }
+            }
+            if let Some(reason) = self.full_reason() {
+                // What is kept for such a moment may do.
+                if self.give_up_reserve() {
+                    continue;
+                }
+                let durable = self.durable_epoch();
+                let reason =
+                    format!("closed on a full disk, durable up to epoch {durable} and not beyond: {reason}");
+                return Err(self.poison(&reason));
+            }
+        }
+        self.loggers.iter().for_each(|logger| logger.end_next(self));
+        // Two rounds: the second carries the D that the first one made, so that later damage to it is seen (L5).
+        self.loggers.iter().for_each(|logger| {
+            logger.write_last_mark(self, false);
+        });
+        let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
+        match self.waiters.how_ended() {
+            Some(End::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
+            Some(End::Closed) => Ok(()),
+            None => {
+                // The seal counts blocks, so it is not for logs that lack one.
+                if unsealed == 0 {
+                    let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                    let ended = self.epochs.stop();
+                    self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
+                }
+                self.end(End::Closed);
+                // The next open may need it; without it that one begins as well as it can.
+                let _ = self.reserve.make();
+                Ok(())
+            }
+        }
+    }
+
+    fn step_towards_close(&self) -> Advance {
+        // A clock that stands still would never let the epoch close; the machine's ignores this.
+        self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
+        let advanced = self.epochs.try_advance(self.clock.nanos());
+        self.loggers.iter().for_each(|logger| {
+            logger.step(self);
+        });
+        if !matches!(advanced, Advance::Advanced(_)) {
+            sleep(Duration::from_micros(EPOCH_MICROS_MIN / 2));
+        }
+        advanced
+    }
+}

@@ -1,0 +1,164 @@
+//! Why a log takes no entry now: it has ended, its disk is full, or its epochs come to their end.
+//!
+//! Invariant: whoever finds the flag finds its reason; both change under one lock.
+//!
+//! Neighbours: workers ask before a commit, loggers say that they hold what has no space.
+
+use std::collections::BTreeMap;
+use std::sync::Arc as StdArc;
+
+use ensile_base::sync::{MutexGuard, Ordering};
+use ensile_disk::DiskError;
+
+use super::Log;
+use super::logger::Logger;
+use super::waiters::{End, Fullness, wake_all};
+use crate::DurabilityError;
+
+/// Does the log work?
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Health {
+    /// It does.
+    Running,
+    /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
+    Full(String),
+    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself once
+    /// they can.
+    EpochsEnded(String),
+    /// It was closed.
+    Closed,
+    /// A write or sync failed: nothing will become durable any more. Open the database again.
+    Poisoned(String),
+    /// This process was forked from the one that opened it, where it goes on: open it anew once it is closed there.
+    Forked,
+}
+
+impl Health {
+    /// Will it never write again?
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Closed | Self::Poisoned(_) | Self::Forked)
+    }
+}
+
+/// Why no reserve succeeds.
+#[derive(Debug, Default)]
+pub(super) struct Refusal {
+    /// For good: poisoned, closing or closed.
+    pub(super) stopped: bool,
+    /// The loggers that hold what the disk has no space for, and what it said.
+    pub(super) full: BTreeMap<usize, StdArc<str>>,
+    /// E is near the end of what is reserved (L6), and why no more is.
+    pub(super) epochs_ended: Option<StdArc<str>>,
+    /// When the first of them began to hold, and how often one has tried.
+    pub(super) full_since_nanos: u64,
+    pub(super) tries: u64,
+}
+
+impl Log {
+    /// Does the log work?
+    #[must_use]
+    pub fn health(&self) -> Health {
+        if !self.process.is_this() {
+            return Health::Forked;
+        }
+        match self.waiters.how_ended() {
+            Some(End::Closed) => Health::Closed,
+            Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
+            None => {
+                let refusal = self.lock_refusal();
+                let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
+                let ended = || refusal.epochs_ended.as_ref();
+                let or_ended = || ended().map(|reason| Health::EpochsEnded(reason.to_string()));
+                full.or_else(or_ended).unwrap_or(Health::Running)
+            }
+        }
+    }
+
+    /// Does no reserve succeed now?
+    #[inline]
+    pub(crate) fn refuses(&self) -> bool {
+        // Acquire: who sees it finds its reason (partner: `refuse`).
+        self.refuses.load(Ordering::Acquire)
+    }
+
+    pub(super) fn lock_refusal(&self) -> MutexGuard<'_, Refusal> {
+        // Nothing under this lock leaves it half changed.
+        self.refusal.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(super) fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
+        let mut refusal = self.lock_refusal();
+        change(&mut refusal);
+        let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
+        // Release: partner is the Acquire in `refuses`.
+        self.refuses.store(refuses, Ordering::Release);
+    }
+
+    /// This logger holds what the disk has no space for.
+    pub(super) fn hold(&self, logger: usize, error: &DiskError) {
+        let mut is_news = false;
+        let now = self.clock.nanos();
+        self.refuse(|refusal| {
+            if refusal.full.is_empty() {
+                refusal.full_since_nanos = now;
+            }
+            refusal.tries += 1;
+            is_news = refusal.full.insert(logger, error.to_string().into()).is_none();
+        });
+        if is_news {
+            self.counters.holds.add(1);
+            // Workers that wait for a buffer are told.
+            self.loggers.iter().for_each(Logger::wake_workers);
+        }
+    }
+
+    /// Sends away who has waited for space for long enough. Wakes wakers: not under a lock.
+    pub(super) fn expire_waiters(&self) {
+        let refusal = self.lock_refusal();
+        let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
+        let Some(reason) = reason else { return };
+        let since_nanos = refusal.full_since_nanos;
+        drop(refusal);
+        let (now_nanos, wait_nanos) = (self.clock.nanos(), self.full_wait_nanos);
+        wake_all(self.waiters.expire(&Fullness { now_nanos, since_nanos, wait_nanos, reason }));
+    }
+
+    /// What this logger held is written.
+    pub(super) fn resume(&self, logger: usize) {
+        self.refuse(|refusal| {
+            refusal.full.remove(&logger);
+        });
+    }
+
+    /// Gives the reserve up, for a caller that frees more than it takes. Returns whether that made any space.
+    pub(crate) fn give_up_reserve(&self) -> bool {
+        // What cannot be removed gives no space.
+        let has_freed = self.reserve.give_up().unwrap_or(false);
+        if has_freed {
+            self.wake_loggers();
+        }
+        has_freed
+    }
+
+    /// How often a logger has found the disk full, since the first did.
+    pub(crate) fn full_tries(&self) -> u64 {
+        self.lock_refusal().tries
+    }
+
+    pub(super) fn full_reason(&self) -> Option<StdArc<str>> {
+        self.lock_refusal().full.values().next().cloned()
+    }
+
+    /// Why nothing can be reserved; `None` if it can by now.
+    pub(super) fn refusal(&self) -> Option<DurabilityError> {
+        let refusal = self.lock_refusal();
+        if refusal.stopped {
+            let end = self.waiters.how_ended().unwrap_or(End::Closed);
+            return Some(DurabilityError::Stopped(end.reason()));
+        }
+        let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);
+        refusal.full.values().next().cloned().map(DurabilityError::DiskFull).or_else(ended)
+    }
+}
