@@ -132,11 +132,7 @@ pub(crate) fn check_listed(
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`].
-pub(crate) fn check_free(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-) -> Result<Mark, DurabilityError> {
+pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark, DurabilityError> {
     let wanted = mark(manifest, name);
     let detail = match Mark::read(disk, name)? {
         Some(found) if found == wanted => return Ok(wanted),
