@@ -37,6 +37,12 @@ pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 1
 /// Most zeros that a log file begins with: a recovery reads them.
 pub const LOG_ZEROED_BYTES_MAX: u64 = 16 << 20;
 
+/// Bytes that a recovered state keeps for older entries, tombstones of deletes, before the oldest parts of the log are replayed
+/// and not the newest. What the threads are at comes on top. A tombstone of a short key takes some 140 bytes, so these are about
+/// 60,000: removing them at the end of replay, by all threads, takes some ten milliseconds.
+/// Small under shuttle, so that its short logs reach it.
+pub const REPLAY_WAITING_BYTES_MAX: u64 = if cfg!(shuttle) { 1 << 10 } else { 8 << 20 };
+
 /// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
 pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.

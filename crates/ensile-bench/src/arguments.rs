@@ -503,7 +503,7 @@ pub struct RecoveryArguments {
     #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub(crate) recovery_threads: Vec<usize>,
     /// Which parts of the log are replayed first
-    #[arg(long, value_enum, default_value_t = recovery::Order::Oldest)]
+    #[arg(long, value_enum, default_value_t = recovery::Order::BothEnds)]
     pub(crate) order: recovery::Order,
     /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
     #[arg(long)]

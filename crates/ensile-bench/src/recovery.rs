@@ -18,6 +18,7 @@
 mod content;
 mod files;
 mod memory;
+mod processor;
 pub(crate) mod victim;
 
 use std::io::Read as _;
@@ -62,10 +63,12 @@ pub(crate) enum Load {
 /// The order in which the log is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// As it ships.
-    Oldest,
-    /// As SiloR does (§5.2); for builds with the feature `experiments`.
+    /// As it ships: the newest first, but the oldest once many tombstones wait
+    BothEnds,
+    /// As SiloR does (§5.2); for builds with the feature `experiments`
     Newest,
+    /// So that no tombstone waits longer than for the pieces under way; for builds with the feature `experiments`
+    Oldest,
 }
 
 impl Load {
@@ -85,6 +88,8 @@ impl Load {
 struct Measured {
     /// From the call of open to its return.
     open_seconds: f64,
+    /// Of the processor, over all threads.
+    processor_seconds: f64,
     /// Opening the tables, which rebuilds their indexes.
     tables_seconds: f64,
     report: RecoveryReport,
@@ -116,8 +121,8 @@ type Check<'a> = Box<dyn FnOnce(&Database) -> Result<Vec<String>> + 'a>;
 /// Runs it. False if a recovered database was not what it must be.
 pub(crate) fn run(arguments: &RecoveryArguments) -> Result<bool> {
     let command = machine::command();
-    if arguments.order == Order::Newest && !cfg!(feature = "experiments") {
-        let why = "--order newest is an experiment: build with `--features experiments`";
+    if arguments.order != Order::BothEnds && !cfg!(feature = "experiments") {
+        let why = "--order newest and oldest are experiments: build with `--features experiments`";
         return Err(Failure::Usage(why.to_owned()));
     }
     figure::prepare(&arguments.out)?;
@@ -301,9 +306,10 @@ fn recover(
     what: &str,
 ) -> Result<(Measured, Vec<String>)> {
     let before = memory::forget_peak();
-    let clock = Clock::machine();
+    let (clock, used_before) = (Clock::machine(), processor::seconds());
     let db = builder(arguments, &scene.folder, threads, what).open()?;
     let open_seconds = clock.nanos() as f64 / 1e9;
+    let processor_seconds = processor::seconds() - used_before;
     let peak_bytes = memory::peak().saturating_sub(before);
     let check = (scene.open)(&db)?;
     let tables_seconds = clock.nanos() as f64 / 1e9 - open_seconds;
@@ -313,7 +319,16 @@ fn recover(
         wrong.push("nothing was recovered".to_owned());
     }
     db.close()?;
-    Ok((Measured { open_seconds, tables_seconds, report, device, cached_share, peak_bytes }, wrong))
+    let measured = Measured {
+        open_seconds,
+        processor_seconds,
+        tables_seconds,
+        report,
+        device,
+        cached_share,
+        peak_bytes,
+    };
+    Ok((measured, wrong))
 }
 
 fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &str) -> ensile::Builder {
@@ -322,7 +337,11 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
     let builder = Database::builder(folder);
     #[cfg(feature = "experiments")]
     let builder = builder.variants(ensile::Variants {
-        replay_newest_first: arguments.order == Order::Newest,
+        replay_waiting_bytes_max: match arguments.order {
+            Order::BothEnds => ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
+            Order::Newest => u64::MAX,
+            Order::Oldest => 0,
+        },
         ..ensile::Variants::default()
     });
     builder
@@ -382,6 +401,7 @@ fn rows_of(scene: &Scene<'_>, threads: usize, rounds: &[Measured]) -> Vec<Row> {
     let device = |one: &Measured| one.device.0 as f64 / 1e6 / one.device.1;
     let whole = |one: &Measured| one.device.0 as f64 / 1e6 / one.open_seconds;
     row("whole", ("time", "s"), &|one| one.open_seconds);
+    row("whole", ("processor's time", "s"), &|one| one.processor_seconds);
     row("after the last phase", ("share", "%"), &|one| 100.0 * after_last_phase(one) / one.open_seconds);
     row("memory", ("at most", "MB"), &|one| one.peak_bytes as f64 / 1e6);
     if let Some(running) = scene.running_bytes {

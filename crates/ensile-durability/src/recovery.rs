@@ -14,8 +14,8 @@
 //! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
-//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `watermark`,
-//! `harden`, `manifest`; above, `Database::open`, then
+//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `turns`,
+//! `watermark`, `harden`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
@@ -30,6 +30,7 @@ mod progress;
 mod reading;
 mod relief;
 mod replay;
+mod turns;
 mod verdict;
 mod watermark;
 
@@ -62,9 +63,10 @@ use judgement::{FirstEnds, Inventory};
 use listing::Files;
 use load::{Load, LoadStep};
 pub use progress::{Phase, PhaseReport, Progress};
-use reading::{AHEAD, Pool};
+use reading::Pool;
 pub use relief::{Finished, ReadOnly};
 use replay::{Bounds, Piece};
+use turns::Turns;
 use verdict::Verdict;
 use watermark::Watermark;
 
@@ -198,11 +200,9 @@ pub struct Recovery {
     /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
     proven: Epoch,
     load: Load,
-    /// In the order in which they are replayed.
-    pieces: Vec<Piece>,
+    turns: Turns,
     watermark: Watermark,
     bytes_total: u64,
-    taken: AtomicUsize,
     buffers: Pool,
     done: Done,
     report: RecoveryReport,
@@ -331,9 +331,8 @@ impl Recovery {
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             bytes_total: 0,
             load,
-            pieces: Vec::new(),
+            turns: Turns::default(),
             watermark: Watermark::default(),
-            taken: AtomicUsize::new(0),
             buffers: Pool::default(),
             done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
@@ -367,7 +366,7 @@ impl Recovery {
             self.with_entries.push(number);
         }
         self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.pieces.extend(pieces);
+        self.turns.add(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
@@ -381,14 +380,12 @@ impl Recovery {
         self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
     }
 
-    /// Sorts the pieces of all logs and generations by their turn: the oldest first, so that the watermark follows close behind.
+    /// Gives the pieces of all logs and generations their turns.
     fn order_pieces(&mut self) {
-        self.pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        self.turns.order();
         #[cfg(feature = "experiments")]
-        if self.config.replays_newest_first {
-            self.pieces.sort_by_key(|piece| std::cmp::Reverse(piece.newest));
-        }
-        self.pieces.iter().for_each(|piece| self.watermark.add(piece.oldest));
+        self.turns.limit_waiting(self.config.replay_waiting_bytes_max);
+        self.turns.pieces().iter().for_each(|piece| self.watermark.add(piece.oldest));
     }
 
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
@@ -399,8 +396,8 @@ impl Recovery {
         Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
     }
 
-    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log, the oldest that
-    /// nobody has taken. When none is left, waits for those that other threads are at; `false` then.
+    /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log that nobody has
+    /// taken: the newest, or the oldest where much [waits](Recoverable::waiting) for older ones. When none is left, waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -410,9 +407,7 @@ impl Recovery {
             LoadStep::Failed => return Ok(false),
             LoadStep::Ended => {}
         }
-        // Relaxed: hands out numbers; what a piece holds was there before any thread was started.
-        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(piece) = self.pieces.get(taken) else {
+        let Some(turns::Turn { piece, ahead }) = self.turns.take(target) else {
             if self.watermark.wait_for_end() {
                 // Each thread says so: what the state has left to do is work for all of them.
                 target.passed(Epoch::MAX);
@@ -420,10 +415,7 @@ impl Recovery {
             return Ok(false);
         };
         let under_way = self.watermark.begin(piece.oldest);
-        // Each piece is asked for once: the first few by whoever takes the first.
-        let ahead = if taken == 0 { 1..=AHEAD } else { taken + AHEAD..=taken + AHEAD };
-        let ahead = ahead.filter_map(|later| self.pieces.get(later));
-        ahead.for_each(|later| replay::ask_for(&*self.disk, later));
+        ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
@@ -589,7 +581,8 @@ impl Recovery {
         let merging = &self.generations[sources.clone()];
         let numbers: Vec<u64> = merging.iter().map(|generation| generation.number).collect();
         let mut logs: BTreeMap<(u64, u32), Vec<Piece>> = BTreeMap::new();
-        for piece in self.pieces.iter().filter(|piece| numbers.contains(&piece.file.name.generation)) {
+        for piece in self.turns.pieces().iter().filter(|piece| numbers.contains(&piece.file.name.generation))
+        {
             let name = piece.file.name;
             logs.entry((name.generation, name.logger)).or_default().push(piece.clone());
         }

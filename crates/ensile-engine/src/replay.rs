@@ -1,8 +1,9 @@
 //! Recovery's side of the engine: log entries become records again, the largest TID wins (Silo §4.10, SiloR §5).
 //!
 //! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record with the
-//! delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). So memory follows the rows
-//! that there are, not the length of the log.
+//! delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest entries come first,
+//! so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then the oldest do. So memory
+//! follows the rows that there are, not the length of the log.
 //!
 //! A row costs several waits for memory, each as long as all that is computed for it. So the writes of a block are
 //! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is
@@ -46,7 +47,7 @@ pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
 /// A database being recovered.
 pub(crate) struct Replay {
     memory: StdArc<Memory>,
-    trees: std::sync::RwLock<Trees>,
+    trees: Mutex<Trees>,
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     seats: Mutex<Vec<Box<Seat>>>,
     tombstones: Tombstones,
@@ -61,7 +62,7 @@ impl Replay {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: std::time::Duration::MAX };
         Self {
             memory: StdArc::clone(memory),
-            trees: std::sync::RwLock::default(),
+            trees: Mutex::new(Trees::new()),
             seats: Mutex::new(Vec::new()),
             tombstones: Tombstones::new(),
             epochs: Epochs::new(&config),
@@ -104,12 +105,10 @@ impl Replay {
 
     #[cold]
     fn tree(&self, table: u32, worker: &mut Worker) -> Arc<Masstree> {
-        let known = self.trees.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(&table).cloned();
-        known.unwrap_or_else(|| {
-            let mut trees = self.trees.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
-            Arc::clone(trees.entry(table).or_insert_with(new))
-        })
+        // Once for each thread and table, and for each block of a checkpoint.
+        let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
+        Arc::clone(trees.entry(table).or_insert_with(new))
     }
 
     fn replay_block(
@@ -206,6 +205,10 @@ impl Recoverable for Replay {
             self.remove(&batch);
         }
     }
+
+    fn waiting(&self) -> u64 {
+        self.tombstones.bytes()
+    }
 }
 
 /// Key and value of a checkpoint entry: `key length u16 | key | value`, little-endian.
@@ -215,6 +218,8 @@ pub(crate) fn checkpointed(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> 
     rest.split_at_checked(length).ok_or("a checkpoint entry ends in its key")
 }
 
+#[cfg(all(test, not(loom)))]
+mod queue_log;
 #[cfg(all(test, shuttle))]
 mod shuttled;
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -89,8 +89,9 @@ mod chosen {
         pub slabs: bool,
         /// What is logged, where there is a log.
         pub log_records: LogRecords,
-        /// Recovery replays the newest parts of the log first (SiloR §5.2); otherwise the oldest.
-        pub replay_newest_first: bool,
+        /// Recovery replays the newest parts of the log first while tombstones take fewer bytes, then the oldest: 0 is oldest
+        /// first, [`u64::MAX`] SiloR's order (§5.2).
+        pub replay_waiting_bytes_max: u64,
     }
 
     impl Default for Variants {
@@ -101,7 +102,7 @@ mod chosen {
                 collect: true,
                 slabs: true,
                 log_records: LogRecords::Full,
-                replay_newest_first: false,
+                replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
             }
         }
     }
@@ -147,7 +148,7 @@ mod chosen {
 
         pub(crate) fn apply_to_log(&self, config: &mut LogConfig) {
             config.compress |= self.variants.log_records == LogRecords::Compressed;
-            config.replays_newest_first = self.variants.replay_newest_first;
+            config.replay_waiting_bytes_max = self.variants.replay_waiting_bytes_max;
         }
     }
 }

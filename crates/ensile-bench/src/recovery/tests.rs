@@ -21,6 +21,7 @@ fn rates_are_each_cores_and_parts_without_work_are_left_out() {
     report.phases = phases;
     let measured = Measured {
         open_seconds: 10.0,
+        processor_seconds: 7.5,
         tables_seconds: 0.5,
         report,
         device: (4_000_000_000, 5.0),

@@ -43,9 +43,10 @@ pub struct LogConfig {
     pub compress: bool,
     /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
     pub epoch_interval: Duration,
-    /// Whether recovery replays the newest pieces first, as SiloR does (§5.2), to measure what the order is worth.
+    /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what the order is
+    /// worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
     #[cfg(feature = "experiments")]
-    pub replays_newest_first: bool,
+    pub replay_waiting_bytes_max: u64,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
@@ -65,7 +66,7 @@ impl Default for LogConfig {
             compress: false,
             epoch_interval: Duration::from_millis(40),
             #[cfg(feature = "experiments")]
-            replays_newest_first: false,
+            replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
             full_wait: Duration::from_secs(30),
         }
     }

@@ -1,13 +1,11 @@
 //! Replay: pieces of the log that any number of threads take, parse and hand to the recoverable state (SiloR §5.2).
 //!
 //! Invariants:
-//! - The oldest pieces come first, of all logs: so what a state keeps for entries yet to come stays small (L8). SiloR's order,
-//!   newest first, saves the copying of older versions and no more; docs/results/recovery.md has both.
 //! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; `reading` has the buffers; the engine's threads call
+//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the buffers; the engine's threads call
 //! in.
 
 use ensile_base::checksum::crc32c;
@@ -51,8 +49,8 @@ pub(super) struct Piece {
     pub(super) oldest: Epoch,
     /// The largest one.
     pub(super) newest: Epoch,
+    pub(super) kind: EntryKind,
     salt: Salt,
-    kind: EntryKind,
     bounds: Bounds,
 }
 

@@ -20,6 +20,7 @@ mod poison;
 mod recovering;
 mod repair_crashes;
 mod repairing;
+mod replay_order;
 mod reserved;
 mod rig;
 mod simulation;

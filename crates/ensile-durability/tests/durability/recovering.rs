@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Entry, Recoverable, Recovery, Refused};
+use ensile_durability::{DurabilityError, Entry, EntryKind, LogConfig, Recoverable, Recovery, Refused};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, OPENING_BYTES, Rig, config};
@@ -198,7 +198,9 @@ fn a_crash_anywhere_inside_recovery_is_harmless() {
 
 /// Two logs of `rounds` epochs, each with an operation on every object from either worker: `objects` objects, numbered operations.
 fn operations(disk: &SimDisk, rounds: u64, objects: u64) {
-    let rig = Rig::simulated(disk, 2);
+    let config = LogConfig { entries: EntryKind::Operations, ..config(2) };
+    let rig = Rig::open_into(Arc::new(disk.clone()), config, Clock::manual(), &Map::default());
+    let rig = rig.expect("a new database");
     let mut workers = [rig.worker(), rig.worker()];
     for round in 0..rounds {
         for (at, worker) in workers.iter_mut().enumerate() {
@@ -229,6 +231,10 @@ struct Waiting {
 }
 
 impl Recoverable for Operations {
+    fn takes(&self, kind: EntryKind) -> bool {
+        kind == EntryKind::Operations
+    }
+
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let mut waiting = self.0.lock().expect("no panic");
         let number = |at: usize, body: &[u8]| u64::from_le_bytes(body[at..at + 8].try_into().expect("eight"));
@@ -297,6 +303,10 @@ struct Slow {
 }
 
 impl Recoverable for Slow {
+    fn takes(&self, kind: EntryKind) -> bool {
+        kind == EntryKind::Operations
+    }
+
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         let is_first = entries.iter().any(|entry| entry.tid == self.first);
         let mut others = self.others.lock().expect("no panic");
@@ -355,6 +365,10 @@ fn l8_no_epoch_passes_while_a_thread_is_at_a_piece_with_its_entries() {
 struct FirstOnly<'o>(&'o Operations);
 
 impl Recoverable for FirstOnly<'_> {
+    fn takes(&self, kind: EntryKind) -> bool {
+        kind == EntryKind::Operations
+    }
+
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         self.0.replay(entries)
     }
@@ -371,6 +385,10 @@ fn a_thread_without_a_piece_does_not_wait_for_one_that_cannot_be_replayed() {
     /// Refuses everything.
     struct Refusing;
     impl Recoverable for Refusing {
+        fn takes(&self, kind: EntryKind) -> bool {
+            kind == EntryKind::Operations
+        }
+
         fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
             Err(Refused { entry: 0, detail: "no".to_owned() })
         }

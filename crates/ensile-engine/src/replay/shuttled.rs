@@ -1,16 +1,21 @@
-//! Removal of tombstones beside threads that write the same keys and leaves, under shuttle's schedules.
+//! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under shuttle's
+//! schedules.
 //!
 //! A record or node that is freed too early is filled with a pattern there, and whoever reads it fails.
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-engine --release --lib shuttle`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use shuttle::sync::Arc;
 
+use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{Entry, Recoverable};
+use ensile_durability::{Entry, Recoverable, Refused};
 use ensile_index::Lookup;
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::Replay;
+use super::queue_log::{self, Queue};
 use crate::record::Handle;
 use crate::record::blocks::sole_owner;
 use crate::transaction::log_entry;
@@ -109,4 +114,70 @@ fn a_leaf_that_removals_empty_goes_beside_those_that_look_into_it() {
         b"b",
         Some((Epoch::new(7), false)),
     );
+}
+
+/// Replays, and counts from which end pieces were taken.
+struct Counted {
+    replay: Replay,
+    /// Std's: no steps of the program.
+    newest: AtomicU64,
+    oldest: AtomicU64,
+}
+
+impl Recoverable for Counted {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.replay.passed(epoch);
+    }
+
+    fn waiting(&self) -> u64 {
+        let waiting = self.replay.waiting();
+        let end = if waiting < REPLAY_WAITING_BYTES_MAX { &self.newest } else { &self.oldest };
+        // Relaxed: read once the threads have ended.
+        end.fetch_add(1, Ordering::Relaxed);
+        waiting
+    }
+}
+
+#[test]
+fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
+    // Schedules in which pieces were taken from both ends.
+    static BOTH: AtomicU64 = AtomicU64::new(0);
+    shuttle::check_random(
+        || {
+            let queue = Queue { rows: 40, left: 3, together: 4, value_bytes: 900, file_bytes: 4 << 10 };
+            let disk = queue.write();
+            let recovery = Arc::new(Queue::recovery(&disk));
+            let replay = Replay::new(&Memory::new(&MemoryConfig::default()));
+            let state = Arc::new(Counted { replay, newest: AtomicU64::new(0), oldest: AtomicU64::new(0) });
+            let threads = [(); 3].map(|()| {
+                let (recovery, state) = (Arc::clone(&recovery), Arc::clone(&state));
+                shuttle::thread::spawn(move || while recovery.replay_step(&*state).expect("replays") {})
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let Ok(state) = Arc::try_unwrap(state) else { panic!("the threads have ended") };
+            let Counted { replay, newest, oldest } = state;
+            if newest.into_inner() > 1 && oldest.into_inner() > 1 {
+                // Relaxed: schedules run one after the other.
+                BOTH.fetch_add(1, Ordering::Relaxed);
+            }
+            let _memory = std::sync::Arc::clone(&replay.memory);
+            let trees = replay.finish();
+            let tree = &trees[&queue_log::TABLE];
+            for key in 0..queue.rows {
+                let found = tree.get(&key.to_be_bytes(), sole_owner(tree));
+                assert_eq!(matches!(found, Lookup::Found(_)), key >= queue.rows - queue.left, "key {key}");
+            }
+        },
+        60,
+    );
+    // Relaxed: as above.
+    assert!(BOTH.load(Ordering::Relaxed) > 20, "most schedules take pieces from both ends");
 }

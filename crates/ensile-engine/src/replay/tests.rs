@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc as StdArc;
 
-use ensile_base::limits::STATUS_BITS;
+use ensile_base::limits::{REPLAY_WAITING_BYTES_MAX, STATUS_BITS};
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable, Refused};
@@ -12,6 +12,7 @@ use ensile_index::{Direction, Lookup, Masstree, Range, ScanVisitor, Witness};
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::Replay;
+use super::queue_log::Queue;
 use crate::record::{Handle, Scratch, Seen};
 use crate::transaction::log_entry;
 
@@ -308,4 +309,82 @@ fn tombstones_are_removed_beside_threads_that_write_the_same_keys() {
         assert_eq!(replay.tombstones.count(), 0);
         assert_same(&rows(replay), &model, seed);
     }
+}
+
+fn memory_bytes(replay: &Replay) -> u64 {
+    let stats = replay.memory.stats();
+    (stats.chunk_bytes + stats.large_bytes) as u64
+}
+
+#[test]
+fn what_waits_is_told_in_the_bytes_that_it_takes_until_it_has_passed() {
+    for value_bytes in [0, 500] {
+        let replay = replay();
+        let (before, deletes) = (memory_bytes(&replay), 50_000_u64);
+        for number in 0..deletes {
+            let tid = tid_of(2 + number / 1_000, 2 * (number % 1_000));
+            // The room of a value stays with its record.
+            if value_bytes > 0 {
+                replay_one(&replay, tid, &body(number, Some(&vec![1; value_bytes])));
+            }
+            replay_one(&replay, tid.successor().expect("room"), &body(number, None));
+        }
+        // The notes stand beside: at least a TID, a table, a place and a key each.
+        let taken = memory_bytes(&replay) - before + 32 * deletes;
+        let waiting = replay.waiting();
+        assert!((taken / 2..=taken * 2).contains(&waiting), "{waiting} bytes told, {taken} taken");
+        replay.passed(Epoch::new(2 + 25));
+        assert_eq!(replay.waiting(), waiting / 2, "half of the epochs have passed");
+        replay.passed(Epoch::MAX);
+        assert_eq!(replay.waiting(), 0);
+    }
+}
+
+/// Replays, and remembers the most memory that it took.
+struct Watched {
+    replay: Replay,
+    most: std::sync::atomic::AtomicU64,
+    most_waiting: std::sync::atomic::AtomicU64,
+}
+
+impl Recoverable for Watched {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.replay(entries)?;
+        // Relaxed: read once the threads have ended.
+        self.most.fetch_max(memory_bytes(&self.replay), std::sync::atomic::Ordering::Relaxed);
+        // Relaxed: as above.
+        self.most_waiting.fetch_max(self.replay.waiting(), std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.replay.passed(epoch);
+    }
+
+    fn waiting(&self) -> u64 {
+        self.replay.waiting()
+    }
+}
+
+#[test]
+fn l8_a_queue_is_recovered_in_little_more_memory_than_its_rows_take() {
+    let queue = Queue { rows: 300_000, left: 1_000, together: 2_000, value_bytes: 100, file_bytes: 1 << 20 };
+    let disk = queue.write();
+    let recovery = Queue::recovery(&disk);
+    let (most, most_waiting) = Default::default();
+    let watched = Watched { replay: replay(), most, most_waiting };
+    while recovery.replay_step(&watched).expect("replays") {}
+    recovery.finish().expect("finishes");
+    let (most, waiting) = (watched.most.into_inner(), watched.most_waiting.into_inner());
+    // All 300,000 tombstones would be more than 60 MB. A piece, a file of a megabyte here, holds fewer than 8,000.
+    assert!(waiting >= REPLAY_WAITING_BYTES_MAX, "{waiting} bytes: the newest end was used up to the limit");
+    assert!(waiting <= REPLAY_WAITING_BYTES_MAX + (4 << 20), "{waiting} bytes waited at a time");
+    assert!(most <= 2 * REPLAY_WAITING_BYTES_MAX + (8 << 20), "{most} bytes");
+    let rows = rows(watched.replay);
+    let kept: Vec<_> = rows.keys().filter(|(table, _)| *table == super::queue_log::TABLE).collect();
+    assert_eq!(kept.len() as u64, queue.left);
 }

@@ -24,6 +24,15 @@ struct Tombstone {
 
 const _: () = assert!(ensile_base::limits::KEY_BYTES_MAX <= u16::MAX as usize);
 
+/// Bytes of its leaf that a key takes: of 320 for fifteen keys, two thirds of them used.
+const LEAF_BYTES: usize = 32;
+
+/// Bytes that a tombstone takes until it is removed: note, record, and place in the tree. A vector of notes that grows has room
+/// for as many again; the key stands in the note and in the tree.
+fn bytes_kept(key_bytes: usize, record_bytes: usize) -> u64 {
+    (2 * size_of::<Tombstone>() + 2 * key_bytes + record_bytes + LEAF_BYTES) as u64
+}
+
 /// The tombstones of a log block.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -31,6 +40,8 @@ pub(super) struct Batch {
     tombstones: Vec<Tombstone>,
     /// Their keys, one behind the other.
     keys: Vec<u8>,
+    /// That they take until they are removed.
+    bytes: u64,
 }
 
 /// A tombstone as it is read from its batch.
@@ -42,10 +53,12 @@ pub(super) struct Noted<'b> {
 }
 
 impl Batch {
-    pub(super) fn note(&mut self, table: u32, key: &[u8], tid: Tid) {
+    /// Notes a delete, whose record has a block of `record_bytes`.
+    pub(super) fn note(&mut self, table: u32, key: &[u8], tid: Tid, record_bytes: usize) {
         // A block's entries are fewer bytes than that, and its keys are among them.
         let key_at = u32::try_from(self.keys.len()).expect("the keys of a block fit 32 bits");
         self.newest = self.newest.max(tid.epoch());
+        self.bytes += bytes_kept(key.len(), record_bytes);
         self.keys.extend_from_slice(key);
         self.tombstones.push(Tombstone { tid, table, key_at, key_bytes: key.len() as u16 });
     }
@@ -69,7 +82,8 @@ struct Waiting {
     /// By the newest epoch in each; the number tells batches of one epoch apart.
     batches: BTreeMap<(Epoch, u64), Batch>,
     given: u64,
-    tombstones: usize,
+    /// That all of them take.
+    bytes: u64,
 }
 
 /// All threads' tombstones.
@@ -78,7 +92,7 @@ pub(super) struct Tombstones(Mutex<Waiting>);
 
 impl Tombstones {
     pub(super) fn new() -> Self {
-        let waiting = Waiting { passed: Epoch::ZERO, batches: BTreeMap::new(), given: 0, tombstones: 0 };
+        let waiting = Waiting { passed: Epoch::ZERO, batches: BTreeMap::new(), given: 0, bytes: 0 };
         Self(Mutex::new(waiting))
     }
 
@@ -91,7 +105,7 @@ impl Tombstones {
     pub(super) fn give(&self, batch: Batch) {
         let mut waiting = self.lock();
         waiting.given += 1;
-        waiting.tombstones += batch.len();
+        waiting.bytes += batch.bytes;
         let place = (batch.newest, waiting.given);
         waiting.batches.insert(place, batch);
     }
@@ -110,13 +124,18 @@ impl Tombstones {
             return None;
         }
         let (_, batch) = waiting.batches.pop_first()?;
-        waiting.tombstones -= batch.len();
+        waiting.bytes -= batch.bytes;
         Some(batch)
+    }
+
+    /// Bytes that those take which wait.
+    pub(super) fn bytes(&self) -> u64 {
+        self.lock().bytes
     }
 
     /// How many wait.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn count(&self) -> usize {
-        self.lock().tombstones
+        self.lock().batches.values().map(Batch::len).sum()
     }
 }

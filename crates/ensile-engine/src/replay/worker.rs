@@ -159,7 +159,7 @@ impl Worker {
         match inserted {
             Insert::Inserted => {
                 if pending.write.value.is_none() {
-                    self.note_delete(pending);
+                    self.note_delete(pending, record.at(pinned));
                 }
                 None
             }
@@ -219,7 +219,7 @@ impl Worker {
         match write.value {
             None => {
                 record.unlock_with(Word::deleted(tid));
-                self.note_delete(pending);
+                self.note_delete(pending, record);
             }
             Some(value) if record.fits(value.len()) => {
                 record.overwrite(value);
@@ -236,8 +236,10 @@ impl Worker {
         Renewed::Done
     }
 
-    fn note_delete(&mut self, pending: &Pending<'_>) {
-        self.deletes.note(pending.write.table, pending.write.key, pending.tid);
+    fn note_delete(&mut self, pending: &Pending<'_>, record: Record<'_>) {
+        // The room of the value that it had stays with the record.
+        let bytes = HEADER_BYTES + record.capacity();
+        self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
     }
 
     /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.

@@ -51,8 +51,10 @@ impl Case {
 
 /// A refusal that says that the disk refused, or that the log has stopped: what to do is clear from it.
 fn is_clean(error: &Error) -> bool {
-    use DurabilityError::{Disk, OutcomeUnknown, Stopped};
-    matches!(error, Error::DiskFull(_) | Error::Durability(Disk(_) | Stopped(_) | OutcomeUnknown(_)))
+    use DurabilityError::{Disk, NoRoomToOpen, OutcomeUnknown, Stopped};
+    let is_clean =
+        |why: &DurabilityError| matches!(why, Disk(_) | NoRoomToOpen(_) | Stopped(_) | OutcomeUnknown(_));
+    matches!(error, Error::DiskFull(_)) || matches!(error, Error::Durability(why) if is_clean(why))
 }
 
 /// What the log must do about a call that failed.
@@ -67,8 +69,11 @@ enum Must {
 }
 
 impl Case {
-    fn must(&self, failed: &Call) -> Must {
+    /// `opened_at`: the last call of the open.
+    fn must(&self, failed: &Call, opened_at: u64) -> Must {
         match failed.operation {
+            // The open has made anew what the call was for, or it would not have ended well.
+            _ if failed.number <= opened_at => Must::Either,
             // The hint is one more witness of D, and D does not wait for it.
             _ if !failed.name.contains("log-") && failed.operation != Operation::SyncFolder => Must::Either,
             Operation::Sync | Operation::SyncFolder => Must::Stop,
@@ -86,8 +91,9 @@ fn check_after(
     driver: &mut Driver<'_, '_>,
     life: &Life,
     disk: &SimDisk,
+    opened_at: u64,
 ) -> Result<(), String> {
-    let (durable, must) = (life.db.durable_epoch(), case.must(failed));
+    let (durable, must) = (life.db.durable_epoch(), case.must(failed, opened_at));
     // Held or stopped, it may be refused.
     let _ = driver.write();
     for _ in 0..ROUNDS {
@@ -128,6 +134,7 @@ fn check_after(
 /// One life, in which the call may fail. Returns what it did with the failure.
 fn live(case: &Case, life: &Life, disk: &SimDisk, ledger: &mut Ledger, seed: u64) -> Result<(), String> {
     let mut random = Random::seeded(seed);
+    let opened_at = disk.calls().all;
     std::thread::scope(|scope| {
         let mut driver = Driver::new(scope, life, disk, ledger, random.next_u64());
         for _ in 0..random.between(20, 120) {
@@ -135,7 +142,7 @@ fn live(case: &Case, life: &Life, disk: &SimDisk, ledger: &mut Ledger, seed: u64
             if case.has_come(disk) {
                 let failed = disk.trace().into_iter().find(|call| call.number == case.call);
                 let failed = failed.ok_or("the trace lacks the call")?;
-                return check_after(case, &failed, &mut driver, life, disk);
+                return check_after(case, &failed, &mut driver, life, disk, opened_at);
             }
             if let Some(error) = driver.errors.pop() {
                 return Err(format!("before the call: {error}"));

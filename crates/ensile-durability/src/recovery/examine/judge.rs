@@ -223,9 +223,8 @@ impl<'a> Judge<'a> {
             found.unfinished_epochs = verdict.unfinished;
         }
         let durable = facts.durable.unwrap_or(Epoch::MAX);
-        for chain in &chains {
-            self.payloads(chain, generation.first, durable, &mut facts)?;
-        }
+        let bounds = Bounds { first: generation.first, covered: self.covered, durable };
+        self.payloads(&chains, bounds, &mut facts)?;
         self.found.generations.push(facts);
         if generation.durable.is_none() {
             self.open_chains = chains;
@@ -286,34 +285,56 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Hands over the entries of a log that count, and checks those that do not.
+    /// Hands over the entries of a generation's logs that count, the oldest first, and checks those that do not.
     fn payloads(
+        &mut self,
+        chains: &[Chain],
+        bounds: Bounds,
+        facts: &mut GenerationFacts,
+    ) -> Result<(), DurabilityError> {
+        let mut buffers = Buffers::default();
+        // Of each log what does not count, and its pieces.
+        let mut skipped = vec![RecoveryReport::default(); chains.len()];
+        let logs = chains.iter().zip(&mut skipped).map(|(chain, report)| replay::cut(chain, bounds, report));
+        let logs: Vec<_> = logs.collect();
+        let mut in_turn = Vec::new();
+        for (log, pieces) in logs.iter().enumerate() {
+            in_turn.extend(pieces.iter().map(|piece| (log, piece)));
+        }
+        in_turn.sort_by_key(|(_, piece)| (piece.oldest, piece.newest));
+        for (at, (log, piece)) in in_turn.iter().enumerate() {
+            let replayed = replay::replay(self.disk, piece, &mut buffers, self.target);
+            if let Some(counts) = self.found.note(replayed)? {
+                facts.entries += counts.entries;
+                skipped[*log].ignored_entries += counts.ignored;
+                skipped[*log].covered_entries += counts.covered;
+            }
+            // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more (L8).
+            if let Some((_, next)) = in_turn.get(at + 1) {
+                self.target.passed(next.oldest);
+            }
+        }
+        self.logs.extend(logs);
+        for (chain, report) in chains.iter().zip(&skipped) {
+            facts.ignored_entries += report.ignored_entries;
+            facts.covered_entries += report.covered_entries;
+            if report.ignored_entries + report.covered_entries > 0 {
+                self.check_everything(chain, bounds.first, &mut buffers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a log once more with nothing left out; what was found before is not told twice.
+    fn check_everything(
         &mut self,
         chain: &Chain,
         first: Epoch,
-        durable: Epoch,
-        facts: &mut GenerationFacts,
+        buffers: &mut Buffers,
     ) -> Result<(), DurabilityError> {
-        let (mut report, mut buffers) = (RecoveryReport::default(), Buffers::default());
-        let bounds = Bounds { first, covered: self.covered, durable };
-        let pieces = replay::cut(chain, bounds, &mut report);
-        for piece in &pieces {
-            let replayed = replay::replay(self.disk, piece, &mut buffers, self.target);
-            let Some(counts) = self.found.note(replayed)? else { continue };
-            facts.entries += counts.entries;
-            report.ignored_entries += counts.ignored;
-            report.covered_entries += counts.covered;
-        }
-        self.logs.push(pieces);
-        facts.ignored_entries += report.ignored_entries;
-        facts.covered_entries += report.covered_entries;
-        if report.ignored_entries + report.covered_entries == 0 {
-            return Ok(());
-        }
-        // Once more with nothing left out; what was found before is not told twice.
         let everything = Bounds { first, covered: Epoch::ZERO, durable: Epoch::MAX };
         for piece in replay::cut(chain, everything, &mut RecoveryReport::default()) {
-            match replay::replay(self.disk, &piece, &mut buffers, &Nowhere).map_err(Damage::of) {
+            match replay::replay(self.disk, &piece, buffers, &Nowhere).map_err(Damage::of) {
                 Ok(_) => {}
                 Err(Ok(found)) if self.found.damage.contains(&found) => {}
                 Err(Ok(found)) => self.found.unneeded.push(found),

@@ -1,0 +1,167 @@
+//! Whose turn it is: pieces of the log that no thread has taken, in the order of their epochs, taken from either end.
+//!
+//! ```text
+//! oldest [ | | | | | | | | | | | | ] newest
+//!         ->  once the state keeps    <-  as long as it keeps little for entries
+//!             much for older ones          that may yet come: older versions are skipped
+//! ```
+//! Invariants:
+//! - L8: the newest piece is taken only while what the state keeps for older entries is below
+//!   [`REPLAY_WAITING_BYTES_MAX`], and never of operations, each of which waits for all before it.
+//! - A piece is taken once. When it is has no part in what has passed: `watermark` counts untaken pieces, wherever they are.
+//!
+//! Neighbours: `recovery` fills it before any thread replays; `replay` cuts pieces and reads them; the state says what it keeps.
+
+use std::ops::Range;
+
+use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
+use ensile_base::sync::{Mutex, MutexGuard};
+
+use super::reading::AHEAD;
+use super::replay::Piece;
+use crate::{EntryKind, Recoverable};
+
+/// The pieces of all logs and generations, and which of them are taken.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    /// The oldest first.
+    pieces: Vec<Piece>,
+    ends: Mutex<Ends>,
+    /// The newest piece is taken while the state keeps fewer bytes.
+    waiting_bytes_max: u64,
+}
+
+#[derive(Debug, Default)]
+struct Ends {
+    /// Pieces that no thread has taken.
+    untaken: Range<usize>,
+    /// Pieces that were not asked for ahead of their turn, from either end.
+    unasked: Range<usize>,
+}
+
+/// A piece that a thread has taken, and those to ask for now, the next one first.
+#[derive(Debug)]
+pub(super) struct Turn<'t> {
+    pub(super) piece: &'t Piece,
+    pub(super) ahead: Vec<&'t Piece>,
+}
+
+impl Turns {
+    /// Adds pieces, before any thread takes one.
+    pub(super) fn add(&mut self, pieces: Vec<Piece>) {
+        self.pieces.extend(pieces);
+    }
+
+    /// Gives all that were added their turns.
+    pub(super) fn order(&mut self) {
+        let Self { pieces, ends, waiting_bytes_max } = self;
+        pieces.sort_by_key(|piece| (piece.oldest, piece.newest));
+        let in_any_order = pieces.iter().all(|piece| piece.kind == EntryKind::Values);
+        *waiting_bytes_max = if in_any_order { REPLAY_WAITING_BYTES_MAX } else { 0 };
+        *ends = Mutex::new(Ends { untaken: 0..pieces.len(), unasked: 0..pieces.len() });
+    }
+
+    /// As if the state might keep this much of values: nothing is oldest first, and anything SiloR's order.
+    #[cfg(feature = "experiments")]
+    pub(super) fn limit_waiting(&mut self, bytes_max: u64) {
+        if self.waiting_bytes_max > 0 {
+            self.waiting_bytes_max = bytes_max;
+        }
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Ends> {
+        // Two ranges, each moved in one step; a piece that is taken or asked for stays so.
+        self.ends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes the piece whose turn it is for a state that keeps what it says now. `None` if none is left.
+    pub(super) fn take(&self, target: &dyn Recoverable) -> Option<Turn<'_>> {
+        // Asked before the lock is taken: the state has locks of its own.
+        let is_newest = target.waiting() < self.waiting_bytes_max;
+        let mut ends = self.lock();
+        let (taken, ahead) = if is_newest { ends.take_newest()? } else { ends.take_oldest()? };
+        drop(ends);
+        let mut ahead: Vec<_> = self.pieces[ahead].iter().collect();
+        if is_newest {
+            ahead.reverse();
+        }
+        Some(Turn { piece: &self.pieces[taken], ahead })
+    }
+}
+
+impl Ends {
+    /// The place of the oldest piece, and of those behind it that are to be asked for.
+    fn take_oldest(&mut self) -> Option<(usize, Range<usize>)> {
+        let taken = self.untaken.next()?;
+        let start = self.unasked.start.max(taken + 1);
+        let ahead = start..self.unasked.end.min(taken + 1 + AHEAD).max(start);
+        self.unasked.start = ahead.end.min(self.unasked.end);
+        Some((taken, ahead))
+    }
+
+    /// The place of the newest piece, and of those before it that are to be asked for.
+    fn take_newest(&mut self) -> Option<(usize, Range<usize>)> {
+        let taken = self.untaken.next_back()?;
+        let end = self.unasked.end.min(taken);
+        let ahead = self.unasked.start.max(taken.saturating_sub(AHEAD)).min(end)..end;
+        self.unasked.end = ahead.start.max(self.unasked.start);
+        Some((taken, ahead))
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::{AHEAD, Ends};
+
+    /// Takes all of `pieces`, from the newest end where `is_newest` says so of a turn. Each with what is asked for then.
+    fn turns(pieces: usize, is_newest: impl Fn(usize) -> bool) -> Vec<(usize, Vec<usize>)> {
+        let mut ends = Ends { untaken: 0..pieces, unasked: 0..pieces };
+        let mut taken = Vec::new();
+        while let Some((piece, ahead)) =
+            if is_newest(taken.len()) { ends.take_newest() } else { ends.take_oldest() }
+        {
+            taken.push((piece, ahead.collect()));
+        }
+        taken
+    }
+
+    #[test]
+    fn every_piece_is_taken_once_and_asked_for_once_at_most_before_its_turn() {
+        let ends: [fn(usize) -> bool; 5] =
+            [|_| true, |_| false, |turn| turn < 20, |turn| turn >= 20, |turn| turn % 3 == 0];
+        for is_newest in ends {
+            for pieces in [0, 1, 2, AHEAD, AHEAD + 1, 50] {
+                let turns = turns(pieces, is_newest);
+                let mut taken: Vec<_> = turns.iter().map(|(piece, _)| *piece).collect();
+                let mut asked: Vec<usize> = Vec::new();
+                for (at, (_, ahead)) in turns.iter().enumerate() {
+                    assert!(ahead.iter().all(|piece| !taken[..=at].contains(piece)), "{turns:?}");
+                    asked.extend(ahead);
+                }
+                taken.sort_unstable();
+                assert!(taken.iter().copied().eq(0..pieces), "{turns:?}");
+                let count = asked.len();
+                asked.sort_unstable();
+                asked.dedup();
+                assert_eq!(asked.len(), count, "{turns:?}");
+                // Only what is taken first from an end comes without having been asked for.
+                assert!(asked.len() + 2 >= pieces, "{turns:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_asked_for_as_far_ahead_from_either_end() {
+        let newest = turns(30, |_| true);
+        assert_eq!(newest[0], (29, (29 - AHEAD..29).collect()));
+        assert_eq!(newest[1], (28, vec![28 - AHEAD]));
+        let switched = turns(30, |turn| turn < 2);
+        assert_eq!(switched[2], (0, (1..=AHEAD).collect()));
+        assert_eq!(switched[3], (1, vec![AHEAD + 1]));
+    }
+}

@@ -1,0 +1,63 @@
+//! The log of a queue on a simulated disk, for tests of replay: rows are put and deleted a little later.
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::clock::Clock;
+use ensile_durability::{LogConfig, Recovery};
+use ensile_sim::SimDisk;
+
+use crate::{Database, Durability};
+
+/// The id of the queue's table: the first behind the catalogue's.
+pub(super) const TABLE: u32 = 1;
+
+/// A queue, and how it is written.
+pub(super) struct Queue {
+    pub(super) rows: u64,
+    /// Rows that are left.
+    pub(super) left: u64,
+    /// Rows put in a transaction, which has an epoch of its own.
+    pub(super) together: u64,
+    pub(super) value_bytes: usize,
+    pub(super) file_bytes: u64,
+}
+
+impl Queue {
+    /// Writes it; then power fails.
+    pub(super) fn write(&self) -> SimDisk {
+        let (disk, clock) = (SimDisk::new(), Clock::manual());
+        let builder =
+            Database::builder("unused").disk(StdArc::new(disk.mounted())).manual_clock(clock.clone());
+        let builder = builder.log_file_bytes(self.file_bytes).durability(Durability::Relaxed);
+        let builder = builder.checkpoints_on_demand().recovery_threads(1);
+        let db = builder.without_threads().open().expect("a new database");
+        let table = db.table::<u64, Vec<u8>>("queue").expect("a new table");
+        for first in (0..self.rows).step_by(self.together as usize) {
+            db.submit(|tx| {
+                for key in first..self.rows.min(first + self.together) {
+                    tx.put(&table, &key, &vec![key as u8; self.value_bytes])?;
+                    if let Some(old) = key.checked_sub(self.left) {
+                        tx.delete(&table, &old)?;
+                    }
+                }
+                Ok(())
+            })
+            .expect("commits");
+            // The epoch ends, and is written.
+            clock.advance(Duration::from_millis(1));
+            db.heartbeat_step();
+            db.logger_step(0);
+        }
+        clock.advance(Duration::from_millis(1));
+        db.heartbeat_step();
+        db.logger_step(0);
+        disk.crash(17);
+        disk
+    }
+
+    /// Begins to recover what [`Queue::write`] left.
+    pub(super) fn recovery(disk: &SimDisk) -> Recovery {
+        Recovery::open(StdArc::new(disk.fork()), LogConfig::default()).expect("opens")
+    }
+}
