@@ -242,7 +242,8 @@ impl Log {
         let now = self.clock.nanos();
         let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
         match self.write_reserved(due) {
-            Ok(()) => {
+            Ok(false) => {}
+            Ok(true) => {
                 let mut reserved_epochs = self.lock_reserved_epochs();
                 reserved_epochs.renewed(due);
                 self.epochs.set_limit(reserved_epochs.limit());
@@ -254,17 +255,17 @@ impl Log {
         }
     }
 
-    /// Puts this bound into the manifest. Does nothing in a log that has ended.
-    fn write_reserved(&self, due: Epoch) -> Result<(), DiskError> {
+    /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
+    fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
         // The keeper holds a manifest that stood on disk.
         let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // Under this lock, for which a close waits: afterwards the manifest may be another's.
         if self.waiters.has_ended() {
-            return Ok(());
+            return Ok(false);
         }
         let next = Manifest { reserved: due, ..keeper.manifest().clone() };
         let replaced = keeper.replace(next);
-        replaced.map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
+        replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
     /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in the way, if
@@ -277,12 +278,16 @@ impl Log {
         if written.as_ref().is_err_and(DiskError::is_full) && self.give_up_reserve() {
             written = self.write_reserved(due);
         }
-        if let Err(error) = written {
-            return Some(error.to_string());
+        match written {
+            Ok(true) => {
+                self.lock_reserved_epochs().renewed(due);
+                self.epochs.set_limit(due);
+                None
+            }
+            // The close finds how it has ended.
+            Ok(false) => None,
+            Err(error) => Some(error.to_string()),
         }
-        self.lock_reserved_epochs().renewed(due);
-        self.epochs.set_limit(due);
-        None
     }
 
     /// Refuses commits while E is near the end of what is reserved.

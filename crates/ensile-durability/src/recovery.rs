@@ -51,7 +51,7 @@ use crate::log::LogConfig;
 use crate::log::next::unless_full;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::{Hint, HintWriter};
-use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, NotReplaced, State};
+use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
 use crate::store::names::{PartName, SegmentFile, log_folder};
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs;
@@ -98,7 +98,8 @@ pub struct RecoveryReport {
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
     /// Its first epoch (L6). What an earlier life showed has a smaller one: it is kept if its epoch is not above
-    /// `durable_epoch` and was not lost before, and lost otherwise.
+    /// `durable_epoch` and was not lost before, and lost otherwise. In a life that can only be read, as the disk is full, what is
+    /// kept is kept for good only up to the database's own D: what is above that is decided by the next open.
     pub first_epoch: Epoch,
     /// e_l and e_h of the checkpoint that was loaded.
     pub checkpoint: Option<(Epoch, Epoch)>,
@@ -125,6 +126,13 @@ pub struct RecoveryReport {
     pub merged_generations: u64,
     /// What each phase took, as whoever drove the steps has measured it.
     pub phases: Vec<PhaseReport>,
+}
+
+/// What the next generation begins with.
+struct Next {
+    segments: Vec<Segments>,
+    hint: HintWriter,
+    older: Vec<ClosedFile>,
 }
 
 /// A finished recovery: what [`crate::Log::start`] goes on from.
@@ -465,48 +473,18 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
-        let _clearance = leases::try_lock(&*self.disk)?;
         let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
         let (first, reserved) = self.next_epochs(seen)?;
-        let logs = self.config.loggers as u32;
-        let reserve = Reserve::of(&self.disk, logs)?;
-        match self.write_unproven(&reserve) {
-            Err(DurabilityError::Disk(error)) if error.is_full() => {
-                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
-            }
-            written => written?,
-        }
-        let mut dropped = self.drop_empty_generations();
-        let merged = self.merge_generations(&mut dropped)?;
-        let number = self.report.generation;
-        let mut generations = std::mem::take(&mut self.generations);
-        let salt = Salt::draw(&mut Random::unpredictable());
-        let (format, entries) = (FORMAT, self.config.entries);
-        let before = self.keeper.manifest().clone();
-        let origin = Origin { identity: before.identity, salt, entries };
-        let database = before.identity;
-        generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
-        let manifest = Manifest { state: State::Created, reserved, generations, ..before };
-        if is_planted(Bug::ManifestBeforeFiles) {
-            self.keeper.replace(manifest.clone())?;
-        }
-        let (segments, hint) = match self.begin_generation(&manifest, origin, &reserve) {
+        let has_earlier = self.report.generation > 1;
+        let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
+        let Next { segments, hint, older } = match self.begin_next(first, reserved, &reserve) {
             Ok(begun) => begun,
-            // There is something to read, whichever of the two manifests stands.
-            Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))
-                if error.is_full() && number > 1 =>
-            {
+            // There is something to read, whichever of the two manifests stands, and whatever of the void files is there.
+            Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
                 return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         };
-        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
-        let mut older = self.clean_up(&dropped)?;
-        older.extend(merged);
-        self.disk.sync_folder("")?;
-        reserve.make()?;
         let report = self.final_report(first);
         let Self { disk, keeper, config, locks, .. } = self;
         let next_first_epoch = first;
@@ -523,6 +501,41 @@ impl Recovery {
             reserve,
         };
         Ok(Finished::Open(Box::new(recovered)))
+    }
+
+    /// Everything that the next generation needs on disk, and what it makes void is gone.
+    fn begin_next(
+        &mut self,
+        first: Epoch,
+        reserved: Epoch,
+        reserve: &Reserve,
+    ) -> Result<Next, DurabilityError> {
+        // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
+        let _clearance = leases::try_lock(&*self.disk)?;
+        self.write_unproven(reserve)?;
+        let mut dropped = self.drop_empty_generations();
+        let merged = self.merge_generations(&mut dropped)?;
+        let number = self.report.generation;
+        let logs = self.config.loggers as u32;
+        let mut generations = std::mem::take(&mut self.generations);
+        let salt = Salt::draw(&mut Random::unpredictable());
+        let (format, entries) = (FORMAT, self.config.entries);
+        let before = self.keeper.manifest().clone();
+        let origin = Origin { identity: before.identity, salt, entries };
+        let database = before.identity;
+        generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
+        let manifest = Manifest { state: State::Created, reserved, generations, ..before };
+        if is_planted(Bug::ManifestBeforeFiles) {
+            self.keeper.replace(manifest.clone())?;
+        }
+        let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
+        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
+        let mut older = self.clean_up(&dropped)?;
+        older.extend(merged);
+        self.disk.sync_folder("")?;
+        reserve.make()?;
+        Ok(Next { segments, hint, older })
     }
 
     /// Where the next generation begins, and what is reserved for it: above every epoch that an earlier life may have shown (L6)

@@ -66,13 +66,18 @@ impl Recovery {
             this.open_chains.iter().try_for_each(|chain| harden(&*this.disk, chain, pieces))
         };
         let lacks_space = |written: &Result<(), DurabilityError>| matches!(written, Err(DurabilityError::Disk(error)) if wants_space(error));
+        // What a failed sync should have written may be read as it was before. It cannot be written again then, for want of space.
+        let again = |this: &Self, before| match write(this, Pieces::Small) {
+            Err(DurabilityError::Damaged { .. }) => before,
+            written => written,
+        };
         let mut written = write(self, Pieces::Whole);
         if lacks_space(&written) {
             self.free_what_is_void()?;
-            written = write(self, Pieces::Small);
+            written = again(self, written);
         }
         if lacks_space(&written) && reserve.give_up()? {
-            written = write(self, Pieces::Small);
+            written = again(self, written);
         }
         written?;
         self.proven = self.report.durable_epoch;
@@ -96,19 +101,30 @@ impl Recovery {
             attempts.set(attempts.get() + 1);
             this.make_logs(manifest, origin, attempts.get() > 1).map_err(NotReplaced::OldStands)
         });
+        // An attempt that failed may have put the manifest there all the same: what a later one says does not take that back.
+        let may_stand = Cell::new(false);
+        let replace = |this: &mut Self| {
+            let replaced = this.keeper.replace(manifest.clone());
+            may_stand.set(may_stand.get() || matches!(replaced, Err(NotReplaced::Unknown(_))));
+            replaced
+        };
         let begun = segments.and_then(|mut segments| {
-            let mut replaced = self.with_relief(reserve, |this| this.keeper.replace(manifest.clone()));
+            let mut replaced = self.with_relief(reserve, replace);
             if finds_no_space(&replaced) {
                 // What the logs set aside may be all that there was.
                 segments.iter_mut().try_for_each(Segments::trim).map_err(NotReplaced::OldStands)?;
-                replaced = self.keeper.replace(manifest.clone());
+                replaced = replace(self);
             }
             replaced.map(|()| segments)
         });
-        if let Err(NotReplaced::OldStands(_)) = &begun {
-            self.remove_logs(manifest);
-        }
-        let segments = begun?;
+        let segments = match begun {
+            Err(NotReplaced::OldStands(error)) if may_stand.get() => return Err(NotReplaced::Unknown(error)),
+            Err(error @ NotReplaced::OldStands(_)) => {
+                self.remove_logs(manifest);
+                return Err(error);
+            }
+            begun => begun?,
+        };
         let (database, number) = (origin.identity, manifest.generations.last().map_or(0, |open| open.number));
         let hint = self.with_relief(reserve, |this| {
             // The manifest lists the generation: nothing is undone any more.

@@ -140,3 +140,82 @@ fn whatever_call_of_an_open_finds_no_space_it_opens_or_is_read_and_nothing_is_lo
     }
     assert!(read > 100 && unproven > 5, "{read}, {unproven}: otherwise nothing was tried");
 }
+
+/// A database whose only life ended without a close, with a row.
+fn killed() -> SimDisk {
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.mounted()), config(2), Clock::manual()).expect("opens");
+    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
+    rig.settle();
+    drop(rig);
+    disk.kill();
+    disk
+}
+
+/// The calls of this kind, of a file of which the name begins so, in an open.
+fn calls_of(disk: &SimDisk, operation: Operation, name: &str) -> Vec<u64> {
+    let disk = disk.fork();
+    disk.record(true);
+    open(&disk, 2).expect("opens");
+    let is_one = |call: &&Call| call.operation == operation && call.name.starts_with(name);
+    disk.trace().iter().filter(is_one).map(|call| call.number).collect()
+}
+
+#[test]
+fn the_logs_stay_where_a_rename_of_the_manifest_was_done_and_said_that_the_disk_is_full() {
+    let disk = killed();
+    let renames = calls_of(&disk, Operation::Rename, "MANIFEST.new");
+    // From there on nothing finds space, so the second attempt says that it changed nothing.
+    disk.fail_calls(renames[0].., Fault::NO_SPACE.after_percent(100));
+    let opened = open(&disk, 2).expect("it can be read");
+    assert!(opened.only_reads && opened.rows.contains_key(&1));
+    disk.heal();
+    disk.crash_with(Survival::Everything, 1);
+    assert!(open(&disk, 2).expect("its manifest lists the new logs").rows.contains_key(&1));
+}
+
+#[test]
+fn a_database_can_be_read_where_void_files_cannot_be_removed_for_want_of_space() {
+    let disk = killed();
+    drop(open(&disk, 2).expect("opens"));
+    disk.kill();
+    let removes = calls_of(&disk, Operation::Remove, "log");
+    assert!(!removes.is_empty(), "the life before left no entry");
+    for call in removes.into_iter().chain(calls_of(&disk, Operation::Lock, "LEASES")) {
+        let disk = disk.fork();
+        disk.fail_calls(call..=call, Fault::NO_SPACE);
+        let opened = open(&disk, 2).expect("it can be read");
+        assert!(opened.only_reads && opened.rows.contains_key(&1));
+        disk.crash_with(Survival::Everything, 1);
+        assert!(open(&disk, 2).expect("opens").rows.contains_key(&1));
+    }
+}
+
+#[test]
+fn bytes_that_a_failed_sync_of_an_open_took_back_are_no_damage() {
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.mounted()), config(1), Clock::manual()).expect("opens");
+    let mut worker = rig.worker();
+    let tid = worker.commit(&rig.epochs, 1, b"row").expect("runs");
+    rig.settle();
+    assert!(rig.log.durable_epoch() >= tid.epoch());
+    disk.fail_all_syncs(true);
+    worker.commit(&rig.epochs, 2, b"unproven").expect("runs");
+    rig.settle();
+    disk.heal();
+    drop((worker, rig));
+    disk.kill();
+    disk.set_failed_syncs_revert(true);
+    let trial = disk.fork();
+    trial.record(true);
+    open(&trial, 1).expect("opens");
+    let is_sync = |call: &&Call| call.operation == Operation::Sync && call.name.starts_with("log0/log-1-");
+    let sync = trial.trace().iter().find(is_sync).expect("what is unproven is written again").number;
+    disk.fail_calls(sync..=sync, Fault::NO_SPACE);
+    let opened = open(&disk, 1).unwrap_or_else(|error| panic!("{error}"));
+    assert!(opened.only_reads && opened.durable < opened.recovered);
+    assert!(opened.rows.contains_key(&1) && opened.rows.contains_key(&2), "as they were read");
+    disk.kill();
+    let again = open(&disk, 1).expect("opens");
+    assert!(again.rows.contains_key(&1) && !again.only_reads);
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::{EPOCHS_KEPT, EPOCHS_RESERVED_MIN};
+use ensile_disk::Operation;
 use ensile_durability::examine::Remedy;
 use ensile_durability::{DurabilityError, Health, LogConfig};
 use ensile_epoch::Advance;
@@ -307,4 +308,30 @@ fn l6_an_older_manifest_that_is_put_back_is_told_where_anything_shows_an_epoch_t
         disk.put("MANIFEST", newer);
         assert!(open(&disk).first > shown, "with the right one");
     }
+}
+
+#[test]
+fn l6_a_renewal_that_waited_while_the_log_ended_moves_no_limit() {
+    let disk = SimDisk::new();
+    let rig = open(&disk);
+    pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
+    disk.stall(&[Operation::Rename]);
+    std::thread::scope(|scope| {
+        // The first has the manifest and waits for the disk; the second has looked whether the log has ended, and waits for the first.
+        scope.spawn(|| rig.log.reserved_epochs_step());
+        while disk.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        pass(&rig, EPOCHS_RESERVED_MIN / 4);
+        scope.spawn(|| rig.log.reserved_epochs_step());
+        std::thread::sleep(Duration::from_millis(100));
+        rig.log.stop("a failed write");
+        disk.fail_calls(disk.calls().all + 1.., Fault::INPUT_OUTPUT);
+        disk.release();
+    });
+    disk.heal();
+    pass_to_end(&rig);
+    let shown = rig.epochs.now();
+    disk.kill();
+    assert!(open(&disk).first > shown, "E went beyond what the manifest reserves");
 }
