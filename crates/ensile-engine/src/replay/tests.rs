@@ -313,7 +313,7 @@ fn tombstones_are_removed_beside_threads_that_write_the_same_keys() {
 
 fn memory_bytes(replay: &Replay) -> u64 {
     let stats = replay.memory.stats();
-    (stats.chunk_bytes + stats.large_bytes) as u64
+    stats.chunk_bytes + stats.large_bytes
 }
 
 #[test]
