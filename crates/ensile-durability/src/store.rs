@@ -198,10 +198,9 @@ pub(crate) fn claim(
         // Before the lock too, which makes a file where folders cannot be locked.
         whose::check_free(&*disk, keeper.manifest(), &name)?;
         locks.add_folder(&*disk, &name)?;
-        if let Some(mark) = whose::check_free(&*disk, keeper.manifest(), &name)? {
-            mark.prepare(&*disk)?;
-            mark.place(&*disk)?;
-        }
+        let mark = whose::check_free(&*disk, keeper.manifest(), &name)?;
+        mark.prepare(&*disk)?;
+        mark.place(&*disk)?;
         let number = disk.folder_id(&name)?;
         keeper.folders_mut().insert(name, number);
         is_new = true;

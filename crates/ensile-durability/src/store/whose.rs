@@ -127,21 +127,17 @@ pub(crate) fn check_listed(
     Ok(())
 }
 
-/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get; `None` if an open that did not
-/// get further has left it there.
+/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get: also where an open that did not
+/// get further has left it, whose sync may be what failed.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`].
-pub(crate) fn check_free(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    name: &str,
-) -> Result<Option<Mark>, DurabilityError> {
+pub(crate) fn check_free(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<Mark, DurabilityError> {
     let wanted = mark(manifest, name);
     let detail = match Mark::read(disk, name)? {
-        Some(found) if found == wanted => return Ok(None),
+        Some(found) if found == wanted => return Ok(wanted),
         Some(found) => format!("of its FOLDER, {}", says(manifest, &found)),
-        None if holds_nothing(disk, name)? => return Ok(Some(wanted)),
+        None if holds_nothing(disk, name)? => return Ok(wanted),
         None => "it holds files, and has no mark".to_owned(),
     };
     Err(DurabilityError::foreign_folder(name, &disk.folder_place(name)?, &detail))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, LogConfig, Opening, adopt};
-use ensile_sim::{SimDisk, Survival};
+use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, config};
 
@@ -52,16 +52,19 @@ fn i2_a_first_open_that_is_cut_off_at_any_call_is_finished_by_the_next() {
 
 #[test]
 fn i2_a_first_open_whose_call_fails_says_so_and_the_next_one_works() {
-    let whole = SimDisk::new();
-    drop(open(&whole, config(1)).expect("opens"));
-    for call in 1..=whole.calls().all {
-        for fault in [ensile_sim::Fault::INPUT_OUTPUT, ensile_sim::Fault::NO_SPACE] {
-            let disk = SimDisk::new();
-            disk.fail_calls(call..=call, fault);
-            let _ = open(&disk, config(1)).map(drop);
-            disk.heal();
-            disk.kill();
-            works(&disk, config(1), &format!("call {call} failed"));
+    // With a folder for checkpoints too: nothing is written to it, or synced, before there is one.
+    for config in [config(1), linked()] {
+        let whole = SimDisk::new();
+        drop(open(&whole, config.clone()).expect("opens"));
+        for call in 1..=whole.calls().all {
+            for fault in [Fault::INPUT_OUTPUT, Fault::INPUT_OUTPUT.after_percent(100), Fault::NO_SPACE] {
+                let disk = SimDisk::new();
+                disk.fail_calls(call..=call, fault);
+                let _ = open(&disk, config.clone()).map(drop);
+                disk.heal();
+                disk.kill();
+                works(&disk, config.clone(), &format!("call {call} failed"));
+            }
         }
     }
 }
