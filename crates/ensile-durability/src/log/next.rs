@@ -123,10 +123,14 @@ impl NextFile {
     }
 
     /// Takes the file away again. It is emptied first: an opening mark may stand in it that names a place in the chain
-    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead.
+    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead. Where that finds none
+    /// either, the file stays until it is made anew: no block stands behind its mark, and the mark claims only what is synced.
     pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
         let is_empty = unless_full(self.file.set_len(0))?.is_some();
-        disk.remove(&self.name.to_string())?;
-        if is_empty { Ok(()) } else { disk.sync_folder(&log_folder(self.name.logger)) }
+        let is_gone = unless_full(disk.remove(&self.name.to_string()))?.is_some();
+        if is_gone && !is_empty {
+            unless_full(disk.sync_folder(&log_folder(self.name.logger)))?;
+        }
+        Ok(())
     }
 }

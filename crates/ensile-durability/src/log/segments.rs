@@ -409,7 +409,7 @@ impl UsedFile {
         let closed = SegmentFile { to: Some(self.largest), ..open };
         let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
         if renamed && !is_planted(Bug::NewFileNameUnsynced) {
-            disk.sync_folder(&log_folder(self.name.logger))?;
+            unless_full(disk.sync_folder(&log_folder(self.name.logger)))?;
         }
         let file = if renamed { closed } else { open };
         Ok(ClosedFile { file, largest: self.largest, bytes: self.bytes })

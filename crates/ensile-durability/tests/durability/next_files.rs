@@ -230,3 +230,50 @@ fn a_failed_sync_of_a_file_that_is_made_ahead_for_another_reason_than_space_stop
     rig.log.logger_prepare(0);
     assert!(matches!(rig.log.health(), Health::Poisoned(_)), "{:?}", rig.log.health());
 }
+
+#[test]
+fn no_space_for_the_names_of_files_without_blocks_or_with_all_of_theirs_synced_stops_nobody() {
+    let rolled = |failing: &[u64], landed: u64| {
+        let disk = SimDisk::new();
+        let (rig, worker, keys) = prepared(&disk);
+        rig.log.request_roll();
+        disk.record(true);
+        failing.iter().for_each(|call| disk.fail_calls(*call..=*call, Fault::NO_SPACE.after_percent(landed)));
+        rig.log.logger_step(0);
+        disk.heal();
+        (disk, rig, worker, keys)
+    };
+    let calls = rolled(&[], 0).0.trace();
+    let [mark, sync, cut, rename, names] = calls.iter().map(|call| call.number).collect::<Vec<_>>()[..]
+    else {
+        panic!("{calls:?}")
+    };
+    // The mark finds none: the file is emptied, its name goes, for good if it could not be emptied. Else the used file is closed.
+    let [empty, remove, for_good] = [sync, cut, rename];
+    let failing: [&[u64]; 7] = [
+        &[cut],
+        &[rename],
+        &[names],
+        &[mark, remove],
+        &[mark, empty, remove],
+        &[mark, empty, for_good],
+        &[mark, empty, remove, for_good],
+    ];
+    for failing in failing {
+        // A write, or a change of a name, may have been done all the same.
+        let outcomes =
+            [0, 100].into_iter().flat_map(|landed| Survival::ALL.map(|survival| (survival, landed)));
+        for (survival, landed) in outcomes {
+            let (disk, rig, mut worker, mut keys) = rolled(failing, landed);
+            assert_eq!(rig.log.health(), Health::Running, "{failing:?} of {calls:?}");
+            rig.clock.advance(Duration::from_secs(1));
+            let rolls = rig.log.stats().rolls;
+            if survival != Survival::Torn {
+                commit_until(&rig, &mut worker, &mut keys, true, || rig.log.stats().rolls > rolls);
+            }
+            drop((worker, rig));
+            disk.crash_with(survival, 1);
+            assert_eq!(Rig::simulated(&disk, 1).rows.len() as u64, keys, "{failing:?}, {survival:?}");
+        }
+    }
+}
