@@ -109,7 +109,7 @@ fn whatever_call_of_an_open_finds_no_space_it_opens_or_is_read_and_nothing_is_lo
                 let calls = changing_calls(&disk);
                 let call = calls[random.below(calls.len() as u64) as usize];
                 let to = if of_calls == 2 { call } else { u64::MAX };
-                disk.fail_calls(call..=to, Fault::NO_SPACE.after_percent(random.below(101)));
+                disk.fail_calls(call..=to, Fault::NO_SPACE.after_percent(50 * random.below(3)));
             }
         }
         let opened = open(&disk, 2);

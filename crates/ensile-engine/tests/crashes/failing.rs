@@ -70,12 +70,17 @@ enum Must {
 
 impl Case {
     /// `opened_at`: the last call of the open.
-    fn must(&self, failed: &Call, opened_at: u64) -> Must {
+    fn must(&self, failed: &Call, opened_at: u64, disk: &SimDisk) -> Must {
+        // A file that is made ahead is given up, and so is its name: no block stands in it.
+        let has_blocks =
+            || disk.files().contains(&failed.name) && disk.bytes(&failed.name).iter().any(|byte| *byte != 0);
         match failed.operation {
             // The open has made anew what the call was for, or it would not have ended well.
             _ if failed.number <= opened_at => Must::Either,
             // The hint is one more witness of D, and D does not wait for it.
             _ if !failed.name.contains("log-") && failed.operation != Operation::SyncFolder => Must::Either,
+            Operation::Sync if self.is_no_space() && !has_blocks() => Must::Either,
+            Operation::SyncFolder if self.is_no_space() => Must::Either,
             Operation::Sync | Operation::SyncFolder => Must::Stop,
             Operation::Write | Operation::Preallocate | Operation::Create if self.is_no_space() => Must::Hold,
             Operation::Write | Operation::Create => Must::Stop,
@@ -93,7 +98,7 @@ fn check_after(
     disk: &SimDisk,
     opened_at: u64,
 ) -> Result<(), String> {
-    let (durable, must) = (life.db.durable_epoch(), case.must(failed, opened_at));
+    let (durable, must) = (life.db.durable_epoch(), case.must(failed, opened_at, disk));
     // Held or stopped, it may be refused.
     let _ = driver.write();
     for _ in 0..ROUNDS {
