@@ -259,8 +259,10 @@ pub fn log_blocks(data: &[u8]) {
         put(&disk, &format!("{folder}/FOLDER"), with_checksum(&mark).as_bytes());
         folders.push_str(&format!("folder {folder} {}\n", number(&folder)));
     }
+    // All epochs are reserved: one that is not would make the manifest an older copy (L6).
+    let reserved = 1_u64 << 40;
     let manifest = format!(
-        "ensile manifest 3\ndatabase {IDENTITY:032x} parent none state created\nreserved 1\n{folders}\
+        "ensile manifest 3\ndatabase {IDENTITY:032x} parent none state created\nreserved {reserved}\n{folders}\
          generation 1 first 1 format 4 entries values logs {logs} salt {SALT:08x} database {IDENTITY:032x}\n"
     );
     put(&disk, "MANIFEST", with_checksum(&manifest).as_bytes());
