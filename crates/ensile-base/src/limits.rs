@@ -37,10 +37,10 @@ pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 1
 /// Most zeros that a log file begins with: a recovery reads them.
 pub const LOG_ZEROED_BYTES_MAX: u64 = 16 << 20;
 
-/// Bytes that a recovered state keeps for older entries, tombstones of deletes, before the oldest parts of the log are replayed
-/// and not the newest. What the threads are at comes on top. A tombstone of a short key takes some 140 bytes, so these are about
-/// 60,000: removing them at the end of replay, by all threads, takes some ten milliseconds.
-/// Small under shuttle, so that its short logs reach it.
+/// Bytes that a recovered state keeps for older entries, tombstones of deletes, before the oldest parts of the log are
+/// replayed and not the newest. What the threads are at comes on top. A tombstone of a short key takes some 140 bytes,
+/// so these are about 60,000: removing them at the end of replay, by all threads, takes some ten milliseconds. Small
+/// under shuttle, so that its short logs reach it.
 pub const REPLAY_WAITING_BYTES_MAX: u64 = if cfg!(shuttle) { 1 << 10 } else { 8 << 20 };
 
 /// Most closed generations whose logs an open leaves as they are: of more it merges the youngest into one file.
@@ -58,13 +58,14 @@ pub const LEASE_SECONDS_MAX: u64 = 60;
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 
-/// Epochs are reserved in the manifest for so many seconds ahead (L6), at the rate at which they come, or that of [`EPOCH_MICROS_MIN`] if
-/// they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`]. [`EPOCHS_RESERVED_MIN`] at least, whatever the rate.
-/// A life that ends without a close gives up what it has not used: at 25 epochs a second a database can have eight million such lives.
+/// Epochs are reserved in the manifest for this number of seconds ahead (L6), at the rate at which they come, or that of
+/// [`EPOCH_MICROS_MIN`] if they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`].
+/// [`EPOCHS_RESERVED_MIN`] at least, whatever the rate. A life that ends without a close gives up what it has not used:
+/// at 25 epochs a second a database can have eight million such lives.
 pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;
 /// See [`EPOCHS_RESERVED_SECONDS`].
 pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;
-/// The last of the reserved epochs: so many are kept for commits under way, and as many for a close.
+/// The last of the reserved epochs: this number is kept for commits under way, and as many for a close.
 pub const EPOCHS_KEPT: u64 = 16;
 /// Lives without a close, at the least, that the epoch field has room for beside a century, at the shortest epoch.
 const CRASHES_MIN: u64 = 4_000;

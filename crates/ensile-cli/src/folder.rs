@@ -1,4 +1,5 @@
-//! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it is whole.
+//! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it
+//! is whole.
 //!
 //! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
 //! cannot be read.
@@ -34,7 +35,8 @@ pub(crate) struct VerifyArguments {
     /// Cut what is damaged back to the last consistent epoch; a copy of what is cut is kept in a folder `repaired-<n>`
     #[arg(long)]
     repair: bool,
-    /// Give up what the folders of logs held that are missing as a whole; without it they are taken for devices that are not mounted
+    /// Give up what the folders of logs held that are missing as a whole; without it they are taken for devices that
+    /// are not mounted
     #[arg(long, requires = "repair")]
     without_missing_folders: bool,
     /// Print one JSON document

@@ -1,6 +1,7 @@
 //! The `ensile` command.
 //!
-//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease` are `folder`.
+//! Neighbours: `ensile bench` is the crate `ensile-bench`; `ensile verify`, `ensile inspect`, `ensile adopt` and
+//! `ensile lease` are `folder`.
 #![forbid(unsafe_code)]
 
 mod folder;
@@ -43,8 +44,9 @@ enum Command {
     /// Make a database's folder that was copied, restored or moved a database of its own: an open refuses it until then. The original must not
     /// share folders with it.
     Adopt(folder::AdoptArguments),
-    /// Run a command that reads a database's files while a process may have it open: files that a checkpoint makes void are kept meanwhile,
-    /// for a minute at most. Exit code: the command's; 3 if it succeeded and files were removed all the same.
+    /// Run a command that reads a database's files while a process may have it open: files that a checkpoint makes void
+    /// are kept meanwhile, for a minute at most. Exit code: the command's; 3 if it succeeded and files were removed all
+    /// the same.
     Lease(folder::lease::LeaseArguments),
 }
 

@@ -109,7 +109,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Which folder this is (`""` is the root; a link stands for the folder that it leads to).
     fn folder_id(&self, folder: &str) -> Result<FolderId, DiskError>;
 
-    /// Do these two names lead to one folder, by whatever paths? Asked of folders that are there now, so the device counts too.
+    /// Do these two names lead to one folder, by whatever paths? Asked of folders that are there now, so the device
+    /// counts too.
     fn is_same_folder(&self, one: &str, other: &str) -> Result<bool, DiskError>;
 
     /// The inode of the file of this name (a link stands for its file). Compared with [`DiskLock::file_id`], it shows

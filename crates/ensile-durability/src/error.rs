@@ -37,8 +37,8 @@ pub enum DurabilityError {
         "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
     )]
     NotDurableYet(Arc<str>),
-    /// The disk was full at open, on a file system that needs space to overwrite: what was read may be in the system's cache only, and a
-    /// power failure may take it back. What is of epochs up to `durable` stays.
+    /// The disk was full at open, on a file system that needs space to overwrite: what was read may be in the system's
+    /// cache only, and a power failure may take it back. What is of epochs up to `durable` stays.
     #[error(
         "read, and perhaps not durable: the disk was full at open ({reason}), so what is above epoch {durable} could not be \
          written again; free some space and open the database again"
@@ -224,5 +224,13 @@ impl DurabilityError {
 
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), offset, detail: detail.into() }
+    }
+}
+
+/// The outcome, or `None` if there was no space.
+pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
+    match outcome {
+        Err(error) if error.is_full() => Ok(None),
+        outcome => outcome.map(Some),
     }
 }

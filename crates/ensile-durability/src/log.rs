@@ -268,8 +268,8 @@ impl Log {
         replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
-    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in the way, if
-    /// anything.
+    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
+    /// the way, if anything.
     fn reserve_for_close(&self) -> Option<String> {
         let Some(due) = self.lock_reserved_epochs().for_close(self.epochs.now()) else {
             return Some("the epochs are used up".to_owned());
@@ -306,8 +306,8 @@ impl Log {
         self.expire_waiters();
     }
 
-    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits are refused by
-    /// then.
+    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
+    /// are refused by then.
     pub fn use_kept_epochs(&self) {
         self.epochs.set_limit(self.lock_reserved_epochs().end());
     }

@@ -55,11 +55,12 @@ pub struct Refused {
 
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
 ///
-/// Entries come from several threads, and [`Recoverable::passed`] tells how far they are complete. *Value* entries come in any
-/// order: each tells whole values, so the one with the largest TID says all. The newest come first, as a version that is beaten
-/// already costs little, until the state [keeps](Recoverable::waiting) much for older ones; then the oldest do. *Operations* come
-/// nearly in the order of their epochs. A state of them keeps an entry until its epoch has passed, and then applies it in the order
-/// of TIDs; what it keeps is what the threads' pieces hold, however long the log is.
+/// Entries come from several threads, and [`Recoverable::passed`] tells how far they are complete. *Value* entries come
+/// in any order: each tells whole values, so the one with the largest TID says all. The newest come first, as a version
+/// that is beaten already costs little, until the state [keeps](Recoverable::waiting) much for older ones; then the
+/// oldest do. *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has
+/// passed, and then applies it in the order of TIDs; what it keeps is what the threads' pieces hold, however long the
+/// log is.
 ///
 /// A checkpoint leaves out what the log holds again: with one, entries must tell whole values.
 pub trait Recoverable: Sync {
@@ -96,8 +97,8 @@ pub trait Recoverable: Sync {
 
     /// Bytes that it keeps now for entries that may yet come, and lets go once their epochs have
     /// [passed](Recoverable::passed): tombstones. Each thread asks before it takes a piece of the log. From
-    /// `REPLAY_WAITING_BYTES_MAX` on it takes the oldest piece, so that epochs pass. A state of values that keeps something and does
-    /// not say so gets the whole log newest first.
+    /// `REPLAY_WAITING_BYTES_MAX` on it takes the oldest piece, so that epochs pass. A state of values that keeps
+    /// something and does not say so gets the whole log newest first.
     fn waiting(&self) -> u64 {
         0
     }

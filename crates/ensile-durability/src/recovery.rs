@@ -15,13 +15,12 @@
 //!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
 //!
 //! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `turns`,
-//! `watermark`, `harden`, `manifest`; above, `Database::open`, then
+//! `watermark`, `unproven`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
 mod chain;
 pub mod examine;
 mod file;
-mod harden;
 mod judgement;
 mod listing;
 mod load;
@@ -31,6 +30,7 @@ mod reading;
 mod relief;
 mod replay;
 mod turns;
+mod unproven;
 mod verdict;
 mod watermark;
 
@@ -47,8 +47,8 @@ use ensile_disk::{Disk, DiskError};
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::checkpoint::void;
+use crate::error::unless_full;
 use crate::log::LogConfig;
-use crate::log::next::unless_full;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::{Hint, HintWriter};
 use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
@@ -98,8 +98,9 @@ pub struct RecoveryReport {
     /// The generation that begins now; 1 for a new database.
     pub generation: u64,
     /// Its first epoch (L6). What an earlier life showed has a smaller one: it is kept if its epoch is not above
-    /// `durable_epoch` and was not lost before, and lost otherwise. In a life that can only be read, as the disk is full, what is
-    /// kept is kept for good only up to the database's own D: what is above that is decided by the next open.
+    /// `durable_epoch` and was not lost before, and lost otherwise. In a life that can only be read, as the disk is
+    /// full, what is kept is kept for good only up to the database's own D: what is above that is decided by the next
+    /// open.
     pub first_epoch: Epoch,
     /// e_l and e_h of the checkpoint that was loaded.
     pub checkpoint: Option<(Epoch, Epoch)>,
@@ -397,7 +398,8 @@ impl Recovery {
     }
 
     /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log that nobody has
-    /// taken: the newest, or the oldest where much [waits](Recoverable::waiting) for older ones. When none is left, waits for those that other threads are at; `false` then.
+    /// taken: the newest, or the oldest where much [waits](Recoverable::waiting) for older ones. When none is left,
+    /// waits for those that other threads are at; `false` then.
     ///
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
@@ -479,7 +481,8 @@ impl Recovery {
         let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
         let Next { segments, hint, older } = match self.begin_next(first, reserved, &reserve) {
             Ok(begun) => begun,
-            // There is something to read, whichever of the two manifests stands, and whatever of the void files is there.
+            // There is something to read, whichever of the two manifests stands, and whatever of the void files is
+            // there.
             Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
                 return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }

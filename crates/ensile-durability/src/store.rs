@@ -71,7 +71,7 @@ impl Store {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there tells first who holds it.
+            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there is locked first, so that its holder is named.
             Some(manifest) if !disk.exists(LOCK)? => whose::check_main(&*disk, &manifest, false)?,
             Some(_) => {}
         }
@@ -249,7 +249,8 @@ fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
     Ok(locks)
 }
 
-/// The disk for whoever changes files without opening the database: watched where its main folder cannot be locked (I3).
+/// The disk for a caller that changes files without opening the database: watched where its main folder cannot be
+/// locked (I3).
 pub(crate) fn watched(disk: &StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
     Watched::over(StdArc::clone(disk), locks)
 }

@@ -2,9 +2,9 @@
 //!
 //! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
 //! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of these runs while a
-//! process has the database open. [`lease`] does: it keeps files from being removed while they are read. [`verify`]
-//! and [`inspect`] write nothing: a folder that may only be read will do.
+//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of
+//! these runs while a process has the database open. [`lease`] does: it keeps files from being removed while they are
+//! read. [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
 //!
 //! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
 
@@ -133,14 +133,15 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
 /// returns it has read the whole folder once more, and found it whole.
 ///
 /// # Errors
-/// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state can be had from what is there, or something cannot be read: the message says why;
-/// and if something is damaged after the cut.
+/// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state
+/// can be had from what is there, or something cannot be read: the message says why; and if something is damaged after
+/// the cut.
 pub fn repair(path: &Path) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
 }
 
-/// As [`repair`], but a log's folder that is missing as a whole is given up, with all that it held and all that came after it in the
-/// other logs. Make sure first that its device is not merely unmounted.
+/// As [`repair`], but a log's folder that is missing as a whole is given up, with all that it held and all that came
+/// after it in the other logs. Make sure first that its device is not merely unmounted.
 ///
 /// # Errors
 /// As for [`repair`].
@@ -158,13 +159,15 @@ pub fn adopt(path: &Path) -> Result<Adopted> {
     Ok(ensile_durability::adopt(&existing(path)?)?)
 }
 
-/// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens them. A removal
-/// waits for a minute at most: [`Lease::has_all_names`] tells whether all files are still there.
+/// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens
+/// them. A removal waits for a minute at most: [`Lease::has_all_names`] tells whether all files are still there.
 ///
-/// The database goes on writing to its last log files. `HINT` may say more than the log files that the lease has: a copy leaves it out.
+/// The database goes on writing to its last log files. `HINT` may say more than the log files that the lease has: a
+/// copy leaves it out.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or cannot be read, or while it is being opened: try again.
+/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or cannot be read, or while it is
+/// being opened: try again.
 pub fn lease(path: &Path) -> Result<Lease> {
     Ok(ensile_durability::lease(&existing(path)?)?)
 }

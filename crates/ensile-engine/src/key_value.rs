@@ -80,8 +80,8 @@ impl<'db> RawKeyValue<'db> {
         found.then(|| read(self.scratch.bytes()))
     }
 
-    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing. The database is known to
-    /// be open.
+    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing. The database is
+    /// known to be open.
     #[inline]
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
         let call = self.pin.begin(self.core.epochs.now());
@@ -240,7 +240,7 @@ pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
     buffer
 }
 
-/// A value of so many bytes does not fit its record.
+/// The length of a value that does not fit its record, in bytes.
 struct TooLong(usize);
 
 impl From<TooLong> for Error {

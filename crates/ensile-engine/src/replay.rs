@@ -1,9 +1,9 @@
 //! Recovery's side of the engine: log entries become records again, the largest TID wins (Silo §4.10, SiloR §5).
 //!
 //! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record with the
-//! delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest entries come first,
-//! so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then the oldest do. So memory
-//! follows the rows that there are, not the length of the log.
+//! delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest entries
+//! come first, so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then the
+//! oldest do. So memory follows the rows that there are, not the length of the log.
 //!
 //! A row costs several waits for memory, each as long as all that is computed for it. So the writes of a block are
 //! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is

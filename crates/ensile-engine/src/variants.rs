@@ -89,8 +89,8 @@ mod chosen {
         pub slabs: bool,
         /// What is logged, where there is a log.
         pub log_records: LogRecords,
-        /// Recovery replays the newest parts of the log first while tombstones take fewer bytes, then the oldest: 0 is oldest
-        /// first, [`u64::MAX`] SiloR's order (§5.2).
+        /// Recovery replays the newest parts of the log first while tombstones take fewer bytes, then the oldest: 0 is
+        /// oldest first, [`u64::MAX`] SiloR's order (§5.2).
         pub replay_waiting_bytes_max: u64,
     }
 

@@ -176,7 +176,8 @@ fn a_reserve_that_was_given_up_is_made_again_when_there_is_space() -> Result<()>
     Ok(())
 }
 
-/// A file system that copies on write, without any space: nothing can be written again, so what only the cache may have is told apart.
+/// A file system that copies on write, without any space: nothing can be written again, so what only the cache may have
+/// is told apart.
 #[test]
 fn what_a_full_disk_cannot_write_again_is_shown_and_not_called_durable() -> Result<()> {
     let disk = SimDisk::new();

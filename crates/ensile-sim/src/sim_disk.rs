@@ -311,8 +311,8 @@ impl SimDisk {
         self.lock_state().capacity = bytes;
     }
 
-    /// The folder at `path` is a device of its own, with room for this number of bytes; `None`: any number. The folder is made if it is
-    /// not there.
+    /// The folder at `path` is a device of its own, with room for this number of bytes; `None`: any number. The folder
+    /// is made if it is not there.
     pub fn set_device(&self, path: &str, bytes: Option<u64>) {
         let mut state = self.lock_state();
         let folder = state.make_folders_at_once(self.root, path);
@@ -344,8 +344,8 @@ impl SimDisk {
         self.lock_state().medium.failed_syncs_revert = revert;
     }
 
-    /// A file system that copies on write: bytes that are overwritten keep their space until the next sync of their file, so
-    /// that a full disk refuses to overwrite them; or they are overwritten in place, as by default.
+    /// A file system that copies on write: bytes that are overwritten keep their space until the next sync of their
+    /// file, so that a full disk refuses to overwrite them; or they are overwritten in place, as by default.
     pub fn set_copies_on_write(&self, copies: bool) {
         self.lock_state().medium.copies_on_write = copies;
     }

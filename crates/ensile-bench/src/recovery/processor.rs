@@ -1,4 +1,5 @@
-//! The processor's time that a process has used, as Linux tells it: beside other programs it says more than the clock's.
+//! The processor's time that a process has used, as Linux tells it: beside other programs it says more than the
+//! clock's.
 //!
 //! Zero where it is not told.
 //!

@@ -166,7 +166,8 @@ impl Account {
         let may: &[&str] = match self.does {
             Does::Reads => &[],
             Does::ReadsOwned => &[OWNERS],
-            // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no pin.
+            // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no
+            // pin.
             Does::Waits => &[WAITERS, BELL, LOGGER, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
             Does::Writes => return true,
         };

@@ -94,8 +94,8 @@ impl Folder {
         self.open_with(name, OFlags::RDWR | OFlags::CREATE | emptied)
     }
 
-    /// Anything but a file is refused. Without NONBLOCK the open of a pipe waits for its other end, perhaps for ever; a file's does
-    /// not care.
+    /// Anything but a file is refused. Without NONBLOCK the open of a pipe waits for its other end, perhaps for ever; a
+    /// file's does not care.
     fn open_with(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let handle = retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, FILE_MODE))?;

@@ -325,7 +325,7 @@ impl Checkpoints {
         let _guard = EndOnPanic::new(self);
         let mut work = lock(&self.stations[checkpointer].work);
         if checkpointer == 0 {
-            // Here, since nobody waits for a checkpointer; beside a walk too, which may take longer than what is reserved.
+            // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
             self.log.reserved_epochs_step();
         }
         if work.is_some() {

@@ -19,13 +19,13 @@ const SEGMENT_BYTES_MIN: u64 = 4096;
 pub struct LogConfig {
     /// How many loggers write in parallel, each its own files; workers are dealt out among them.
     pub loggers: usize,
-    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are made
-    /// links at the first open with them, and remembered by the file system from then on.
+    /// Folders for the loggers' files, one each, in this order; none: plain folders in the database's own. They are
+    /// made links at the first open with them, and remembered by the file system from then on.
     pub folders: Vec<PathBuf>,
     /// Whether there must be a database, or must be none.
     pub opening: Opening,
-    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so they are looked at
-    /// before anything is changed. 0 if that is not known yet.
+    /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
+    /// they are looked at before anything is changed. 0 if that is not known yet.
     pub checkpointers: usize,
     /// See `checkpointers`.
     pub checkpoint_folders: Vec<PathBuf>,
@@ -33,18 +33,18 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// A log begins a new file once its current one is this old, if anything was written to it.
     pub segment_interval: Duration,
-    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones. A worker
-    /// that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may have one in any case, and one entry that
-    /// is larger than a buffer gets one of its own for each logger.
+    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones.
+    /// A worker that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may
+    /// have one in any case, and one entry that is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
     /// What the entries of this state are: each generation has one kind.
     pub entries: EntryKind,
     /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
     pub compress: bool,
-    /// The usual time between two epochs: so many are reserved at open that they last for a day (L6).
+    /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
-    /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what the order is
-    /// worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
+    /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what
+    /// the order is worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
     #[cfg(feature = "experiments")]
     pub replay_waiting_bytes_max: u64,
     /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].

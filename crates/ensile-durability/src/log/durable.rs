@@ -11,8 +11,8 @@ use ensile_base::Epoch;
 use super::Log;
 use crate::DurabilityError;
 
-/// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's waiters,
-/// with the waker of its last poll, and gives it back when it is dropped.
+/// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's
+/// waiters, with the waker of its last poll, and gives it back when it is dropped.
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct Durable {

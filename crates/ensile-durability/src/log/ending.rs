@@ -1,4 +1,5 @@
-//! The end of a log: everything that was appended is made durable, the last marks are written, unused space is given back.
+//! The end of a log: everything that was appended is made durable, the last marks are written, unused space is given
+//! back.
 //!
 //! Invariants:
 //! - L5: the last marks show the D that the ones before them made; the hint is written behind them.
@@ -20,8 +21,8 @@ use crate::store::Locks;
 
 impl Log {
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
-    /// its workers' commits before; logger threads may still run, and find [`Step::Stopped`](super::Step::Stopped) afterwards. A second call
-    /// does nothing.
+    /// its workers' commits before; logger threads may still run, and find [`Step::Stopped`](super::Step::Stopped)
+    /// afterwards. A second call does nothing.
     ///
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.
@@ -32,7 +33,7 @@ impl Log {
         self.loggers.iter().for_each(Logger::wait_for_step);
         // So is a step that reserves epochs.
         drop(self.manifest.lock());
-        // Whoever still has an appender keeps this log, but nothing writes any more: the folder is free.
+        // A thread that still has an appender keeps this log, but nothing writes any more: the folder is free.
         self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         closed
     }

@@ -54,8 +54,8 @@ impl Log {
         self.waiters.durable() >= epoch || self.waiters.has_ended()
     }
 
-    /// Takes a step whose panic ends here and stops the log: what it leaves may be half changed. On a thread that unwinds
-    /// already no lock is marked, so the step's own guards may have missed it.
+    /// Takes a step whose panic ends here and stops the log: what it leaves may be half changed. On a thread that
+    /// unwinds already no lock is marked, so the step's own guards may have missed it.
     fn told_by_poison(&self, step: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| {
             self.poison("a step panicked on a waiter's thread");

@@ -15,6 +15,7 @@ use std::sync::Arc as StdArc;
 use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
+use crate::error::unless_full;
 use crate::store::names::{SegmentName, log_folder};
 
 /// Zeros that are written together.
@@ -47,17 +48,10 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
     Ok(())
 }
 
-/// The outcome, or `None` if there was no space.
-pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
-    match outcome {
-        Err(error) if error.is_full() => Ok(None),
-        outcome => outcome.map(Some),
-    }
-}
-
 impl NextFile {
-    /// Makes the file, which is to begin with so many zeros. `None`, here and below, if there is no space. A sync that says so
-    /// is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller discards it.
+    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A sync that
+    /// says so is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller
+    /// discards it.
     pub(crate) fn create(
         disk: &StdArc<dyn Disk>,
         name: SegmentName,
@@ -123,8 +117,9 @@ impl NextFile {
     }
 
     /// Takes the file away again. It is emptied first: an opening mark may stand in it that names a place in the chain
-    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead. Where that finds none
-    /// either, the file stays until it is made anew: no block stands behind its mark, and the mark claims only what is synced.
+    /// which the current file is about to take. Where emptying it finds no space, its name goes for good instead. Where
+    /// that finds none either, the file stays until it is made anew: no block stands behind its mark, and the mark
+    /// claims only what is synced.
     pub(super) fn discard(self, disk: &dyn Disk) -> Result<(), DiskError> {
         let is_empty = unless_full(self.file.set_len(0))?.is_some();
         let is_gone = unless_full(disk.remove(&self.name.to_string()))?.is_some();

@@ -1,6 +1,6 @@
 //! Why a log takes no entry now: it has ended, its disk is full, or its epochs come to their end.
 //!
-//! Invariant: whoever finds the flag finds its reason; both change under one lock.
+//! Invariant: a thread that finds the flag set finds its reason; both change under one lock.
 //!
 //! Neighbours: workers ask before a commit, loggers say that they hold what has no space.
 
@@ -21,10 +21,11 @@ use crate::DurabilityError;
 pub enum Health {
     /// It does.
     Running,
-    /// The disk is full, and why: commits are refused, who waits for D waits on. It goes on by itself once there is space.
+    /// The disk is full, and why. Commits are refused, and callers that wait for D go on waiting. The log goes on by
+    /// itself once there is space.
     Full(String),
-    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself once
-    /// they can.
+    /// Epochs cannot be reserved any more, and why: E comes to its end, and commits are refused. It goes on by itself
+    /// once they can.
     EpochsEnded(String),
     /// It was closed.
     Closed,
@@ -79,7 +80,7 @@ impl Log {
     /// Does no reserve succeed now?
     #[inline]
     pub(crate) fn refuses(&self) -> bool {
-        // Acquire: who sees it finds its reason (partner: `refuse`).
+        // Acquire: a thread that sees the flag finds its reason (partner: `refuse`).
         self.refuses.load(Ordering::Acquire)
     }
 
@@ -114,7 +115,7 @@ impl Log {
         }
     }
 
-    /// Sends away who has waited for space for long enough. Wakes wakers: not under a lock.
+    /// Ends the waiting of callers that have waited long enough for space. Wakes wakers: not under a lock.
     pub(super) fn expire_waiters(&self) {
         let refusal = self.lock_refusal();
         let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();

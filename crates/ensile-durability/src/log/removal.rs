@@ -28,9 +28,9 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs: for who has made
-    /// a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the generations
-    /// before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
+    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller has
+    /// made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the
+    /// generations before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.

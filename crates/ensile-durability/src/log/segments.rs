@@ -22,10 +22,11 @@ use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
 use super::buffer::Buffer;
-use super::next::{NextFile, unless_full, write_zeros};
+use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header};
 use crate::compress::Compressor;
+use crate::error::unless_full;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 /// Space set aside at first, and at most at once; small databases stay small.

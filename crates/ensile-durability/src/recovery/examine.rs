@@ -29,8 +29,8 @@ pub use facts::{
 };
 pub use repair::{repair, repair_without_missing_folders};
 
-use super::harden::{Pieces, harden};
 use super::judgement::Findings as _;
+use super::unproven::{self, Pieces};
 use crate::store::names::LOCK;
 use crate::store::{Hold, lock_existing};
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
@@ -95,7 +95,7 @@ pub fn visit_log(
     judge.look()?;
     judge.found.damage.extend(damage);
     if judge.found.is_whole() {
-        judge.open_chains.iter().try_for_each(|chain| harden(&**disk, chain, Pieces::Whole))?;
+        judge.open_chains.iter().try_for_each(|chain| unproven::rewrite(&**disk, chain, Pieces::Whole))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)

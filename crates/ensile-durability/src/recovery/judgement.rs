@@ -1,8 +1,9 @@
 //! The judgement over a folder, one for all that ask: an open, an examination and a repair differ in where findings go.
 //!
-//! In this order: whose the hint is ([`hint`]); the folders, the names and the checkpoint's files ([`Inventory::take`]); each log file by itself
-//! (`FileChain::read`, on any thread); each log, put together from its files ([`log`]); each generation ([`generation`]);
-//! the epochs that are reserved ([`reserved`]); the payloads (`load`, `replay`).
+//! In this order: whose the hint is ([`hint`]); the folders, the names and the checkpoint's files
+//! ([`Inventory::take`]); each log file by itself (`FileChain::read`, on any thread); each log, put together from its
+//! files ([`log`]); each generation ([`generation`]); the epochs that are reserved ([`reserved`]); the payloads
+//! (`load`, `replay`).
 //!
 //! Invariants:
 //! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open ends,
@@ -95,7 +96,8 @@ impl Inventory {
     }
 }
 
-/// The hint, if it says anything. One of another database is a finding, and says nothing (I1): an open would write over it.
+/// The hint, if it says anything. One of another database is a finding, and says nothing (I1): an open would write over
+/// it.
 pub(super) fn hint(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -107,8 +109,8 @@ pub(super) fn hint(
     Ok(findings.note(ours)?.map(|()| hint))
 }
 
-/// No epoch that anything shows is one that was never reserved (L6): such a manifest is an older one, put back. `seen`: the largest
-/// epoch in any block.
+/// No epoch that anything shows is one that was never reserved (L6): such a manifest is an older one, put back. `seen`:
+/// the largest epoch in any block.
 pub(super) fn reserved(
     manifest: &Manifest,
     hint: Option<&Hint>,

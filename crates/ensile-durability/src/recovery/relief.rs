@@ -6,7 +6,8 @@
 //!   may be a rename that only the system's cache has.
 //! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never come
 //!   back. It stays where a file stands behind it, as that file shows that it was closed.
-//! - What was recovered is written again before it counts as durable; where not even that finds space, it is told up to where it
+//! - What was recovered is written again before it counts as durable; where not even that finds space, it is told up to
+//!   where it
 //!   is proven.
 //! - A disk that is not full is left as it is: all this is done only once a step has found no space.
 //!
@@ -19,7 +20,7 @@ use ensile_base::Epoch;
 use ensile_disk::{DiskError, Operation};
 
 use super::chain::Chain;
-use super::harden::{Pieces, harden};
+use super::unproven::{self, Pieces};
 use super::{Recovered, Recovery, RecoveryReport};
 use crate::DurabilityError;
 use crate::block::origin::Origin;
@@ -47,8 +48,8 @@ pub struct ReadOnly {
     pub next_first_epoch: Epoch,
     /// What was found.
     pub report: RecoveryReport,
-    /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write again what
-    /// no block proves.
+    /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write
+    /// again what no block proves.
     pub durable: Epoch,
     /// What the disk said.
     pub reason: StdArc<str>,
@@ -57,16 +58,18 @@ pub struct ReadOnly {
 }
 
 impl Recovery {
-    /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space for that.
+    /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space
+    /// for that.
     ///
     /// # Errors
     /// The disk's. If it is full nothing was changed but what is void: the state can be read, as far as it is proven.
     pub(super) fn write_unproven(&mut self, reserve: &Reserve) -> Result<(), DurabilityError> {
         let write = |this: &Self, pieces| {
-            this.open_chains.iter().try_for_each(|chain| harden(&*this.disk, chain, pieces))
+            this.open_chains.iter().try_for_each(|chain| unproven::rewrite(&*this.disk, chain, pieces))
         };
         let lacks_space = |written: &Result<(), DurabilityError>| matches!(written, Err(DurabilityError::Disk(error)) if wants_space(error));
-        // What a failed sync should have written may be read as it was before. It cannot be written again then, for want of space.
+        // What a failed sync should have written may be read as it was before. It cannot be written again then, for
+        // want of space.
         let again = |this: &Self, before| match write(this, Pieces::Small) {
             Err(DurabilityError::Damaged { .. }) => before,
             written => written,
@@ -101,7 +104,8 @@ impl Recovery {
             attempts.set(attempts.get() + 1);
             this.make_logs(manifest, origin, attempts.get() > 1).map_err(NotReplaced::OldStands)
         });
-        // An attempt that failed may have put the manifest there all the same: what a later one says does not take that back.
+        // An attempt that failed may have put the manifest there all the same: what a later one says does not take that
+        // back.
         let may_stand = Cell::new(false);
         let replace = |this: &mut Self| {
             let replaced = this.keeper.replace(manifest.clone());
@@ -243,8 +247,9 @@ fn finds_no_space<T>(result: &Result<T, NotReplaced>) -> bool {
     }
 }
 
-/// Does the disk lack space for what was to be made, so that a second attempt may find some? Not after a folder's sync: nothing is
-/// known of its names then, and making them once more changes none of them. Files are made anew before they are synced again.
+/// Does the disk lack space for what was to be made, so that a second attempt may find some? Not after a folder's sync:
+/// nothing is known of its names then, and making them once more changes none of them. Files are made anew before they
+/// are synced again.
 fn wants_space(error: &DiskError) -> bool {
     error.is_full() && !matches!(error, DiskError::Io { operation: Operation::SyncFolder, .. })
 }

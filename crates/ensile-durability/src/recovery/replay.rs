@@ -5,8 +5,8 @@
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
-//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the buffers; the engine's threads call
-//! in.
+//! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the
+//! buffers; the engine's threads call in.
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;

@@ -8,9 +8,11 @@
 //! Invariants:
 //! - L8: the newest piece is taken only while what the state keeps for older entries is below
 //!   [`REPLAY_WAITING_BYTES_MAX`], and never of operations, each of which waits for all before it.
-//! - A piece is taken once. When it is has no part in what has passed: `watermark` counts untaken pieces, wherever they are.
+//! - A piece is taken once. When it is has no part in what has passed: `watermark` counts untaken pieces, wherever they
+//!   are.
 //!
-//! Neighbours: `recovery` fills it before any thread replays; `replay` cuts pieces and reads them; the state says what it keeps.
+//! Neighbours: `recovery` fills it before any thread replays; `replay` cuts pieces and reads them; the state says what
+//! it keeps.
 
 use std::ops::Range;
 
@@ -118,7 +120,8 @@ impl Ends {
 mod tests {
     use super::{AHEAD, Ends};
 
-    /// Takes all of `pieces`, from the newest end where `is_newest` says so of a turn. Each with what is asked for then.
+    /// Takes all of `pieces`, from the newest end where `is_newest` says so of a turn. Each with what is asked for
+    /// then.
     fn turns(pieces: usize, is_newest: impl Fn(usize) -> bool) -> Vec<(usize, Vec<usize>)> {
         let mut ends = Ends { untaken: 0..pieces, unasked: 0..pieces };
         let mut taken = Vec::new();

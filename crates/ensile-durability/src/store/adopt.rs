@@ -8,7 +8,8 @@
 //! | the manifest with the new identity and numbers | the adopted database: its next open puts the marks in their place |
 //! | each `FOLDER.new` renamed | the same |
 //!
-//! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each generation and checkpoint.
+//! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each
+//! generation and checkpoint.
 //!
 //! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists, in a main folder that
 //! is another one, is the original's.

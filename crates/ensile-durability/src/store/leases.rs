@@ -1,14 +1,14 @@
 //! Readers' leases: a process that reads the files of an open database asks it not to remove them (I3).
 //!
-//! A reader holds a shared lock on the file `LEASES`. The system gives it back when the reader dies. Whoever removes void files of
-//! a running database takes the same lock exclusively first, without waiting.
+//! A reader holds a shared lock on the file `LEASES`. The system gives it back when the reader dies. A thread that removes void files of a running database takes the same lock exclusively first, without waiting.
 //!
 //! Invariants:
 //! - I3: no void file is removed while a lease is held, before `LEASE_SECONDS_MAX` have passed since the first refusal.
 //! - The exclusive lock is held while files are removed, so that no lease begins in the midst of it.
 //! - A removal that goes on beside a lease is counted.
 //!
-//! Neighbours: the log and the checkpoint manager ask before they remove; recovery does not wait; `ensile lease` holds one.
+//! Neighbours: the log and the checkpoint manager ask before they remove; recovery does not wait; `ensile lease` holds
+//! one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc as StdArc;
@@ -115,11 +115,12 @@ impl LeasedFile {
     }
 }
 
-/// Keeps the files of a database from being removed while another process has it open (I3). It ends when this is dropped, or when
-/// the process ends.
+/// Keeps the files of a database from being removed while another process has it open (I3). It ends when this is
+/// dropped, or when the process ends.
 ///
 /// The database goes on: it appends to its files and adds new ones. It puts the removal of files off for a minute
-/// (`LEASE_SECONDS_MAX`) after a removal was refused first, then goes on; [`Lease::has_all_names`] tells. An open, a repair and an adoption do not wait.
+/// (`LEASE_SECONDS_MAX`) after a removal was refused first, then goes on; [`Lease::has_all_names`] tells. An open, a
+/// repair and an adoption do not wait.
 #[derive(Debug)]
 pub struct Lease {
     disk: StdArc<dyn Disk>,
@@ -129,8 +130,8 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The files that the manifest listed when the lease began, opened: `MANIFEST`, `HINT` if there is one, marks of folders, log
-    /// files, and the files of the installed checkpoint.
+    /// The files that the manifest listed when the lease began, opened: `MANIFEST`, `HINT` if there is one, marks of
+    /// folders, log files, and the files of the installed checkpoint.
     #[must_use]
     pub fn files(&self) -> &[LeasedFile] {
         &self.files
@@ -151,12 +152,13 @@ impl Lease {
     }
 }
 
-/// Takes a lease of the database in this folder, which may be open, and opens all files that its manifest lists. It then reads the
-/// manifest again: if that is the same, the files are those that it lists; if not, it begins anew.
+/// Takes a lease of the database in this folder, which may be open, and opens all files that its manifest lists. It
+/// then reads the manifest again: if that is the same, the files are those that it lists; if not, it begins anew.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try: try again later;
-/// [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::Damaged`] for the manifest; the disk's.
+/// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
+/// try again later; [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none;
+/// [`DurabilityError::Damaged`] for the manifest; the disk's.
 pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // Before `LEASES` may be made: the folder of something else is left alone.

@@ -127,8 +127,8 @@ pub(crate) fn check_listed(
     Ok(())
 }
 
-/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get: also where an open that did not
-/// get further has left it, whose sync may be what failed.
+/// May the folder `name`, which no manifest lists, become this database's? The mark that it is to get: also where an
+/// open that did not get further has left it, whose sync may be what failed.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`].
@@ -187,8 +187,9 @@ fn is_own_folder(name: &str) -> bool {
 /// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an earlier
 /// life (I2).
 ///
-/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. Nor does `LEASES`, which holds nothing. `MANIFEST.new` says something if it is the
-/// manifest of a database that was created; the first one is of one that is being made.
+/// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. Nor does `LEASES`, which
+/// holds nothing. `MANIFEST.new` says something if it is the manifest of a database that was created; the first one is
+/// of one that is being made.
 pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, DurabilityError> {
     let files = disk.list("")?;
     let folder = disk.folder_place("")?;

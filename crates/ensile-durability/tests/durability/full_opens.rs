@@ -1,4 +1,5 @@
-//! Opening on a full disk: it opens, or it can be read; nothing that was durable is lost, and nothing else is called durable.
+//! Opening on a full disk: it opens, or it can be read; nothing that was durable is lost, and nothing else is called
+//! durable.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Readers' leases (I3): a process that reads a running database's files keeps them from being removed, and not for ever.
+//! Readers' leases (I3): a process that reads a running database's files keeps them from being removed, and not for
+//! ever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,7 @@ fn assert_readable(lease: &Lease) {
     }
 }
 
-/// Lets so many seconds pass, and the checkpointers step.
+/// Lets this number of seconds pass, and the checkpointers step.
 fn pass(life: &Life, seconds: u64) -> LogStats {
     life.rig.clock.advance(Duration::from_secs(seconds));
     life.step(0);
@@ -86,7 +87,7 @@ fn i3_log_files_are_not_removed_beside_a_lease() {
     let (life, mut worker) = checkpointed(&disk);
     fill(&life, &mut worker);
     let (_reader, lease) = leased(&disk);
-    // Whoever calls this has installed a checkpoint that covers them.
+    // The caller has installed a checkpoint that covers them.
     let covered = life.rig.epochs.now();
     assert_eq!(life.rig.log.remove_files_below(covered).expect("it is put off").files, 0);
     assert!(lease.has_all_names().expect("it looks"));

@@ -1,5 +1,5 @@
-//! Which lock keeps whom out (I3), where folders can be locked, where some cannot and where none can; and that nothing is written
-//! into a folder before it has proved to be this database's (I1).
+//! Which lock keeps whom out (I3), where folders can be locked, where some cannot and where none can; and that nothing
+//! is written into a folder before it has proved to be this database's (I1).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -38,6 +38,16 @@ fn made(machine: &SimDisk, path: &str, config: LogConfig) -> SimDisk {
     disk
 }
 
+/// A second process opens, examines, repairs and adopts nothing.
+#[track_caller]
+fn keeps_all_out(disk: &SimDisk) {
+    in_use(open(disk, linked()));
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    in_use(examine(&on, &Map::default()));
+    in_use(repair(&on, &Map::default()));
+    in_use(adopt(&on));
+}
+
 /// Every file of the machine with its length and checksum: main folders and linked ones.
 fn tree(machine: &SimDisk) -> BTreeMap<String, (usize, u32)> {
     let all = machine.at("/");
@@ -67,11 +77,7 @@ fn i3_the_lock_on_the_main_folder_alone_keeps_others_out_when_each_lock_file_is_
         machine.lose(file);
     }
     let before = tree(&machine);
-    in_use(open(&disk, linked()));
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    in_use(examine(&on, &Map::default()));
-    in_use(repair(&on, &Map::default()));
-    in_use(adopt(&on));
+    keeps_all_out(&disk);
     assert_eq!(tree(&machine), before);
     put(&rig, 2);
     rig.log.close().expect("closes");
@@ -106,11 +112,7 @@ fn i3_where_folders_cannot_be_locked_their_lock_files_keep_a_second_process_out(
     let rig = open(&disk, linked()).expect("opens");
     put(&rig, 1);
     let before = tree(&machine);
-    in_use(open(&disk, linked()));
-    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-    in_use(examine(&on, &Map::default()));
-    in_use(repair(&on, &Map::default()));
-    in_use(adopt(&on));
+    keeps_all_out(&disk);
     // `LOCK` alone removed: the linked folders have each its own.
     machine.lose("/db/LOCK");
     in_use(open(&disk, linked()));

@@ -248,7 +248,8 @@ fn no_space_for_the_names_of_files_without_blocks_or_with_all_of_theirs_synced_s
     else {
         panic!("{calls:?}")
     };
-    // The mark finds none: the file is emptied, its name goes, for good if it could not be emptied. Else the used file is closed.
+    // The mark finds none: the file is emptied, its name goes, for good if it could not be emptied. Else the used file
+    // is closed.
     let [empty, remove, for_good] = [sync, cut, rename];
     let failing: [&[u64]; 7] = [
         &[cut],

@@ -33,7 +33,7 @@ struct Rows {
     passed: Epoch,
 }
 
-/// A state that says of a tombstone that it takes so many bytes.
+/// A state whose tombstones each take this number of bytes.
 struct State {
     kind: EntryKind,
     tombstone_bytes: u64,
@@ -184,7 +184,8 @@ fn l8_a_queues_tombstones_are_few_however_long_its_log_is() {
             assert_eq!(rows.rows.len(), 40, "of {keys}");
             assert!((keys - 40..keys).all(|key| rows.rows[&key].1), "{threads} threads");
             assert!(rows.tombstones.is_empty());
-            // The newest piece that went over the limit, and the oldest one. Several threads may hold more while one of them rests.
+            // The newest piece that went over the limit, and the oldest one. Several threads may hold more while one of
+            // them rests.
             assert!(threads > 1 || rows.most as u64 <= 2 * limit, "{} tombstones at a time", rows.most);
         }
     }

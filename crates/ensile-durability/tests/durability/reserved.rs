@@ -317,7 +317,8 @@ fn l6_a_renewal_that_waited_while_the_log_ended_moves_no_limit() {
     pass(&rig, EPOCHS_RESERVED_MIN / 2 + 2 * EPOCHS_KEPT);
     disk.stall(&[Operation::Rename]);
     std::thread::scope(|scope| {
-        // The first has the manifest and waits for the disk; the second has looked whether the log has ended, and waits for the first.
+        // The first has the manifest and waits for the disk; the second has looked whether the log has ended, and waits
+        // for the first.
         scope.spawn(|| rig.log.reserved_epochs_step());
         while disk.waiting() == 0 {
             std::thread::yield_now();

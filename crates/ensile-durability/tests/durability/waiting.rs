@@ -1,4 +1,5 @@
-//! Waiting for D, and the thread that steps for it: a lone waiter steps itself, loggers step for several, a future never steps.
+//! Waiting for D, and the thread that steps for it: a lone waiter steps itself, loggers step for several, a future
+//! never steps.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};

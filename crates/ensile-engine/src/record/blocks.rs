@@ -282,7 +282,7 @@ unsafe impl NodeMemory for Unseen<'_> {
 #[inline]
 pub(crate) fn sole_owner<T: ?Sized>(root: &T) -> Pinned<'_> {
     let _ = root;
-    // SAFETY: nobody else has the tree: recovery's threads have ended (`Replay::finish`), or it is about to be destroyed, and
-    // `destroy_tree` frees nodes only once it has no use for them.
+    // SAFETY: nobody else has the tree: recovery's threads have ended (`Replay::finish`), or it is about to be
+    // destroyed, and `destroy_tree` frees nodes only once it has no use for them.
     unsafe { Pinned::assume() }
 }

@@ -1,5 +1,5 @@
-//! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under shuttle's
-//! schedules.
+//! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under
+//! shuttle's schedules.
 //!
 //! A record or node that is freed too early is filled with a pattern there, and whoever reads it fails.
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-engine --release --lib shuttle`.

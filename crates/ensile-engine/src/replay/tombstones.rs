@@ -27,8 +27,8 @@ const _: () = assert!(ensile_base::limits::KEY_BYTES_MAX <= u16::MAX as usize);
 /// Bytes of its leaf that a key takes: of 320 for fifteen keys, two thirds of them used.
 const LEAF_BYTES: usize = 32;
 
-/// Bytes that a tombstone takes until it is removed: note, record, and place in the tree. A vector of notes that grows has room
-/// for as many again; the key stands in the note and in the tree.
+/// Bytes that a tombstone takes until it is removed: note, record, and place in the tree. A vector of notes that grows
+/// has room for as many again; the key stands in the note and in the tree.
 fn bytes_kept(key_bytes: usize, record_bytes: usize) -> u64 {
     (2 * size_of::<Tombstone>() + 2 * key_bytes + record_bytes + LEAF_BYTES) as u64
 }

@@ -3,8 +3,9 @@
 //! Conditions I1 to I3 (`docs/protocols/store.md`). In each case an open is refused before anything is changed, by an error that says
 //! what to do, or it works; the original's files stay as they are, byte for byte.
 //!
-//! Neighbours: `adopted` has copies that were adopted, `copies` folders that were copied, moved and linked, `leased` readers beside it, `missing` what is missing; a child process of the same tests opens where a
-//! second process matters.
+//! Neighbours: `adopted` has copies that were adopted, `copies` folders that were copied, moved and linked, `leased`
+//! readers beside it, `missing` what is missing; a child process of the same tests opens where a second process
+//! matters.
 
 mod adopted;
 mod copies;

@@ -1,7 +1,8 @@
 //! The end of a checkpoint: it is installed, and what it makes void is removed.
 //!
 //! Invariants:
-//! - K1: it counts once marks of its e_h are synced in every log and the manifest names it. Log files are removed behind that.
+//! - K1: it counts once marks of its e_h are synced in every log and the manifest names it. Log files are removed
+//!   behind that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
 //! Neighbours: `super` has the states; the log removes its files.
@@ -26,8 +27,8 @@ impl Checkpoints {
         let attempt_high = attempt.high;
         if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
             if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
-                // No mark is written before there is space. This attempt frees some once it is installed, so it may have
-                // what is kept for such a moment; if that does not do, its own files may be what takes the space.
+                // No mark is written before there is space. This attempt frees some once it is installed, so it may
+                // have what is kept for such a moment; if that does not do, its own files may be what takes the space.
                 let tries = self.log.full_tries();
                 if attempt.gave_up_at.is_none() && self.log.give_up_reserve() {
                     attempt.gave_up_at = Some(tries);
@@ -144,7 +145,8 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts and the log files that `installed` has made void, unless a reader holds a lease (I3): when to try again then.
+    /// Removes the parts and the log files that `installed` has made void, unless a reader holds a lease (I3): when to
+    /// try again then.
     pub(super) fn remove_void(&self, installed: &Installed) -> Option<u64> {
         let clearance = match self.log.ask_leases() {
             Ok(Some(clearance)) => clearance,

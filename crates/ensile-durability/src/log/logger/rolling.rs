@@ -170,7 +170,8 @@ impl Logger {
                 return self.hold_roll(log, next, now_nanos);
             }
             Err(error) => {
-                // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes wakers.
+                // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes
+                // wakers.
                 let reason = error.to_string();
                 let woken = log.waiters.end(End::Poisoned(reason.as_str().into()));
                 drop((writer, next));

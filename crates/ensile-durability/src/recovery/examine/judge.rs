@@ -309,7 +309,8 @@ impl<'a> Judge<'a> {
                 skipped[*log].ignored_entries += counts.ignored;
                 skipped[*log].covered_entries += counts.covered;
             }
-            // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more (L8).
+            // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more
+            // (L8).
             if let Some((_, next)) = in_turn.get(at + 1) {
                 self.target.passed(next.oldest);
             }

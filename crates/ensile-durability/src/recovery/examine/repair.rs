@@ -65,8 +65,8 @@ pub(super) struct Plan {
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
-/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as a whole: its device
-/// may not be mounted.
+/// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as
+/// a whole: its device may not be mounted.
 pub fn repair(
     disk: &StdArc<dyn Disk>,
     target: &dyn Recoverable,
@@ -114,8 +114,8 @@ fn cut(
     Ok(Some(Repaired { loss, copies }))
 }
 
-/// A log's folder that is missing is cut like its files, if that was asked for: it may be on a device that is not mounted (I2). A folder
-/// that does not prove to be this database's is left alone (I1).
+/// A log's folder that is missing is cut like its files, if that was asked for: it may be on a device that is not
+/// mounted (I2). A folder that does not prove to be this database's is left alone (I1).
 fn note_missing(missing: MissingFolders, why: DurabilityError) -> Result<(), DurabilityError> {
     match why {
         DurabilityError::Damaged { file, .. }

@@ -30,7 +30,7 @@ pub(super) enum Pieces {
 }
 
 /// Writes again, and syncs, what no later block of the chain shows to be on stable storage.
-pub(super) fn harden(disk: &dyn Disk, chain: &Chain, pieces: Pieces) -> Result<(), DurabilityError> {
+pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, pieces: Pieces) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
         let file = disk.open(&name)?;
