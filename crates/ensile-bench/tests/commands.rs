@@ -90,8 +90,7 @@ fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
 fn a_figure_that_could_not_be_written_is_not_measured() {
     let folder = Folder::new("unwritable");
     for figure in ["silo fig4 --workers 1", "silor fig1 --records 1000", "recovery log --records 1000"] {
-        let (output, stdout, stderr) =
-            bench(&folder, &format!("{figure} --rounds 1 --out /proc/nope"));
+        let (output, stdout, stderr) = bench(&folder, &format!("{figure} --rounds 1 --out /proc/nope"));
         assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{stderr}");
         assert!(stderr.starts_with("ensile-bench: ") && stderr.contains("/proc/nope"), "{figure}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "nothing was loaded: {stderr}");
