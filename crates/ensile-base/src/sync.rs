@@ -15,6 +15,7 @@
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod counted;
+mod locks;
 pub mod note;
 #[cfg(shuttle)]
 mod shuttled;
@@ -22,15 +23,13 @@ mod shuttled;
 #[cfg(not(any(loom, shuttle)))]
 mod door {
     #[cfg(feature = "counted")]
-    pub use super::counted::{
-        Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
-    };
+    pub use super::counted::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
+    #[cfg(not(feature = "counted"))]
+    pub use std::sync::Arc;
     #[cfg(not(feature = "counted"))]
     pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::sync::atomic::{Ordering, fence};
-    #[cfg(not(feature = "counted"))]
-    pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use std::thread::{Thread, current, park, sleep, yield_now};
     pub use std::thread_local;
 }
@@ -41,7 +40,7 @@ mod door {
     pub use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
-    pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use loom::sync::Arc;
     pub use loom::thread::{Thread, current, park, yield_now};
     pub use std::thread_local;
 
@@ -71,7 +70,7 @@ mod door {
     pub use super::shuttled::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use shuttle::hint::spin_loop;
     pub use shuttle::sync::atomic::{Ordering, fence};
-    pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
+    pub use shuttle::sync::Arc;
     pub use shuttle::thread::{Thread, current, park, yield_now};
     pub use shuttle::thread_local;
 
@@ -87,7 +86,20 @@ mod door {
     }
 }
 
+/// The locks inside the door's own.
+mod machine {
+    #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
+    pub use super::counted::{Condvar, Mutex, MutexGuard};
+    #[cfg(loom)]
+    pub use loom::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(shuttle)]
+    pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    #[cfg(not(any(loom, shuttle, feature = "counted")))]
+    pub use std::sync::{Condvar, Mutex, MutexGuard};
+}
+
 pub use door::*;
+pub use locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
 /// The fence that x86-64 needs not execute: its locked exchanges wait until all stores before them are visible, and its
 /// loads stay in order. What is left for it to do there is to hold the compiler.
