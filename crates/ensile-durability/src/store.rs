@@ -28,7 +28,7 @@ mod watched;
 pub(crate) mod whose;
 
 use std::path::PathBuf;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError, FolderKind};
 
@@ -57,7 +57,7 @@ pub enum Opening {
 /// The folders of a database that this process has for itself.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) disk: StdArc<dyn Disk>,
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keeper: ManifestKeeper,
     pub(crate) locks: Locks,
 }
@@ -67,7 +67,7 @@ impl Store {
     ///
     /// # Errors
     /// As the table in [`whose`] says; nothing was changed then.
-    pub(crate) fn open(disk: StdArc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
@@ -174,7 +174,7 @@ pub(crate) fn claim(
     keeper: &mut ManifestKeeper,
     wanted: &[Wanted<'_>],
 ) -> Result<(Locks, bool), DurabilityError> {
-    let disk = StdArc::clone(keeper.disk());
+    let disk = Arc::clone(keeper.disk());
     let mut locks = Locks::none(Hold::Exclusive);
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
@@ -251,8 +251,8 @@ fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
 
 /// The disk for a caller that changes files without opening the database: watched where its main folder cannot be
 /// locked (I3).
-pub(crate) fn watched(disk: &StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
-    Watched::over(StdArc::clone(disk), locks)
+pub(crate) fn watched(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
+    Watched::over(Arc::clone(disk), locks)
 }
 
 /// Is it a plain folder, or a link to one that is there?

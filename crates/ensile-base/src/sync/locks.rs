@@ -6,7 +6,7 @@
 //!
 //! Neighbours: [`super`] re-exports these and chooses the locks inside them.
 
-use std::sync::{PoisonError, TryLockError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::machine;
@@ -51,10 +51,7 @@ impl<T> Mutex<T> {
     #[inline]
     #[cfg_attr(feature = "counted", track_caller)]
     pub fn try_lock_unless_panicked(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => None,
-        }
+        self.0.try_lock().ok()
     }
 
     /// The value: no other thread can have the lock.

@@ -14,7 +14,9 @@
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use ensile_base::sync::{Arc, AtomicBool, Ordering};
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicBool, Ordering};
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
 use crate::block::{HEADER_BYTES, padded};

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 use ensile_disk::Process;
 
@@ -57,7 +59,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     fn lock(&self) -> MutexGuard<'_, Option<Outcome>> {
         // The outcome is set in one step.
-        self.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.outcome.lock()
     }
 
     pub(crate) fn set_slices(&self, slices: u64) {
@@ -117,8 +119,7 @@ impl CheckpointHandle {
             match &*outcome {
                 Some(outcome) => return outcome.clone(),
                 None => {
-                    let woken = self.ticket.answered.wait(outcome);
-                    outcome = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+                    outcome = self.ticket.answered.wait(outcome);
                 }
             }
         }

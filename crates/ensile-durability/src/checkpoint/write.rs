@@ -7,7 +7,7 @@
 //!
 //! Neighbours: `manager` steps it; `block` has the grammar; `read` reads.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
@@ -42,7 +42,7 @@ struct Part {
 /// The writing end of one checkpointer's files.
 #[derive(Debug)]
 pub(crate) struct PartWriter {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     parts: Vec<Part>,
     /// The file whose turn it is.
     turn: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Written {
 impl PartWriter {
     /// Makes the files of a checkpointer in this checkpoint, each with a synced opening block.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         checkpoint: &Beginning,
         checkpointer: u32,
         config: &CheckpointConfig,
@@ -85,7 +85,7 @@ impl PartWriter {
             Part::create(disk, name, checkpoint)
         };
         Ok(Self {
-            disk: StdArc::clone(disk),
+            disk: Arc::clone(disk),
             parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
             turn: 0,
             unsynced_bytes: 0,
@@ -153,7 +153,7 @@ impl PartWriter {
 }
 
 impl Part {
-    fn create(disk: &StdArc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
+    fn create(disk: &Arc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
         let Beginning { generation, low, origin, .. } = *checkpoint;
         let header = Header::of(BlockKind::CheckpointOpening, name.checkpointer, generation);
         let place = PartPlace { checkpoint: name.checkpoint, file: name.file };

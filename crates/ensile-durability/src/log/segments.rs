@@ -12,7 +12,7 @@
 //! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further files.
 
 use std::collections::VecDeque;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -109,7 +109,7 @@ impl Segments {
     /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. Its name is synced by
     /// the caller before the manifest lists it.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,

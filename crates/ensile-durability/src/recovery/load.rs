@@ -117,7 +117,7 @@ impl Load {
 
     fn lock(&self) -> MutexGuard<'_, Loaded> {
         // Counts, raised one after the other.
-        self.loaded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.loaded.lock()
     }
 
     /// Loads one file that nobody has taken. When none is left, waits until all are loaded.
@@ -138,7 +138,7 @@ impl Load {
     fn wait_for_others(&self) -> LoadStep {
         let mut loaded = self.lock();
         while loaded.files < self.parts.len() && !loaded.has_failed {
-            loaded = self.ended.wait(loaded).unwrap_or_else(std::sync::PoisonError::into_inner);
+            loaded = self.ended.wait(loaded);
         }
         if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
     }

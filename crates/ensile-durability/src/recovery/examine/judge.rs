@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
@@ -44,7 +44,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(disk: &'a StdArc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
         Self {
             disk: &**disk,
             target,
