@@ -167,7 +167,8 @@ impl Segments {
 
     /// The opening block of a file that follows now, and its header's checksum.
     fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
-        let header = Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
+        let header =
+            Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
         self.origin.encode(header, PartPlace::default())
     }
 

@@ -100,12 +100,7 @@ fn alone(random: &mut Random) -> Plan {
 
 /// Workers that scan and insert.
 fn scans(random: &mut Random) -> Plan {
-    Plan {
-        keys: 5,
-        operations: [0, 0, 3, 0, 1, 3, 1, 0],
-        kinds: [1, 0, 0, 0, 0],
-        ..narrow(random)
-    }
+    Plan { keys: 5, operations: [0, 0, 3, 0, 1, 3, 1, 0], kinds: [1, 0, 0, 0, 0], ..narrow(random) }
 }
 
 /// As `scans`, into an index that is empty.
@@ -268,12 +263,7 @@ fn receipts(random: &mut Random) -> Plan {
 
 /// Puts and deletes of the same keys, for replay to put in order.
 fn replay(random: &mut Random) -> Plan {
-    Plan {
-        operations: [0, 4, 0, 0, 3, 0, 0, 0],
-        kinds: [1, 0, 0, 0, 0],
-        transactions: 6,
-        ..durable(random)
-    }
+    Plan { operations: [0, 4, 0, 0, 3, 0, 0, 0], kinds: [1, 0, 0, 0, 0], transactions: 6, ..durable(random) }
 }
 
 fn two_logs(random: &mut Random) -> Plan {
@@ -339,13 +329,7 @@ fn outgrown_in_walks(random: &mut Random) -> Plan {
 
 /// Results that hardly wait, so that a crash takes epochs back, and epochs that end often, in a walk too.
 fn short_walks(random: &mut Random) -> Plan {
-    Plan {
-        strict_percent: 10,
-        loggers: 1,
-        beat_micros_max: 60_000,
-        beat_rest_max: 20,
-        ..checkpoints(random)
-    }
+    Plan { strict_percent: 10, loggers: 1, beat_micros_max: 60_000, beat_rest_max: 20, ..checkpoints(random) }
 }
 
 /// Runs a plan for as long as asked for, and panics with what the first run reports that fails.

@@ -156,7 +156,9 @@ impl Checkpoints {
             }
         };
         self.remove_parts(|part| part.checkpoint != installed.number);
-        self.note_removed(self.log.remove_cleared_below(installed.low, &clearance).map(|removed| removed.files));
+        self.note_removed(
+            self.log.remove_cleared_below(installed.low, &clearance).map(|removed| removed.files),
+        );
         None
     }
 
