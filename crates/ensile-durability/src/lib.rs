@@ -22,7 +22,6 @@
 
 mod block;
 mod checkpoint;
-mod compress;
 mod control;
 mod error;
 mod log;
