@@ -1,8 +1,8 @@
-//! The command line of `ensile bench`.
+//! The command line of `ensile-bench`.
 //!
 //! Invariant: what parses can be run; numbers that make no sense are refused here, with their reason.
 //!
-//! Neighbours: the `ensile` binary flattens [`Bench`] into its own command; every benchmark takes its part.
+//! Neighbours: the `ensile-bench` binary parses [`Bench`]; every benchmark takes its part.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,36 +54,36 @@ pub enum Bench {
 }
 
 const YCSB_EXAMPLES: &str = "Examples:
-  ensile bench ycsb --systems memsilo,btreemap --records 10000000 --threads 1 --rounds 5
-  ensile bench ycsb --systems memsilo,btreemap --batch 16
-  ensile bench ycsb --systems memsilo,memsilo-processes --threads 2
-  ensile bench ycsb --workload a --distribution zipfian --threads 2 --json";
+  ensile-bench ycsb --systems memsilo,btreemap --records 10000000 --threads 1 --rounds 5
+  ensile-bench ycsb --systems memsilo,btreemap --batch 16
+  ensile-bench ycsb --systems memsilo,memsilo-processes --threads 2
+  ensile-bench ycsb --workload a --distribution zipfian --threads 2 --json";
 
 const TPCC_EXAMPLES: &str = "Examples:
-  ensile bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
-  ensile bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
-  ensile bench tpcc --crash-after 3
-  ensile bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100
-  ensile bench tpcc --crash-after 0.2 --repeat 100 --lives 5 --kill-in-recovery 2 --checkpoint-ms 50 --items 200";
+  ensile-bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
+  ensile-bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
+  ensile-bench tpcc --crash-after 3
+  ensile-bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100
+  ensile-bench tpcc --crash-after 0.2 --repeat 100 --lives 5 --kill-in-recovery 2 --checkpoint-ms 50 --items 200";
 
 const SILO_EXAMPLES: &str = "Examples:
-  ensile bench silo                                   every experiment, into ./silo-results
-  ensile bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
-  ensile bench silo table10 --rounds 7 --out docs/results/silo
+  ensile-bench silo                                   every experiment, into ./silo-results
+  ensile-bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
+  ensile-bench silo table10 --rounds 7 --out docs/results/silo
 
 Variants of the engine (global TIDs, no overwrites, ..) are in binaries built by
-  cargo build --release -p ensile-cli --features experiments";
+  cargo build --release -p ensile-bench --features experiments";
 
 const SILOR_EXAMPLES: &str = "Examples:
-  ensile bench silor                                  every experiment, into ./silor-results
-  ensile bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
-  ensile bench silor fig6 --rounds 2 --out docs/results/silor";
+  ensile-bench silor                                  every experiment, into ./silor-results
+  ensile-bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
+  ensile-bench silor fig6 --rounds 2 --out docs/results/silor";
 
 const RECOVERY_EXAMPLES: &str = "Examples:
-  ensile bench recovery                               every scene, into ./recovery-results
-  ensile bench recovery log --records 10000000 --writes 20000000
-  ensile bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
-  ensile bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
+  ensile-bench recovery                               every scene, into ./recovery-results
+  ensile-bench recovery log --records 10000000 --writes 20000000
+  ensile-bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
+  ensile-bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
 /// What all comparisons have in common.
 #[derive(Clone, Debug, Args)]
@@ -200,7 +200,7 @@ impl RunArguments {
     }
 }
 
-/// `ensile bench ycsb`.
+/// `ensile-bench ycsb`.
 #[derive(Clone, Debug, Args)]
 pub struct YcsbArguments {
     #[command(flatten)]
@@ -293,7 +293,7 @@ impl BusinessArguments {
     }
 }
 
-/// `ensile bench tpcc`.
+/// `ensile-bench tpcc`.
 #[derive(Clone, Debug, Args)]
 pub struct TpccArguments {
     #[command(flatten)]
@@ -321,7 +321,7 @@ pub struct TpccArguments {
     pub(crate) checkpoint_ms: Option<u64>,
 }
 
-/// `ensile bench tpcc-victim`: not for people.
+/// `ensile-bench tpcc-victim`: not for people.
 #[derive(Clone, Debug, Args)]
 pub struct VictimArguments {
     #[command(flatten)]
@@ -342,7 +342,7 @@ pub struct VictimArguments {
     pub(crate) folder: PathBuf,
 }
 
-/// `ensile bench latency`.
+/// `ensile-bench latency`.
 #[derive(Clone, Debug, Args)]
 pub struct LatencyArguments {
     #[command(flatten)]
@@ -352,7 +352,7 @@ pub struct LatencyArguments {
     pub(crate) records: u64,
 }
 
-/// `ensile bench snapshots`.
+/// `ensile-bench snapshots`.
 #[derive(Clone, Debug, Args)]
 pub struct SnapshotsArguments {
     #[command(flatten)]
@@ -362,7 +362,7 @@ pub struct SnapshotsArguments {
     pub(crate) records: u64,
 }
 
-/// `ensile bench open-transaction`.
+/// `ensile-bench open-transaction`.
 #[derive(Clone, Debug, Args)]
 pub struct OpenTransactionArguments {
     #[command(flatten)]
@@ -395,7 +395,7 @@ pub struct ExperimentArguments {
     pub(crate) seed: u64,
 }
 
-/// `ensile bench silo`.
+/// `ensile-bench silo`.
 #[derive(Clone, Debug, Args)]
 pub struct SiloArguments {
     /// Which experiment
@@ -436,7 +436,7 @@ pub struct SiloArguments {
     pub(crate) common: ExperimentArguments,
 }
 
-/// `ensile bench silor`.
+/// `ensile-bench silor`.
 #[derive(Clone, Debug, Args)]
 pub struct SilorArguments {
     /// Which experiment
@@ -483,7 +483,7 @@ pub struct SilorArguments {
     pub(crate) common: ExperimentArguments,
 }
 
-/// `ensile bench recovery`.
+/// `ensile-bench recovery`.
 #[derive(Clone, Debug, Args)]
 pub struct RecoveryArguments {
     /// What is in the database
@@ -548,7 +548,7 @@ impl RecoveryArguments {
     }
 }
 
-/// `ensile bench recovery-victim`: not for people.
+/// `ensile-bench recovery-victim`: not for people.
 #[derive(Clone, Debug, Args)]
 pub struct RecoveryVictimArguments {
     #[command(flatten)]

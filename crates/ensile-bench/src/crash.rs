@@ -1,4 +1,4 @@
-//! `ensile bench tpcc --crash-after`: kill a process in the middle of TPC-C, recover its database, and prove that
+//! `ensile-bench tpcc --crash-after`: kill a process in the middle of TPC-C, recover its database, and prove that
 //! nothing that it acknowledged is lost.
 //!
 //! A *victim* (this program again, as a child process) runs TPC-C with its log and writes every new-order to a pipe
@@ -219,7 +219,7 @@ fn victim(arguments: &TpccArguments, folder: &Path, life: u32) -> Result<Command
     let run = &arguments.run;
     let mut command = Command::new(program);
     command
-        .args(["bench", "tpcc-victim", "--folder"])
+        .args(["tpcc-victim", "--folder"])
         .arg(folder)
         .args(["--life", &life.to_string()])
         .args(["--threads", &run.threads.to_string(), "--batch", &run.batch.to_string()])

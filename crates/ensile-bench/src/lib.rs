@@ -13,7 +13,7 @@
 //! Every comparison runs its systems in turns in one process, with the same driver around the same requests; figures
 //! are medians over rounds. See `driver` for how a window is timed and what counts in it.
 //!
-//! Neighbours: the `ensile` binary hands the command line to [`run`]; the database is used through the crate `ensile`
+//! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate `ensile`
 //! only, as an application would.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `ensile bench open-transaction`: does one transaction that stays open disturb the others?
+//! `ensile-bench open-transaction`: does one transaction that stays open disturb the others?
 //!
 //! All-RMW load runs in turns without and with a transaction that has read a row and then sits there, as an
 //! interactive client would. Compared are throughput, memory and how regularly epochs advance; at the end the

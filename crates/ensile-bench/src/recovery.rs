@@ -1,4 +1,4 @@
-//! `ensile bench recovery`: how fast a killed database is back.
+//! `ensile-bench recovery`: how fast a killed database is back.
 //!
 //! ```text
 //! log          rows of 8 + 100 bytes, each written several times in random orders; killed once all are durable
@@ -220,7 +220,7 @@ fn spawn(arguments: &RecoveryArguments, folder: &Path, load: &str, writes: &Writ
     let run = &arguments.run;
     let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
     Command::new(program)
-        .args(["bench", "recovery-victim", "--load", load, "--folder"])
+        .args(["recovery-victim", "--load", load, "--folder"])
         .arg(folder)
         .args(["--records", &writes.records.to_string(), "--writes", &writes.count.to_string()])
         .args(["--threads", &run.threads.to_string(), "--loggers", &run.loggers.to_string()])

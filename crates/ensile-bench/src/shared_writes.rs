@@ -1,4 +1,4 @@
-//! `ensile bench silo shared-writes`: what would hurt on many cores, counted on few.
+//! `ensile-bench silo shared-writes`: what would hurt on many cores, counted on few.
 //!
 //! Two workers run in turns on one database, every kind of transaction, while the counting door of `ensile_base::sync`
 //! notes which cache lines each touches. A line that one writes and the other's hot path reads or writes has to travel
@@ -63,6 +63,6 @@ pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
 /// Says what to build.
 #[cfg(not(feature = "counted"))]
 pub(crate) fn run(_data: &Path, _out: &Path) -> Result<bool> {
-    let words = "this build does not count: cargo run --release -p ensile-cli --features counted,experiments -- bench silo shared-writes";
+    let words = "this build does not count: cargo run --release -p ensile-bench --features counted,experiments -- silo shared-writes";
     Err(crate::failure::Failure::Usage(words.to_owned()))
 }

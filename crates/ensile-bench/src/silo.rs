@@ -1,4 +1,4 @@
-//! `ensile bench silo`: the experiments of Silo's evaluation (SOSP'13, §5), each by the name of its figure.
+//! `ensile-bench silo`: the experiments of Silo's evaluation (SOSP'13, §5), each by the name of its figure.
 //!
 //! ```text
 //! fig4               §5.2  key-value, memsilo, memsilo with a global TID

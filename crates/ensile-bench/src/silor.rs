@@ -1,4 +1,4 @@
-//! `ensile bench silor`: the experiments of SiloR's evaluation (OSDI'14, §6), each by the name of its figure.
+//! `ensile-bench silor`: the experiments of SiloR's evaluation (OSDI'14, §6), each by the name of its figure.
 //!
 //! ```text
 //! fig1         §6.2  YCSB 70/30 over time: memsilo, logsilo, silor                    `figures`

@@ -1,4 +1,4 @@
-//! `ensile bench snapshots`: what keeping old versions for snapshots costs in memory when every transaction is a
+//! `ensile-bench snapshots`: what keeping old versions for snapshots costs in memory when every transaction is a
 //! read-modify-write (Silo §5.6).
 //!
 //! A version has to be kept while a snapshot may read it: for two intervals at most, one until its boundary is

@@ -39,7 +39,6 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskError};
@@ -352,10 +351,7 @@ impl Recovery {
 
     fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        let low = self.load.low();
-        let covered =
-            if is_planted(Bug::EntriesOfLowSkipped) && low > Epoch::ZERO { low.next() } else { low };
-        let bounds = Bounds { first: generation.first, covered, durable: verdict.durable };
+        let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let mut pieces = Vec::new();
         self.log_bytes
             .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
@@ -475,8 +471,7 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
-        let (first, reserved) = self.next_epochs(seen)?;
+        let (first, reserved) = self.next_epochs(self.seen)?;
         let has_earlier = self.report.generation > 1;
         let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
         let Next { segments, hint, older } = match self.begin_next(first, reserved, &reserve) {
@@ -528,9 +523,6 @@ impl Recovery {
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
         let manifest = Manifest { state: State::Created, reserved, generations, ..before };
-        if is_planted(Bug::ManifestBeforeFiles) {
-            self.keeper.replace(manifest.clone())?;
-        }
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
@@ -686,7 +678,7 @@ impl Recovery {
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
 fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    if durable >= checkpoint.high || is_planted(Bug::HighNotDemanded) {
+    if durable >= checkpoint.high {
         return Ok(());
     }
     let detail = format!(

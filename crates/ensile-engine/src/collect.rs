@@ -12,7 +12,6 @@
 //! Neighbours: commit adds; workers collect after their commits and when they are idle; `record::blocks` frees.
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, Limbo, Limits, Pinned};
 
@@ -20,12 +19,6 @@ use crate::record::Handle;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::word::Word;
 use crate::table::Directory;
-
-/// The limit, or with this bug planted one epoch more.
-#[inline(always)]
-fn planted_later(bug: Bug, limit: Epoch) -> Epoch {
-    if is_planted(bug) { limit.next() } else { limit }
-}
 
 /// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
 const FETCHED_AHEAD: usize = 8;
@@ -126,10 +119,7 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let (pins, snapshots) = (
-            planted_later(Bug::FreedUnderPin, horizon.limits.pins),
-            planted_later(Bug::VersionFreedEarly, horizon.limits.snapshots),
-        );
+        let (pins, snapshots) = (horizon.limits.pins, horizon.limits.snapshots);
         let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
         let fetch = |record: &Handle| record.prefetch(1);
         let mut drained =
@@ -151,8 +141,7 @@ impl Garbage {
             let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return true };
             let bytes = record.at(pinned).class().bytes();
             self.version_bytes -= bytes;
-            let tag = if is_planted(Bug::ReplacedWithoutPins) { Epoch::ZERO } else { horizon.epochs.now() };
-            self.record(tag, record, bytes);
+            self.record(horizon.epochs.now(), record, bytes);
         }
         false
     }
@@ -165,13 +154,8 @@ impl Garbage {
         most: usize,
     ) -> bool {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
-        let now = horizon.epochs.now();
-        let too_young = is_planted(Bug::UnhookedTooYoung);
-        let unseen = too_young || is_planted(Bug::UnhookedUnderSnapshot);
-        let snapshots = if unseen { now.next() } else { horizon.limits.snapshots };
-        let two_before = if too_young { now.next() } else { now.previous() };
-        let durable = if is_planted(Bug::UnhookedBeforeDurable) { now } else { horizon.durable };
-        let limit = snapshots.min(two_before).min(durable.next());
+        let two_before = horizon.epochs.now().previous();
+        let limit = horizon.limits.snapshots.min(two_before).min(horizon.durable.next());
         for _ in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
             self.unhook_now(&unhook, blocks, horizon, pinned);
@@ -197,7 +181,7 @@ impl Garbage {
             self.replaced(horizon.epochs.now(), unhook.record, bytes);
             return;
         }
-        if word != unhook.word && !is_planted(Bug::PlaceholderUnhookedAlive) {
+        if word != unhook.word {
             // A placeholder that its transaction committed into after all cannot be registered; nothing else changes
             // an absent record that stays latest.
             debug_assert!(false, "an absent record is superseded, never rewritten: {word:?}");

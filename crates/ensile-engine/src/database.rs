@@ -10,7 +10,6 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
 use ensile_disk::{Marks, Process};
 use ensile_durability::{
@@ -286,11 +285,7 @@ impl Core {
 
     pub(crate) fn wait_durable(&self, epoch: Epoch) -> Result<()> {
         match &self.log {
-            Some(log) if !is_planted(Bug::ReleasedBeforeDurable) => {
-                let waited = log.wait_durable(epoch);
-                if is_planted(Bug::StoppedLogAnswers) { Ok(()) } else { Ok(waited?) }
-            }
-            Some(_) => Ok(()),
+            Some(log) => Ok(log.wait_durable(epoch)?),
             None => self.settled(epoch),
         }
     }

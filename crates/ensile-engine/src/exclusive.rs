@@ -5,7 +5,7 @@
 //! at once in one table would lose each other's changes; memory stays safe, since data are atomic words and the tree
 //! keeps its own latches (a reader of it writes nothing, an insert latches its leaf).
 //!
-//! Neighbours: `ensile bench silo` is its user; `key_value` is the same with records that several may use at once.
+//! Neighbours: `ensile-bench silo` is its user; `key_value` is the same with records that several may use at once.
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{PinHandle, Pinned};

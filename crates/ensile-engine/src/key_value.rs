@@ -4,7 +4,7 @@
 //! beyond the pin, no log and no versions. For measuring in a database of its own, not for sharing tables with
 //! transactions: writes through here are not seen by snapshots as they should be, and not recovered.
 //!
-//! Neighbours: `ensile bench` is its user; `reading` and `record` do the work.
+//! Neighbours: `ensile-bench` is its user; `reading` and `record` do the work.
 
 use ensile_base::sync::{Arc, fence_after_exchange};
 use ensile_base::{Epoch, Tid};
@@ -136,7 +136,7 @@ impl<'db> RawKeyValue<'db> {
     }
 }
 
-/// Single-key access to a table by one thread, without transactions: the yardstick of `ensile bench`, for what
+/// Single-key access to a table by one thread, without transactions: the yardstick of `ensile-bench`, for what
 /// transactions cost. See [`Database::key_value`] for what it lacks.
 pub struct KeyValue<'db, K, V> {
     raw: RawKeyValue<'db>,

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{Backoff as Spin, sleep};
 
@@ -123,8 +122,7 @@ impl Database {
             Ok((value, committed)) => (Ok(value), Some(committed)),
             Err((error, rests_on)) => (Err(error), rests_on),
         };
-        let early = is_planted(Bug::ErrorReleasedEarly) && outcome.is_err();
-        if let (Durability::Strict, Some(committed), false) = (durability, rests_on, early) {
+        if let (Durability::Strict, Some(committed)) = (durability, rests_on) {
             self.core().wait_durable(committed.epoch)?;
         }
         outcome

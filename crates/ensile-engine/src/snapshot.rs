@@ -10,7 +10,6 @@
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range, Witness};
 
@@ -96,14 +95,12 @@ impl<'db> Snapshot<'db> {
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
         self.core.check_process()?;
-        let shown = self.shown;
-        self.core.wait_durable(if is_planted(Bug::SnapshotReleasedEarly) { shown.previous() } else { shown })
+        self.core.wait_durable(self.shown)
     }
 
     fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader<'_>) {
         let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
-        let boundary = if is_planted(Bug::SnapshotTooNew) { self.boundary.next() } else { self.boundary };
-        (&self.core, &mut seat.context, VersionReader { boundary, shown: &mut self.shown })
+        (&self.core, &mut seat.context, VersionReader { boundary: self.boundary, shown: &mut self.shown })
     }
 }
 

@@ -63,7 +63,7 @@
 //! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
 //!
 //! # Features
-//! - `experiments`: `Builder::variants`, for `ensile bench silo`; not for applications.
+//! - `experiments`: `Builder::variants`, for `ensile-bench silo`; not for applications.
 //! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
 //!
 //! Neighbours: applications above; everything here is `ensile-engine`'s.

@@ -27,7 +27,7 @@ fn figure(places: [Place; 2]) -> Figure {
 fn csv_json_and_svg_hold_the_rows_with_machine_and_command() {
     let folder = std::env::temp_dir().join(format!("ensile-figure-{}", std::process::id()));
     for places in [[Place::At(1.0), Place::At(2.0)], [Place::Bar("a".into()), Place::Bar("b".into())]] {
-        figure(places).write(&folder, &Machine::look(), "ensile bench sample").expect("it is written");
+        figure(places).write(&folder, &Machine::look(), "ensile-bench sample").expect("it is written");
         let read = |extension| fs::read_to_string(folder.join(format!("sample.{extension}"))).expect("there");
         let csv = read("csv");
         let rows: Vec<&str> = csv.lines().filter(|line| !line.starts_with('#')).collect();
@@ -35,15 +35,15 @@ fn csv_json_and_svg_hold_the_rows_with_machine_and_command() {
         assert!(rows.iter().all(|row| row.replace("right, second", "").split(',').count() == 8), "{csv}");
         assert!(rows[2].starts_with("\"right, second\","), "a comma in a name parts no fields: {csv}");
         assert!(rows[1].starts_with("left,") && rows[1].ends_with("throughput,txn/s,2,1,3,3"), "{csv}");
-        assert!(csv.contains("ensile bench sample") && csv.contains(" cores"), "{csv}");
+        assert!(csv.contains("ensile-bench sample") && csv.contains(" cores"), "{csv}");
         let json: Value = serde_json::from_str(&read("json")).expect("it parses");
         assert_eq!(json["rows"][2]["median"], 2.5);
         assert_eq!(json["rows"][2]["system"], "left / right");
-        assert_eq!(json["command"], "ensile bench sample");
+        assert_eq!(json["command"], "ensile-bench sample");
         assert!(json["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0));
         let svg = read("svg");
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-        for word in ["A sample", "throughput (txn/s)", "ensile bench sample"] {
+        for word in ["A sample", "throughput (txn/s)", "ensile-bench sample"] {
             assert!(svg.contains(word), "{word}");
         }
         assert!(!svg.contains("left / right"), "what is not drawn stays out of the picture");

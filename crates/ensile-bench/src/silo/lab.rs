@@ -61,7 +61,7 @@ const LOADED_MIB: usize = 192;
 const LEAD_IN: f64 = 1.25;
 
 /// How a binary comes to have the variants.
-const REBUILD: &str = "cargo build --release -p ensile-cli --features experiments";
+const REBUILD: &str = "cargo build --release -p ensile-bench --features experiments";
 
 /// One experiment's bench.
 pub(crate) struct Lab<'a> {

@@ -1,6 +1,6 @@
 //! §5.6: how much memory old versions take when every transaction is a read-modify-write.
 //!
-//! Neighbours: measured by [`crate::snapshots`], as `ensile bench snapshots` does.
+//! Neighbours: measured by [`crate::snapshots`], as `ensile-bench snapshots` does.
 
 use super::lab::Lab;
 use crate::arguments::SiloArguments;

@@ -73,13 +73,12 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Starts `count` children with these arguments to `ensile bench`, and waits until they have loaded.
+    /// Starts `count` children with these arguments to `ensile-bench`, and waits until they have loaded.
     pub(crate) fn start(count: usize, arguments: impl Fn(usize) -> Vec<String>) -> Result<Self> {
         let program = std::env::current_exe().map_err(Failure::io("finding this program"))?;
         let mut children = Vec::new();
         for index in 0..count {
             let mut child = Command::new(&program)
-                .arg("bench")
                 .args(arguments(index))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())

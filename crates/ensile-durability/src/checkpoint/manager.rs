@@ -22,7 +22,6 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_disk::Disk;
@@ -442,11 +441,10 @@ impl Checkpoints {
     /// Opening: once every epoch below e_l is installed (K1, E2), cuts the state into parts.
     fn open_walk(&self, mut state: MutexGuard<'_, State>, walk: &dyn Walk) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
-        let begins = if is_planted(Bug::WalkBegunEarly) { attempt.low } else { attempt.low.next() };
+        let begins = attempt.low.next();
         if self.log.epochs.now() < begins {
             return self.wait_for_epoch(state, begins);
         }
-        let early_high = self.log.epochs.now();
         state.phase = Phase::Moving;
         drop(state);
         let mut parts = walk.slices(self.stations.len());
@@ -458,7 +456,6 @@ impl Checkpoints {
         let Some(attempt) = &mut state.attempt else { return CheckpointStep::Waiting };
         attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
         attempt.parts = parts.into_iter().map(Some).collect();
-        attempt.high = early_high;
         state.phase = Phase::Walking;
         drop(state);
         self.ring();
@@ -550,8 +547,7 @@ impl Checkpoints {
             }
         };
         let section = slice.section;
-        let low = if is_planted(Bug::NewEntriesWalked) { Epoch::MAX } else { work.low };
-        let more = walk.walk(slice, &mut work.resume, low, &mut work.block);
+        let more = walk.walk(slice, &mut work.resume, work.low, &mut work.block);
         if more && work.block.entries() == 0 && work.block.take_refusal() {
             return Ok(Some(CheckpointStep::Waiting));
         }
@@ -582,19 +578,8 @@ impl Checkpoints {
         attempt.written[checkpointer] = written;
         attempt.unfinished -= 1;
         if attempt.unfinished == 0 {
-            if !is_planted(Bug::HighReadBeforeWalk) {
-                attempt.high = self.log.epochs.now();
-            }
-            let (number, low) = (attempt.number, attempt.low);
+            attempt.high = self.log.epochs.now();
             state.phase = Phase::Walked;
-            drop(state);
-            if is_planted(Bug::RemovedBeforeManifest) {
-                self.remove_parts(|part| part.checkpoint != number);
-            }
-            if is_planted(Bug::LogRemovedBeforeManifest) {
-                // The bug is in when, not in whether it succeeds.
-                let _ = self.log.remove_files_below(low);
-            }
         }
     }
 

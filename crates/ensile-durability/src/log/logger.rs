@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
@@ -383,7 +382,7 @@ impl Logger {
     fn gather(&self, log: &Log) -> Gathered {
         let before = log.marks.claimed(self.index);
         let mut slots = self.lock_slots();
-        let mut buffers = if is_planted(Bug::QueueBeforeSlots) { self.queue.drain() } else { Vec::new() };
+        let mut buffers = Vec::new();
         let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
         slots.retain(|slot| {
@@ -395,8 +394,7 @@ impl Logger {
         });
         drop(slots);
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
-        let queued = if is_planted(Bug::QueueBeforeSlots) { Vec::new() } else { self.queue.drain() };
-        buffers.extend(queued);
+        buffers.extend(self.queue.drain());
         for buffer in &buffers {
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
@@ -430,10 +428,6 @@ impl Logger {
         match flushed {
             Err(error) if error.is_full() => {
                 writer.held = true;
-                if let Some(claim) = writer.mark_due.filter(|_| is_planted(Bug::HeldMarkCounts)) {
-                    log.marks.note_synced(self.index, claim);
-                    log.waiters.announce(|| log.marks.durable());
-                }
                 log.hold(self.index, &error);
                 return Ok(Written::Held);
             }
@@ -446,17 +440,7 @@ impl Logger {
             self.queue.give_back(writer.spent.drain(..));
         }
         let Some(claim) = writer.mark_due.take() else { return Ok(Written::All) };
-        if is_planted(Bug::MarkBeforeSync) {
-            log.marks.note_synced(self.index, claim);
-            log.waiters.announce(|| log.marks.durable());
-        }
-        match writer.segments.sync() {
-            Err(error) if error.is_full() && is_planted(Bug::FullSyncHeld) => {
-                (writer.held, writer.mark_due) = (true, Some(claim));
-                return Ok(Written::Held);
-            }
-            synced => synced?,
-        }
+        writer.segments.sync()?;
         log.counters.marks.add(1);
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);

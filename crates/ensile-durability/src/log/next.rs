@@ -12,7 +12,6 @@
 
 use std::sync::Arc as StdArc;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::error::unless_full;
@@ -107,10 +106,7 @@ impl NextFile {
         if self.is_settled {
             return Ok(Some(()));
         }
-        let sync_name = || match is_planted(Bug::NewFileNameUnsynced) {
-            true => Ok(()),
-            false => disk.sync_folder(&log_folder(self.name.logger)),
-        };
+        let sync_name = || disk.sync_folder(&log_folder(self.name.logger));
         let has_space = unless_full(self.file.sync_all().and_then(|()| sync_name()))?;
         self.is_settled = has_space.is_some();
         Ok(has_space)

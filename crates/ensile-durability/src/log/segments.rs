@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
@@ -165,8 +164,8 @@ impl Segments {
 
     /// The opening block of a file that follows now, and its header's checksum.
     fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
-        let before = if is_planted(Bug::BeforeNotTold) { Epoch::ZERO } else { self.largest };
-        let header = Header { epoch_max: before, ..self.header(BlockKind::LogOpening, mark, published) };
+        let header =
+            Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
         self.origin.encode(header, PartPlace::default())
     }
 
@@ -223,9 +222,7 @@ impl Segments {
     pub(crate) fn flush(&mut self, mut written: impl FnMut(Box<Buffer>)) -> Result<(), DiskError> {
         while let Some(mut next) = self.pending.pop_front() {
             if let Err(error) = self.write(next.bytes()) {
-                if !is_planted(Bug::HeldBlockDropped) {
-                    self.pending.push_front(next);
-                }
+                self.pending.push_front(next);
                 return Err(error);
             }
             match next {
@@ -344,9 +341,7 @@ impl Segments {
             *next = Some(made);
             return Ok(None);
         }
-        if !is_planted(Bug::NewFileMarkUnsynced) {
-            made.file.sync_data()?;
-        }
+        made.file.sync_data()?;
         let used = UsedFile {
             file: std::mem::replace(&mut self.file, made.file),
             name: self.name,
@@ -405,7 +400,7 @@ impl UsedFile {
         let open = SegmentFile::from(self.name);
         let closed = SegmentFile { to: Some(self.largest), ..open };
         let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
-        if renamed && !is_planted(Bug::NewFileNameUnsynced) {
+        if renamed {
             unless_full(disk.sync_folder(&log_folder(self.name.logger)))?;
         }
         let file = if renamed { closed } else { open };

@@ -80,7 +80,7 @@ impl Inventory {
         for generation in generations {
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
-                let files = findings.note(listing::take_listed(&mut unlisted, key))?.flatten();
+                let files = findings.note(listing::take_listed(&mut unlisted, key))?;
                 listed.extend(files.map(|files| (key, files)));
             }
         }

@@ -9,7 +9,6 @@
 //! buffers; the engine's threads call in.
 
 use ensile_base::checksum::crc32c;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -65,7 +64,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
         for &Run { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
             if epoch_min > bounds.durable {
                 report.ignored_entries += entries;
-            } else if epoch_max < bounds.covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+            } else if epoch_max < bounds.covered {
                 report.covered_entries += entries;
             } else {
                 let (file, salt, kind) = (link.file, link.origin.salt, link.origin.entries);
@@ -116,7 +115,7 @@ pub(super) fn replay(
         if header.kind != BlockKind::Data {
             continue;
         }
-        if header.epoch_max < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+        if header.epoch_max < covered {
             counts.covered += u64::from(header.entries);
             continue;
         }
@@ -160,7 +159,7 @@ fn parse<'p>(
         }
         if epoch > durable {
             counts.ignored += 1;
-        } else if epoch < covered && !is_planted(Bug::EntriesBelowLowReplayed) {
+        } else if epoch < covered {
             counts.covered += 1;
         } else {
             entries.push(Entry { tid, body });

@@ -27,7 +27,6 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch::{self, LINE_BYTES};
@@ -274,7 +273,7 @@ impl<'p> Record<'p> {
         // fence pairs with that commit's fence after its locks, and the second look sees the lock (C5).
         fence(Ordering::Acquire);
         // Relaxed: ordered by the fence.
-        self.at_word(0).load(Ordering::Relaxed) == word.bits() || is_planted(Bug::TornReadBelieved)
+        self.at_word(0).load(Ordering::Relaxed) == word.bits()
     }
 
     /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it had,
@@ -453,7 +452,7 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn overwrite(self, value: &[u8]) {
         debug_assert!(self.fits(value.len()));
-        debug_assert!(self.word().is_locked() || is_planted(Bug::DataBeforeLock));
+        debug_assert!(self.word().is_locked());
         self.store_data(value);
     }
 
@@ -524,9 +523,7 @@ impl<'p> Record<'p> {
         aside.link(self.previous_handle());
         // Relaxed: as above.
         aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
-        if !is_planted(Bug::VersionLinkedLate) {
-            self.link(Some(aside.handle()));
-        }
+        self.link(Some(aside.handle()));
     }
 }
 

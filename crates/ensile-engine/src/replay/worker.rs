@@ -8,7 +8,6 @@
 //!
 //! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Limbo, Pinned};
@@ -146,7 +145,6 @@ impl Worker {
     ) -> Option<Handle> {
         let word = match pending.write.value {
             Some(_) => Word::written(pending.tid),
-            None if is_planted(Bug::DeleteLeavesNoTombstone) => return None,
             None => Word::deleted(pending.tid),
         };
         let record = self.blocks.filled(pending.write.value.unwrap_or_default(), word);
@@ -202,7 +200,7 @@ impl Worker {
     ) -> Renewed {
         let &Pending { write, tid, .. } = pending;
         // TIDs only grow, and a record is superseded by a larger one: older versions end here, without a lock.
-        if tid <= record.word().tid() && !is_planted(Bug::OlderReplayed) {
+        if tid <= record.word().tid() {
             return Renewed::Done;
         }
         let before = record.lock();
@@ -210,7 +208,7 @@ impl Worker {
             record.unlock_with(before);
             return Renewed::Superseded;
         }
-        if tid <= before.tid() && !is_planted(Bug::OlderReplayed) {
+        if tid <= before.tid() {
             record.unlock_with(before);
             return Renewed::Done;
         }

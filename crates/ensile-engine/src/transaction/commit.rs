@@ -13,7 +13,6 @@
 
 mod images;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
@@ -28,7 +27,7 @@ use crate::database::Core;
 use crate::error::{Error, Result};
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
-use crate::record::{Handle, Record, Scratch, Seen};
+use crate::record::{Handle, Record};
 use crate::table::is_logged;
 use crate::worker::Worker;
 
@@ -78,15 +77,12 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
     if sets.reads.len() + sets.nodes.len() > 1 {
         // The reads come before the validation (C1); partner: the fences of writers' commits.
         fence_after_loads();
-        let unchanged = is_planted(Bug::ReadsNotValidated)
-            || sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
+        let unchanged = sets.reads.iter().all(|read| read.record.at(pinned).word() == read.word);
         if !unchanged || !sets.nodes.holds(pinned) {
             return Err(Error::Conflict);
         }
     }
-    let left_out = |absent| if absent { Bug::AbsentNotInReceipt } else { Bug::PresentNotInReceipt };
-    let counted = |read: &&Read| !is_planted(left_out(read.word.is_absent()));
-    let tid = sets.reads.iter().filter(counted).map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
+    let tid = sets.reads.iter().map(|read| read.word.tid()).max().unwrap_or(Tid::ZERO);
     Ok(Committed { tid, epoch: tid.epoch() })
 }
 
@@ -113,11 +109,9 @@ fn attempt(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
 /// The critical section: from binding to unbinding (E1).
 fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<Committed> {
     let whole = WholeOrAbort;
-    let early = core.epochs.now();
-    worker.commit.bind(early);
+    worker.commit.bind(core.epochs.now());
     let committed = lock(worker, sets, pinned).and_then(|()| {
         let epoch = serialization_point(&core.epochs, !worker.order.is_empty());
-        let epoch = if is_planted(Bug::EpochBeforeLocks) { early } else { epoch };
         let boundary = core.snapshot_boundary(epoch);
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         let chosen = core
@@ -132,11 +126,8 @@ fn bound(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>) 
                     images::append(core, worker, sets, tid, pinned);
                 }
                 install(core, worker, sets, tid, boundary, pinned);
-                if is_planted(Bug::UnbindBeforeAppend) {
-                    worker.commit.unbind();
-                }
                 if !core.before_images {
-                    append(core, worker, sets, tid, pinned);
+                    append(core, worker, sets, tid);
                 }
                 Ok(Committed { tid, epoch })
             }
@@ -165,13 +156,9 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
         // SeqCst: the binding comes before E is read (E2).
         fence(Ordering::SeqCst);
     }
-    if !is_planted(Bug::FenceBeforeEpochMissing) {
-        fence_after_exchange();
-    }
+    fence_after_exchange();
     let epoch = epochs.now();
-    if !is_planted(Bug::FenceAfterEpochMissing) {
-        fence_after_loads();
-    }
+    fence_after_loads();
     epoch
 }
 
@@ -214,9 +201,7 @@ fn prepare(core: &Core, worker: &mut Worker, sets: &mut Sets, pinned: Pinned<'_>
         }
     }
     // Any global order avoids deadlock; addresses are one (§4.4).
-    if !is_planted(Bug::LocksInWriteOrder) {
-        worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
-    }
+    worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
     if log_bytes == 0 {
         return Ok(());
     }
@@ -296,33 +281,17 @@ fn reserve(
 #[inline]
 fn lock(worker: &Worker, sets: &mut Sets, pinned: Pinned<'_>) -> Result<()> {
     for (locked, at) in worker.order.iter().enumerate() {
-        overwrite_early(sets, *at as usize, pinned);
         let write = &mut sets.writes.entries[*at as usize];
         let record = write.record_at(pinned);
         let before = record.lock();
         write.before = before;
-        let expected =
-            write.expect == Expect::Anything || before.is_absent() || is_planted(Bug::InsertOverPresent);
-        if !((before.is_latest() || is_planted(Bug::LatestNotChecked)) && expected) {
+        let expected = write.expect == Expect::Anything || before.is_absent();
+        if !(before.is_latest() && expected) {
             unlock_all(worker, sets, locked + 1, pinned);
             return Err(Error::Conflict);
         }
     }
     Ok(())
-}
-
-/// `DataBeforeLock`, when it is planted (C5).
-#[inline(always)]
-fn overwrite_early(sets: &mut Sets, at: usize, pinned: Pinned<'_>) {
-    if !is_planted(Bug::DataBeforeLock) {
-        return;
-    }
-    let (entries, arena) = sets.writes.parts();
-    let (write, value) = (&entries[at], arena.value(&entries[at]));
-    let record = write.record_at(pinned);
-    if write.kind == Kind::Put && write.replacement.is_none() && record.fits(value.len()) {
-        record.overwrite(value);
-    }
 }
 
 /// Puts back the words of the first `locked` records in lock order.
@@ -345,9 +314,8 @@ fn validate(worker: &Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
     };
     for Read { record, word } in &sets.reads {
         let now = record.at(pinned).word();
-        let unchanged = now == *word || is_planted(Bug::ReadsNotValidated);
         // What was read and is written now is locked, by us.
-        if !(unchanged || now.unlocked() == *word && own(*record)) {
+        if !(now == *word || now.unlocked() == *word && own(*record)) {
             return Err(Error::Conflict);
         }
     }
@@ -375,11 +343,11 @@ fn check_room(worker: &Worker, sets: &Sets, boundary: Epoch, pinned: Pinned<'_>)
 /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
 #[inline]
 fn choose_tid(core: &Core, worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Result<Tid> {
-    let mut largest = if is_planted(Bug::TidNotAboveLast) { Tid::ZERO } else { worker.last_tid };
-    for read in sets.reads.iter().filter(|_| !is_planted(Bug::TidNotAboveReads)) {
+    let mut largest = worker.last_tid;
+    for read in &sets.reads {
         largest = largest.max(read.word.tid());
     }
-    for write in sets.writes.entries.iter().filter(|_| !is_planted(Bug::TidNotAboveOverwritten)) {
+    for write in &sets.writes.entries {
         largest = largest.max(write.before.tid());
     }
     debug_assert!(largest.epoch() <= epoch, "whoever committed what was seen read E before we did");
@@ -407,7 +375,6 @@ fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Ep
                 let record = write.record_at(pinned);
                 record.overwrite(arena.value(write));
                 record.unlock_with(Word::written(tid));
-                link_late(write, preserved, pinned);
                 Outcome::InPlace { preserved }
             }
             Kind::Delete if write.before.is_absent() => {
@@ -417,7 +384,6 @@ fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Ep
             Kind::Delete => {
                 let preserved = preserve(write, boundary, pinned);
                 write.record_at(pinned).unlock_with(Word::deleted(tid));
-                link_late(write, preserved, pinned);
                 Outcome::Deleted { preserved }
             }
         };
@@ -433,14 +399,6 @@ fn preserve(write: &Write, boundary: Epoch, pinned: Pinned<'_>) -> bool {
     let Some(aside) = write.aside else { unreachable!("check_room saw to it") };
     write.record_at(pinned).preserve(write.before, aside.at(pinned));
     true
-}
-
-/// `VersionLinkedLate`, when it is planted: the link that `preserve` left out (K3).
-#[inline(always)]
-fn link_late(write: &Write, preserved: bool, pinned: Pinned<'_>) {
-    if is_planted(Bug::VersionLinkedLate) && preserved {
-        write.record_at(pinned).link(write.aside);
-    }
 }
 
 /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
@@ -467,7 +425,7 @@ fn replace(
 
 /// The log entry, built from the write-set and never re-read from records (E1).
 #[inline]
-fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid, pinned: Pinned<'_>) {
+fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
     let Some(appender) = &mut worker.appender else { return };
     let (entries, arena) = sets.writes.parts();
     let logged = |write: &&Write| write.outcome != Outcome::Untouched && is_logged(write.table);
@@ -477,10 +435,6 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid, pinned: P
     appender.append(tid, |out| {
         for write in entries.iter().filter(|write| core.switches.logs_data() && logged(write)) {
             let put = write.kind == Kind::Put;
-            if is_planted(Bug::EntryReadAgain) && put {
-                encode_again(out, write, arena, pinned);
-                continue;
-            }
             if let Some((key, both)) = put.then(|| arena.key_and_value(write)).flatten() {
                 log_entry::encode_together(out, write.table, key, both);
                 continue;
@@ -489,16 +443,6 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid, pinned: P
             log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
         }
     });
-}
-
-/// `EntryReadAgain`, when it is planted (E1): what the record holds by now, where the entry has room for it.
-#[cold]
-fn encode_again(out: &mut Vec<u8>, write: &Write, arena: Arena<'_>, pinned: Pinned<'_>) {
-    let (own, mut scratch) = (arena.value(write), Scratch::default());
-    let record = write.replacement.or(write.record).map(|record| record.at(pinned));
-    let is_there = record.is_some_and(|record| matches!(record.read(&mut scratch), Seen::Present(_)));
-    let value = if is_there && scratch.bytes().len() <= own.len() { scratch.bytes() } else { own };
-    log_entry::encode(out, write.table, arena.key(write), Some(value), Image::NotRecorded);
 }
 
 /// After unbinding: what the commit left behind, and what it reserved and did not use (§4.8).
@@ -556,8 +500,7 @@ fn retire_replaced(
     } else {
         // SeqCst: the unlink comes before the tag's epoch is read (E3).
         fence(Ordering::SeqCst);
-        let tag = if is_planted(Bug::TagOfOwner) { epoch } else { core.epochs.now() };
-        worker.garbage.record(tag, record.handle(), bytes);
+        worker.garbage.record(core.epochs.now(), record.handle(), bytes);
     }
 }
 

@@ -17,7 +17,6 @@ pub(crate) mod log_entry;
 mod node_set;
 pub(crate) mod write_set;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::{Call, Pinned};
 use ensile_index::{Direction, Lookup, Range, Witness};
 
@@ -280,12 +279,8 @@ impl<'db> Transaction<'db> {
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
     fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
-        let reads = self.context().sets.reads.len();
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
         let (_, context) = self.enter(table)?;
-        if is_planted(Bug::OldRowNotRead) {
-            context.sets.reads.truncate(reads);
-        }
         let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
         let mut maintenance =

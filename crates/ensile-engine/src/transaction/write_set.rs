@@ -11,7 +11,6 @@ use std::ops::{Bound, Range};
 
 use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 
 use super::log_entry;
@@ -89,8 +88,7 @@ impl Write {
     /// that this transaction placed. Other absent records belong to whoever registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
-        let placed = self.placed || is_planted(Bug::PlaceholderUnhookedAlive);
-        !word.is_absent() || (placed && word.is_placeholder())
+        !word.is_absent() || (self.placed && word.is_placeholder())
     }
 
     /// Whether the version that was locked belongs to a snapshot (S1).

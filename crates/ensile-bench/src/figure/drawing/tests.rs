@@ -130,7 +130,7 @@ fn numbers_at_an_axis_have_one_format() {
 #[test]
 fn no_line_begins_with_a_number() {
     let text = "AMD EPYC 9B14, 2 cores, 23.5 GiB, Linux 6.18.44, huge pages madvise, load 2.11, ensile 0.1.0; \
-                ensile bench silo table10 --rounds 32 --seconds 1 --snapshot-ms 100";
+                ensile-bench silo table10 --rounds 32 --seconds 1 --snapshot-ms 100";
     for width in 20..140 {
         let lines = wrapped(text, width);
         assert_eq!(lines.join(" "), text.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -10,7 +10,6 @@
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::MutexGuard;
 
 use super::{CheckpointStep, Checkpoints, Phase, REMOVAL_PAUSE_NANOS, State, lock};
@@ -25,7 +24,7 @@ impl Checkpoints {
     pub(super) fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         let attempt_high = attempt.high;
-        if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
+        if !self.log.has_marks_of(attempt.high) {
             if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
                 // No mark is written before there is space. This attempt frees some once it is installed, so it may
                 // have what is kept for such a moment; if that does not do, its own files may be what takes the space.
@@ -157,11 +156,9 @@ impl Checkpoints {
             }
         };
         self.remove_parts(|part| part.checkpoint != installed.number);
-        let mut below = installed.low;
-        if is_planted(Bug::FileOfLowRemoved) {
-            below = below.next();
-        }
-        self.note_removed(self.log.remove_cleared_below(below, &clearance).map(|removed| removed.files));
+        self.note_removed(
+            self.log.remove_cleared_below(installed.low, &clearance).map(|removed| removed.files),
+        );
         None
     }
 

@@ -9,7 +9,6 @@
 //!
 //! Neighbours: `next` and `segments` do the work; a step says when it is due.
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
@@ -135,7 +134,7 @@ impl Logger {
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
         let is_due =
             writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
-        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
+        is_due && writer.bytes_since_mark == 0 && !writer.held
     }
 
     /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the next

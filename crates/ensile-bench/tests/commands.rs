@@ -1,0 +1,127 @@
+//! The `ensile-bench` command from outside: the main job on a small scale, JSON for programs, and exit codes.
+//!
+//! Neighbours: the modules' own tests.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder that is gone when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ensile-bench-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // A folder left behind in the temporary folder fails no test.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs `ensile-bench` with the words of a line in a folder of its own.
+fn bench(folder: &Folder, line: &str) -> (Output, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_ensile-bench"))
+        .args(line.split_whitespace())
+        .current_dir(&folder.0)
+        .output()
+        .expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    (output, stdout, stderr)
+}
+
+#[test]
+fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
+    let folder = Folder::new("crash");
+    let line = "tpcc --crash-after 0.3 --repeat 2 --lives 2 --kill-in-recovery 2 --items 200 --customers 30 \
+                --threads 2";
+    let (output, stdout, stderr) = bench(&folder, line);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.ends_with("verdict: clean\n"), "{stdout}");
+    assert_eq!(stdout.lines().count(), 5, "{stdout}");
+}
+
+#[test]
+fn programs_get_one_json_document() {
+    let folder = Folder::new("json");
+    let small = "--seconds 0.05 --rounds 1 --json";
+    for line in [
+        "ycsb --records 1000 --threads 2 --batch 4",
+        "ycsb --records 1000 --threads 2 --systems memsilo,memsilo-processes",
+        "tpcc --items 200 --customers 30 --check",
+        "snapshots --records 10000 --snapshot-ms 20",
+    ] {
+        let (_, stdout, stderr) = bench(&folder, &format!("{line} {small}"));
+        assert!(
+            stdout.starts_with("{\n  \"machine\": {") && stdout.ends_with("}\n"),
+            "{line}: {stdout}\n{stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
+    let folder = Folder::new("silo");
+    let line = "silo fig4 --records 1000 --seconds 0.02 --rounds 1 --workers 1 --out figures";
+    let (output, stdout, stderr) = bench(&folder, line);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.starts_with("fig4: YCSB") && stdout.contains("memsilo / key-value"), "{stdout}");
+    for extension in ["csv", "json", "svg"] {
+        let file = folder.0.join(format!("figures/fig4.{extension}"));
+        let text = std::fs::read_to_string(&file).expect("it was written");
+        assert!(
+            text.contains("ensile-bench silo fig4 --records 1000"),
+            "the command is in {}",
+            file.display()
+        );
+    }
+    let variants = stdout.contains("memsilo+global-tid");
+    let left_out =
+        stderr.contains("memsilo+global-tid; for them: cargo build --release -p ensile-bench --features");
+    assert!(variants != left_out, "{stdout}\n{stderr}");
+}
+
+#[test]
+fn a_figure_that_could_not_be_written_is_not_measured() {
+    let folder = Folder::new("unwritable");
+    for figure in ["silo fig4 --workers 1", "silor fig1 --records 1000", "recovery log --records 1000"] {
+        let (output, stdout, stderr) = bench(&folder, &format!("{figure} --rounds 1 --out /proc/nope"));
+        assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{stderr}");
+        assert!(stderr.starts_with("ensile-bench: ") && stderr.contains("/proc/nope"), "{figure}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "nothing was loaded: {stderr}");
+    }
+}
+
+#[test]
+fn nonsense_ends_with_exit_code_2_and_a_reason() {
+    let folder = Folder::new("usage");
+    for (line, reason) in [
+        ("ycsb --records 0", "0 is not in 1.."),
+        ("ycsb --systems oracle", "possible values"),
+        ("ycsb --workload e --systems key-value --records 10", "key-value cannot scan"),
+        ("ycsb --value-bytes 7", "sizes are [8, 30, 100, 1000, 10000]"),
+        ("tpcc --systems btreemap", "btreemap has no transactions"),
+        ("silo fig12", "possible values"),
+        ("silo fig8 --warehouses 65", "65 is not in 1..=64"),
+        ("silo space --records 99999999999", "do not fit into the memory that is free; "),
+        ("silo fig4 --records 99999999999", "do not fit into the memory that is free; "),
+        ("silo fig7 --tmpfs .", "is in no memory file system"),
+        ("tpcc --systems silo,silo", "names silo twice"),
+    ] {
+        let (output, _, stderr) = bench(&folder, line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.contains(reason), "{line}: {stderr}");
+    }
+    assert_eq!(
+        std::fs::read_dir(&folder.0).expect("ours").count(),
+        0,
+        "what is refused leaves nothing behind"
+    );
+    let (output, stdout, _) = bench(&folder, "--version");
+    assert!(output.status.success() && stdout.starts_with("ensile-bench "), "{stdout}");
+}
