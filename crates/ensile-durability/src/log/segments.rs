@@ -181,8 +181,7 @@ impl Segments {
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
         let header = self.header(BlockKind::Data, mark, published);
-        let header =
-            Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
+        let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
         self.chain_crc = header.encode(buffer.block(), self.origin.salt);
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_durability::examine::{Remedy, examine, repair};
 use ensile_durability::DurabilityError;
+use ensile_durability::examine::{Remedy, examine, repair};
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
