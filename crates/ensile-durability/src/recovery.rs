@@ -45,16 +45,18 @@ use ensile_disk::{Disk, DiskError};
 
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::error::unless_full;
-use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
+use crate::log::{LogConfig, LogStart};
+use crate::store::claim::{Wanted, claim};
 use crate::store::hint::{Hint, HintWriter};
-use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
+use crate::store::manifest::{Generation, Installed, Making, Manifest, ManifestKeeper};
 use crate::store::names::{PartName, SegmentFile, log_folder};
+use crate::store::open::Store;
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs;
-use crate::store::{Locks, Store, Wanted, claim, leases};
+use crate::store::{Locks, leases};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -142,15 +144,13 @@ pub struct Recovered {
     pub next_first_epoch: Epoch,
     /// What was found and done.
     pub report: RecoveryReport,
-    pub(crate) config: LogConfig,
-    pub(crate) disk: StdArc<dyn Disk>,
-    pub(crate) segments: Vec<Segments>,
-    pub(crate) keeper: ManifestKeeper,
-    pub(crate) hint: HintWriter,
-    /// What is kept of closed generations.
-    pub(crate) older: Vec<ClosedFile>,
-    pub(crate) locks: Locks,
-    pub(crate) reserve: Reserve,
+    log: LogStart,
+}
+
+impl From<Recovered> for LogStart {
+    fn from(recovered: Recovered) -> Self {
+        recovered.log
+    }
 }
 
 /// The reading of the logs, file by file: the first part of a recovery.
@@ -484,11 +484,10 @@ impl Recovery {
             Err(error) => return Err(error),
         };
         let report = self.final_report(first);
+        let replayed_bytes = report.bytes;
         let Self { disk, keeper, config, locks, .. } = self;
-        let next_first_epoch = first;
-        let recovered = Recovered {
-            next_first_epoch,
-            report,
+        let log = LogStart {
+            next_first_epoch: first,
             config,
             disk,
             segments,
@@ -497,7 +496,9 @@ impl Recovery {
             older,
             locks,
             reserve,
+            replayed_bytes,
         };
+        let recovered = Recovered { next_first_epoch: first, report, log };
         Ok(Finished::Open(Box::new(recovered)))
     }
 
@@ -522,10 +523,10 @@ impl Recovery {
         let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
-        let manifest = Manifest { state: State::Created, reserved, generations, ..before };
+        let manifest = Manifest { state: Making::Created, reserved, generations, ..before };
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
+        parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;

@@ -3,9 +3,9 @@
 use super::entries::Entries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
+use crate::identity::Identity;
 use crate::log::buffer::Buffer;
 use crate::recoverable::EntryKind;
-use crate::store::identity::Identity;
 use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 

@@ -28,22 +28,23 @@ use ensile_disk::Disk;
 use ensile_epoch::Advance;
 
 use super::block::{CheckpointBlock, LargePermit};
+use super::config::CheckpointConfig;
+use super::parts;
 use super::room::Room;
 use super::stats::{CheckpointStats, Counters};
 use super::ticket::{CheckpointHandle, CheckpointReport, Ticket};
 use super::walk::{Slice, Walk};
 use super::write::{Beginning, PartWriter, Written};
-use super::{CheckpointConfig, void};
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::control::pace::Pace;
 use crate::control::trigger::{Situation, Trigger};
+use crate::identity::Identity;
 use crate::log::{Bell, Log};
 use crate::recoverable::EntryKind;
-use crate::store::identity::Identity;
+use crate::store::claim::{Wanted, claim};
 use crate::store::manifest::Installed;
 use crate::store::names::PartName;
-use crate::store::{Wanted, claim};
 use crate::{DurabilityError, Health};
 
 /// Between two attempts to make a reserve that is missing.
@@ -205,7 +206,7 @@ impl Checkpoints {
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
-        let seen = void::list_parts(&*disk, keeper.manifest())?;
+        let seen = parts::list(&*disk, keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
         let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));

@@ -13,8 +13,8 @@ use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use super::CheckpointConfig;
 use super::block::{CheckpointBlock, Totals};
+use super::config::CheckpointConfig;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::store::names::PartName;

@@ -9,7 +9,8 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 
 use crate::DurabilityError;
 use crate::recoverable::EntryKind;
-use crate::store::{self, Opening};
+use crate::store::Opening;
+use crate::store::folders::check_links;
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -74,7 +75,7 @@ impl LogConfig {
         if self.loggers == 0 || self.loggers > 1024 {
             return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
         }
-        store::check_links(&self.folders, self.loggers, "log", "logger")?;
+        check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
             let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");

@@ -14,7 +14,7 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 
 use super::buffer::Buffer;
-use super::stats::Counter;
+use crate::counter::Counter;
 
 /// Empty buffers kept for reuse beyond one per worker.
 const SPARE_BUFFERS: usize = 4;

@@ -31,8 +31,9 @@ pub use repair::{repair, repair_without_missing_folders};
 
 use super::judgement::Findings as _;
 use super::unproven::{self, Pieces};
+use crate::store::Hold;
 use crate::store::names::LOCK;
-use crate::store::{Hold, lock_existing};
+use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 

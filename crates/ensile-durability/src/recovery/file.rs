@@ -21,7 +21,7 @@ use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
-use crate::store::identity::Identity;
+use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
 /// Neighbouring blocks are put together up to this size.

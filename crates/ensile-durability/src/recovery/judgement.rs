@@ -22,7 +22,7 @@ use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
@@ -90,7 +90,7 @@ impl Inventory {
         if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
             removable.extend(&unfinished);
         }
-        findings.note(void::check_parts(disk, manifest))?;
+        findings.note(parts::check_unlisted(disk, manifest))?;
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
         Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
     }

@@ -9,7 +9,7 @@ use ensile_disk::Disk;
 use super::file::FileChain;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::store::is_folder;
+use crate::store::folders::is_folder;
 use crate::store::manifest::Manifest;
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::whose::proves_ours;

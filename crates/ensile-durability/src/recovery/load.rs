@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 
 use crate::checkpoint::read::{PartReader, Rows, seal};
 use crate::recoverable::NOT_TAKEN;
-use crate::store;
+use crate::store::folders;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
 use crate::{DurabilityError, Entry, Recoverable};
@@ -69,7 +69,7 @@ impl Load {
         let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
         for (part, of) in parts.iter().zip(checkpoint.iter().cycle()) {
             // A link to a device that is not mounted says so, before its files are missed.
-            store::check(disk, &PartName::folder(part.checkpointer))?;
+            folders::check(disk, &PartName::folder(part.checkpointer))?;
             PartReader::open(disk, *part, of)?;
         }
         let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };

@@ -24,7 +24,7 @@ use super::unproven::{self, Pieces};
 use super::{Recovered, Recovery, RecoveryReport};
 use crate::DurabilityError;
 use crate::block::origin::Origin;
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::log::segments::Segments;
 use crate::store::Locks;
 use crate::store::hint::HintWriter;
@@ -194,9 +194,7 @@ impl Recovery {
         self.disk.sync_folder("")?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         // What cannot be removed, or is not ours, is told by the same call behind the manifest.
-        let _ = void::remove_parts(&*self.disk, self.keeper.manifest(), |part| {
-            Some(part.checkpoint) != installed
-        });
+        let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
         if !self.given_up.is_empty() || !self.cuts.is_empty() {
             // A repair's files tell which epochs were used, until its manifest does (L4).
             return Ok(());

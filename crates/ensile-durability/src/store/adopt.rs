@@ -21,14 +21,15 @@ use std::sync::Arc as StdArc;
 
 use ensile_disk::{Disk, FolderId};
 
-use super::identity::Identity;
 use super::locks::Hold;
 use super::manifest::{Manifest, ManifestKeeper};
 use super::mark::Mark;
 use super::names::MAIN;
+use super::open::lock_main;
 use super::watched::Watched;
-use super::{lock_main, whose};
+use super::whose;
 use crate::DurabilityError;
+use crate::identity::Identity;
 
 /// What an adoption has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub struct Adopted {
 /// changed then.
 pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
-    let before = Manifest::expect(&**disk)?;
+    let before = whose::expect_manifest(&**disk)?;
     // Before the locks too, which make files where folders cannot be locked; behind them nobody changes what is seen.
     let found = folders_of(&**disk, &before)?;
     if !locks.has_file() {

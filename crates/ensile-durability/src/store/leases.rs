@@ -18,11 +18,12 @@ use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
-use super::is_folder;
+use super::folders::is_folder;
 use super::manifest::{Installed, Manifest};
 use super::names::{FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
+use super::whose::expect_manifest;
 use crate::DurabilityError;
-use crate::log::Counter;
+use crate::counter::Counter;
 
 /// Times that a lease is tried, and the pause between two tries: a removal or an open takes the lock for a moment.
 const TRIES_MAX: u32 = 500;
@@ -162,7 +163,7 @@ impl Lease {
 pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // Before `LEASES` may be made: the folder of something else is left alone.
-    let _ = Manifest::expect(&**disk)?;
+    let _ = expect_manifest(&**disk)?;
     for tried in 0..TRIES_MAX {
         if tried > 0 {
             sleep(PAUSE);
@@ -180,9 +181,9 @@ pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
             }
             Err(error) => return Err(error.into()),
         };
-        let manifest = Manifest::expect(&**disk)?;
+        let manifest = expect_manifest(&**disk)?;
         match open_all(&**disk, &manifest) {
-            Ok(files) if Manifest::expect(&**disk)? == manifest => {
+            Ok(files) if expect_manifest(&**disk)? == manifest => {
                 return Ok(Lease { disk: StdArc::clone(disk), manifest, files, _lock: lock });
             }
             Ok(_) => why = DurabilityError::InUse { path: MANIFEST.into() },

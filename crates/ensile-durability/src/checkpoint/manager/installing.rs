@@ -14,7 +14,7 @@ use ensile_base::sync::MutexGuard;
 
 use super::{CheckpointStep, Checkpoints, Phase, REMOVAL_PAUSE_NANOS, State, lock};
 use crate::checkpoint::ticket::CheckpointReport;
-use crate::checkpoint::{read, void};
+use crate::checkpoint::{parts, read};
 use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
 use crate::{DurabilityError, Health};
@@ -165,7 +165,7 @@ impl Checkpoints {
     /// Removes the parts that are void.
     pub(super) fn remove_parts(&self, is_void: impl Fn(&PartName) -> bool) {
         let manifest = lock(&self.log.manifest).manifest().clone();
-        self.note_removed(void::remove_parts(&*self.disk, &manifest, is_void));
+        self.note_removed(parts::remove(&*self.disk, &manifest, is_void));
     }
 
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {

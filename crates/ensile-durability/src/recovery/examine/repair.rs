@@ -28,12 +28,16 @@ use super::super::{Recovered, Recovery};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::block::scan::Scanner;
-use crate::checkpoint::void::list_parts;
+use crate::checkpoint::parts;
 use crate::log::LogConfig;
+use crate::store::claim::{Wanted, claim};
+use crate::store::folders::is_folder;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder, logger_of};
-use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing, watched};
+use crate::store::open::{lock_existing, watched};
+use crate::store::whose::expect_manifest;
+use crate::store::{Hold, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
@@ -342,7 +346,8 @@ impl Cutting<'_> {
             return Ok(None);
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
-        for part in list_parts(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known) {
+        for part in parts::list(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
+        {
             let file = self.disk.open_to_read(&part.to_string())?;
             // A checkpoint's opening block says its e_l there.
             if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
@@ -538,7 +543,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 
 /// Makes the cut durable, as a recovery that ended there would.
 fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
-    let mut keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
+    let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
