@@ -17,7 +17,6 @@ use super::block::{CheckpointBlock, Totals};
 use super::config::CheckpointConfig;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
-use crate::compress::Compressor;
 use crate::store::names::PartName;
 
 /// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
@@ -48,7 +47,6 @@ pub(crate) struct PartWriter {
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
-    compressor: Option<Compressor>,
 }
 
 /// What the files of a checkpoint say of it.
@@ -90,7 +88,6 @@ impl PartWriter {
             turn: 0,
             unsynced_bytes: 0,
             sync_bytes: config.sync_bytes,
-            compressor: config.compress.then(Default::default),
         })
     }
 
@@ -105,10 +102,9 @@ impl PartWriter {
         self.turn = (turn + 1) % self.parts.len();
         let part = &mut self.parts[turn];
         let entries = block.entries();
-        let compressed = self.compressor.as_mut().is_some_and(|compressor| block.compress(compressor));
         let (payload_bytes, payload_crc) = block.seal();
         let header = part.header(BlockKind::Rows);
-        let header = Header { section, entries, compressed, payload_bytes, payload_crc, ..header };
+        let header = Header { section, entries, payload_bytes, payload_crc, ..header };
         let bytes = part.write(&header, block.block())?;
         part.totals.entries += u64::from(entries);
         part.totals.blocks += 1;

@@ -182,13 +182,9 @@ impl<'a> Judge<'a> {
             files: u64::from(installed.checkpointers) * u64::from(installed.files),
             entries: installed.entries,
             bytes: installed.bytes,
-            plain_bytes: 0,
         });
         let Some(load) = load else { return Ok(()) };
         while let Some(LoadStep::Loaded) | None = self.found.note(load.step(self.disk, self.target))? {}
-        if let Some(facts) = &mut self.found.checkpoint {
-            facts.plain_bytes = load.plain_bytes();
-        }
         Ok(())
     }
 
