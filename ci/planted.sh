@@ -1,149 +1,98 @@
 #!/usr/bin/env bash
-# Planted bugs: each of the catalogue (`ensile_base::planted`) is put in, and a checker must see it. The simulation's
-# print a table; then those that the index, the log, the engine or loom has a test for, by that test's failure; at last the
-# simulation's again, built without debug assertions: what the engine's own assertions see a checker must see too.
-# ENSILE_SECONDS (60) is how long the simulation hunts each; ENSILE_BUG=Name,Name chooses some of its bugs.
-# `bash ci/planted.sh quick` looks whether the simulation sees its bugs, and reports nothing without them;
-# `bash ci/planted.sh harnesses` prints which of the other harnesses see which of the log's bugs, and where.
+# Planted bugs as patches: each file of `planted/` is a bug that somebody could write. Its head names the condition that it
+# breaks, the command that must fail with it, and what that shows. The tree is copied, and each patch is applied to the copy,
+# seen to fail, and taken back; without it the same command must pass.
+# `bash ci/planted.sh` runs all; `bash ci/planted.sh NAME..` those whose file names contain a NAME;
+# `bash ci/planted.sh --rotate N` the N that today's turn has.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-case "$#:${1:-}" in
-0: | 1:quick | 1:harnesses) ;;
-*)
-    echo "usage: bash ci/planted.sh [quick|harnesses]" >&2
+die() {
+    printf 'patches: %s\n' "$*" >&2
     exit 2
-    ;;
-esac
+}
 
-target="${CARGO_TARGET_DIR:-target}/planted"
-unasserted=(cargo test --profile release-plain --quiet)
-cargo=("${unasserted[@]}" --config 'profile.release-plain.debug-assertions=true')
-export RUST_BACKTRACE=0 LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS-3}"
-flags="${RUSTFLAGS:-}"
+mapfile -t all < <(find planted -name '*.patch' | sort)
+[ ${#all[@]} -gt 0 ] || die "there is no patch in planted/"
+
+chosen=()
+if [ "${1:-}" = --rotate ]; then
+    [[ "${2:-}" =~ ^[1-9][0-9]*$ ]] || die "usage: --rotate N"
+    day=$(($(date +%s) / 86400))
+    for ((turn = 0; turn < $2 && turn < ${#all[@]}; turn++)); do
+        chosen+=("${all[$(((day * $2 + turn) % ${#all[@]}))]}")
+    done
+elif [ $# -gt 0 ]; then
+    for name in "$@"; do
+        for patch in "${all[@]}"; do
+            [[ "$patch" != *"$name"* ]] || chosen+=("$patch")
+        done
+    done
+    [ ${#chosen[@]} -gt 0 ] || die "no patch is called $*"
+else
+    chosen=("${all[@]}")
+fi
+
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/patches"
+copy="$target/tree"
+mkdir -p "$target"
+rm -rf "$copy"
+mkdir "$copy"
+# Times are kept, so that only what a patch touches is built again.
+git ls-files -z --cached --others --exclude-standard |
+    { grep -zZv '^planted/' || true; } | xargs -0 cp --parents --preserve=timestamps --target-directory "$copy"
+export CARGO_TARGET_DIR="$target" CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_DEBUG=0 RUST_BACKTRACE=0
 said="$(mktemp)"
 trap 'rm -f "$said"' EXIT
 
-# simulation TEST CARGO..: one test of the simulation, which must be there and pass.
-simulation() {
-    local test="$1"
-    shift
-    RUSTFLAGS="--cfg shuttle --cfg planted $flags" "$@" --target-dir "$target" \
-        --package ensile-engine --test shuttle_simulation "$test" -- --exact --nocapture | tee "$said"
-    grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said" || {
-        echo "$test: no test ran" >&2
-        return 1
-    }
+# field NAME PATCH: a line of its head.
+field() {
+    sed -n "/^diff --git/q; s/^$1: //p" "$2" | head -n 1
 }
 
-# seen CFG BUG TEST..: with the bug a test fails; without it tests run, and pass.
-seen() {
-    local cfg="$1" bug="$2" begin outcome=0
-    shift 2
-    local run=(env RUSTFLAGS="$cfg --cfg planted $flags" "${cargo[@]}" --target-dir "$target" "$@")
-    if ! "${run[@]}" >"$said" 2>&1 || ! grep --quiet --extended-regexp '^test result: ok\. [1-9]' "$said"; then
-        tail -n 40 "$said" >&2
-        echo "$bug: without it, $* fails, or is no test" >&2
-        return 1
+# command COMMAND: runs it in the copy. A hanging test is a failing one.
+command_in_copy() {
+    (cd "$copy" && timeout 600 bash -c "$1") >"$said" 2>&1
+}
+
+has_run() {
+    grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said"
+}
+
+# All that must pass without a bug first: so a plant costs one build, and not a second one behind it.
+declare -A passes
+for patch in "${chosen[@]}"; do
+    name="$(basename "$patch" .patch)"
+    seen_by="$(field 'Seen by' "$patch")"
+    [ -n "$(field Condition "$patch")" ] && [ -n "$seen_by" ] && [ -n "$(field Expect "$patch")" ] ||
+        die "$patch: its head needs the lines 'Condition: ', 'Seen by: ' and 'Expect: '"
+    [ -z "${passes[$seen_by]:-}" ] || continue
+    if ! command_in_copy "$seen_by" || ! has_run; then
+        tail -n 30 "$said" >&2
+        die "$name: without it, '$seen_by' fails, or runs no test"
     fi
+    passes[$seen_by]=yes
+done
+
+failed=0
+echo '| bug | condition | seen by | seconds |'
+echo '|---|---|---|---|'
+for patch in "${chosen[@]}"; do
+    name="$(basename "$patch" .patch)"
+    condition="$(field Condition "$patch")"
+    seen_by="$(field 'Seen by' "$patch")"
+    patch --quiet --directory "$copy" --strip 1 --no-backup-if-mismatch <"$patch" || die "$patch does not apply"
     begin=$SECONDS
-    ENSILE_PLANT="$bug" timeout 60 "${run[@]}" >"$said" 2>&1 || outcome=$?
-    # It is a test that must fail, or end the process: not nothing found, not nothing in time, not a build.
-    if [ "$outcome" = 0 ] || ! grep --quiet --extended-regexp '^test result: FAILED|\(signal: [0-9]+' "$said"; then
-        tail -n 40 "$said" >&2
-        echo "$bug: not seen by $* (status $outcome)" >&2
-        return 1
+    outcome=0
+    command_in_copy "$seen_by" || outcome=$?
+    # A test must fail, end the process, or hang: not a build, and not nothing.
+    if [ "$outcome" = 124 ] || grep --quiet --extended-regexp '^test result: FAILED|\(signal: [0-9]+' "$said"; then
+        echo "| $name | $condition | \`$seen_by\` | $((SECONDS - begin)) |"
+    else
+        tail -n 30 "$said" >&2
+        echo "$name: not seen by '$seen_by' (status $outcome)" >&2
+        failed=1
     fi
-    printf '| %s | seen by %s | %d s |\n' "$bug" "$*" $((SECONDS - begin))
-}
-
-# built PACKAGE TEST: a test that bugs can be planted in.
-built() {
-    RUSTFLAGS="--cfg planted $flags" "${cargo[@]}" --target-dir "$target" --no-run --message-format=json \
-        --package "$1" --test "$2" | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1
-}
-
-# place: what the first failure says of how to make it come again.
-place() {
-    local found
-    found="$(grep --only-matching --extended-regexp --max-count=1 'ENSILE_SEED=[0-9]+.*call [0-9]+' "$said" ||
-        grep --only-matching --extended-regexp --max-count=1 'Case \{ call: [0-9]+[^}]*' "$said" ||
-        sed -n 's/^---- \(.*\) stdout ----$/\1/p' "$said" | head -n 1)"
-    found="${found#Case \{ }"
-    found="${found#matrix::}"
-    echo "${found:-the process ended}"
-}
-
-# harnesses: a row for each bug of the log's conditions, a column for each harness.
-harnesses() {
-    local crashes log bug outcome harness row
-    crashes="$(built ensile-engine crashes)"
-    log="$(built ensile-durability durability)"
-    echo '| bug | crash points | failing calls | damage | checkpoints | lives of the log |'
-    echo '|---|---|---|---|---|---|'
-    for bug in $(sed -n 's/^    \([A-Z][A-Za-z]*\): "\(L[1-5]\|K1\|R1\)[^"]*", \(Log\|Simulation\),$/\1/p' \
-        crates/ensile-base/src/planted.rs); do
-        row="| $bug |"
-        for harness in "$crashes points::" "$crashes failing::" "$log matrix::" "$log checkpoints::" "$log simulation::thousands_of_seeded_lives_keep"; do
-            outcome=0
-            # shellcheck disable=SC2086
-            { ENSILE_PLANT="$bug" timeout 60 $harness >"$said" 2>&1; } 2>/dev/null || outcome=$?
-            case $outcome in
-            0) row+=' - |' ;;
-            124) row+=' does not end |' ;;
-            *) row+=" $(place) |" ;;
-            esac
-        done
-        echo "$row"
-    done
-}
-
-if [ "${1:-}" = harnesses ]; then
-    harnesses
-    exit
-fi
-simulation planted::nothing_is_reported_without_a_bug "${cargo[@]}"
-simulation planted::every_planted_bug_is_seen "${cargo[@]}"
-[ "${1:-}" != quick ] || exit 0
-
-index=(--package ensile-index --lib)
-seen "--cfg shuttle" VersionKeptByRemoval "${index[@]}" tree::shuttled
-seen "--cfg shuttle" UnlinkedNotMarked "${index[@]}" tree::shuttled
-log=(--package ensile-durability --test durability)
-seen "" EndedWorkerForgotten "${log[@]}"
-seen "" RefusalNotAsked "${log[@]}" poison
-seen "" MissingLogAccepted "${log[@]}" damage
-seen "" HighNotDemanded "${log[@]}" checkpoints::whole
-seen "" NewFileMarkUnsynced "${log[@]}"
-seen "" NewFileNameUnsynced "${log[@]}"
-seen "" NewFileBeforeSync "${log[@]}"
-seen "" BeforeNotTold "${log[@]}"
-seen "" HeldBlockDropped "${log[@]}"
-seen "" HeldMarkCounts "${log[@]}"
-seen "" FullSyncHeld "${log[@]}"
-seen "" FirstJustAboveDurable "${log[@]}"
-seen "" PublishedIgnored "${log[@]}"
-seen "" WalkBegunEarly "${log[@]}" checkpoints
-seen "" HighReadBeforeWalk "${log[@]}" checkpoints
-seen "" InstalledBeforeDurable "${log[@]}" checkpoints
-seen "" EntriesBelowLowReplayed "${log[@]}" checkpoints
-seen "" RemovedBeforeManifest "${log[@]}" checkpoints
-seen "" LogRemovedBeforeManifest "${log[@]}" checkpoints
-seen "" FileOfLowRemoved "${log[@]}" checkpoints
-seen "" EntriesOfLowSkipped "${log[@]}" checkpoints
-seen "" NewEntriesWalked "${log[@]}" checkpoints
-seen "" TypesNotCompared --package ensile --test misuse
-seen "--cfg loom" BufferBeforeBinding --package ensile-durability --lib loom
-seen "--cfg loom" LookFenceMissing --package ensile-durability --lib loom
-engine=(--package ensile-engine --lib loom)
-seen "--cfg loom" FenceBeforeEpochMissing "${engine[@]}"
-seen "--cfg loom" FenceAfterEpochMissing "${engine[@]}"
-epoch=(--package ensile-epoch --test loom)
-seen "--cfg loom" LightFenceMissing "${epoch[@]}"
-seen "--cfg loom" HeavyFenceMissing "${epoch[@]}"
-seen "--cfg loom" AdvanceFenceMissing "${epoch[@]}"
-seen "--cfg loom" ChangeFenceMissing "${index[@]}" loomed
-seen "--cfg loom" SecondLookFenceMissing "${index[@]}" loomed
-
-echo "Without debug assertions:"
-simulation planted::every_planted_bug_is_seen "${unasserted[@]}"
+    patch --quiet --directory "$copy" --strip 1 --reverse --no-backup-if-mismatch <"$patch"
+done
+exit $failed

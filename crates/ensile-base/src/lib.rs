@@ -10,7 +10,6 @@
 pub mod checksum;
 pub mod clock;
 pub mod limits;
-pub mod planted;
 pub mod random;
 pub mod sync;
 mod tid;

@@ -12,7 +12,6 @@
 use std::fmt;
 
 use crate::limits::{EPOCH_BITS, SEQUENCE_BITS, STATUS_BITS};
-use crate::planted::{Bug, is_planted};
 
 /// An epoch number: the unit of group commit, of snapshots and of reclamation (Silo §4.1).
 ///
@@ -112,7 +111,7 @@ impl Tid {
     #[inline]
     #[must_use]
     pub fn from_word(word: u64) -> Self {
-        Self(if is_planted(Bug::StatusNotMasked) { word } else { word & Self::MASK })
+        Self(word & Self::MASK)
     }
 
     /// Its bits, status bits zero: what log entries and TID words carry.
@@ -134,8 +133,7 @@ impl Tid {
     #[must_use]
     pub fn successor(self) -> Option<Self> {
         let next = Self(self.0 + (1 << STATUS_BITS));
-        let is_full = next.epoch() != self.epoch() && !is_planted(Bug::SequenceCarries);
-        (!is_full).then_some(next)
+        (next.epoch() == self.epoch()).then_some(next)
     }
 }
 

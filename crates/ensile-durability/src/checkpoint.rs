@@ -13,121 +13,19 @@
 //! here; the engine walks.
 
 pub(crate) mod block;
+mod config;
 mod manager;
+pub(crate) mod parts;
 pub(crate) mod read;
 mod room;
 mod stats;
 mod ticket;
-pub(crate) mod void;
 mod walk;
 mod write;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use ensile_base::limits::VALUE_BYTES_MAX;
-
 pub use block::CheckpointBlock;
+pub use config::CheckpointConfig;
 pub use manager::{CheckpointStep, Checkpoints};
 pub use stats::CheckpointStats;
 pub use ticket::{CheckpointHandle, CheckpointProgress, CheckpointReport};
 pub use walk::{Slice, Walk};
-
-use crate::DurabilityError;
-use crate::block::HEADER_BYTES;
-use crate::compress::{ROOM_KEPT_BYTES, room_for};
-use crate::control::trigger::Trigger;
-use crate::store;
-use block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
-use void::CHECKPOINTERS_MAX;
-
-/// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
-/// and one large block, whose value the recoverable may hold in twice its size.
-const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// What compression takes besides, at most: room for a block of each checkpointer, and for the large one.
-const COMPRESSION_BYTES_MAX: usize = 36 << 20;
-const _: () = {
-    let usual = CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX);
-    assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
-    let rooms = CHECKPOINTERS_MAX as usize * ROOM_KEPT_BYTES;
-    assert!(rooms + room_for(LARGE_BYTES_MAX) <= COMPRESSION_BYTES_MAX);
-};
-
-/// When and how checkpoints are made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointConfig {
-    /// How many checkpointers walk and write in parallel, each in a folder of its own.
-    pub checkpointers: usize,
-    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They are
-    /// made links at the first open with them, and remembered by the file system from then on.
-    pub folders: Vec<PathBuf>,
-    /// Into how many files each writes, so that recovery can load them in parallel.
-    pub files: usize,
-    /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
-    pub interval: Option<Duration>,
-    /// So many bytes of log since the last one began; `None`: not by bytes.
-    pub log_bytes: Option<u64>,
-    /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
-    pub recovery_time: Option<Duration>,
-    /// Bytes a second that recovery loads of a checkpoint.
-    pub load_rate: u64,
-    /// Bytes a second that recovery replays of a log.
-    pub replay_rate: u64,
-    /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
-    pub bandwidth: Option<u64>,
-    /// Each checkpointer syncs what it wrote after so many bytes.
-    pub sync_bytes: u64,
-    /// Whether checkpointers compress the entries of each block (LZ4). It takes their time to save the disk's.
-    pub compress: bool,
-}
-
-impl Default for CheckpointConfig {
-    fn default() -> Self {
-        Self {
-            checkpointers: 1,
-            folders: Vec::new(),
-            files: 1,
-            interval: Some(Duration::from_secs(10)),
-            log_bytes: Some(4 << 30),
-            recovery_time: None,
-            load_rate: 200 << 20,
-            replay_rate: 200 << 20,
-            bandwidth: None,
-            sync_bytes: 32 << 20,
-            compress: false,
-        }
-    }
-}
-
-impl CheckpointConfig {
-    /// Checkpoints only when somebody asks for one.
-    #[must_use]
-    pub fn on_demand() -> Self {
-        Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
-    }
-
-    /// Whether it can work: asked before recovery, so that nobody waits for that in vain.
-    ///
-    /// # Errors
-    /// [`DurabilityError::Config`] says what cannot.
-    pub fn check(&self) -> Result<(), DurabilityError> {
-        if self.checkpointers == 0 || self.checkpointers > CHECKPOINTERS_MAX as usize {
-            let why = format!("checkpoints need between 1 and {CHECKPOINTERS_MAX} checkpointers");
-            return Err(DurabilityError::config(why));
-        }
-        store::check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
-        if self.files == 0 || self.files > 1024 {
-            return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
-        }
-        if self.bandwidth == Some(0) {
-            let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";
-            return Err(DurabilityError::config(why));
-        }
-        Ok(())
-    }
-
-    fn trigger(&self) -> Trigger {
-        let Self { interval, log_bytes, recovery_time, .. } = *self;
-        Trigger { interval, log_bytes, recovery_time }
-    }
-}

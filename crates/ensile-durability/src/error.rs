@@ -2,10 +2,10 @@
 //!
 //! Neighbours: every public call of this crate; the engine maps these to its own few kinds.
 
-use crate::store::identity::Identity;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::DiskError;
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -214,7 +214,7 @@ impl DurabilityError {
         Self::Config(what.into())
     }
 
-    pub(crate) fn not_ours(file: &str, found: Identity, own: Identity) -> Self {
+    pub(crate) fn not_ours(file: &str, found: impl Display, own: impl Display) -> Self {
         Self::NotOurs { file: file.into(), found: found.to_string().into(), own: own.to_string().into() }
     }
 

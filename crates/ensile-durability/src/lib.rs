@@ -20,22 +20,30 @@
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
-mod block;
-mod checkpoint;
-mod compress;
+// A stair: a module uses those above it, and none below.
 mod control;
-mod error;
-mod log;
+mod counter;
+mod identity;
 mod recoverable;
-mod recovery;
+
+mod error;
+
+mod block;
+
 mod store;
+
+mod log;
+
+mod checkpoint;
+
+mod recovery;
 
 pub use checkpoint::{
     CheckpointBlock, CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport,
     CheckpointStats, CheckpointStep, Checkpoints, Slice, Walk,
 };
 pub use error::DurabilityError;
-pub use log::{Appender, Durable, Health, Log, LogConfig, LogStats, Removed, Step};
+pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, Removed, Step};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{

@@ -30,6 +30,7 @@ mod refusing;
 mod removal;
 pub(crate) mod segments;
 mod slot;
+mod start;
 mod stats;
 mod waiters;
 
@@ -50,16 +51,16 @@ pub use durable::Durable;
 pub use refusing::Health;
 use refusing::Refusal;
 pub use removal::Removed;
-pub(crate) use stats::Counter;
+pub use start::LogStart;
 pub use stats::LogStats;
 
+use crate::DurabilityError;
 use crate::store::Locks;
 use crate::store::hint::HintWriter;
 use crate::store::leases::Leases;
 use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs::ReservedEpochs;
-use crate::{DurabilityError, Recovered};
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
@@ -118,53 +119,6 @@ pub struct Log {
 }
 
 impl Log {
-    /// Starts the log of the generation that recovery has begun. `epochs` must have been made with
-    /// `first = recovered.next_first_epoch` (L4).
-    pub fn start(
-        recovered: Recovered,
-        epochs: Arc<Epochs>,
-        clock: Clock,
-    ) -> Result<StdArc<Self>, DurabilityError> {
-        let durable = recovered.next_first_epoch.previous();
-        if epochs.now() <= durable {
-            return Err(DurabilityError::config("epochs must begin at the recovered next_first_epoch (L4)"));
-        }
-        let loggers: Box<[Logger]> = recovered
-            .segments
-            .into_iter()
-            .enumerate()
-            .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
-            .collect();
-        let reserved = recovered.keeper.manifest().reserved;
-        let interval = recovered.config.epoch_interval;
-        let reserved_epochs = ReservedEpochs::new(reserved, interval, clock.nanos(), epochs.now());
-        epochs.set_limit(reserved_epochs.limit());
-        Ok(StdArc::new(Self {
-            epochs,
-            clock,
-            marks: MarkTable::new(loggers.len(), durable),
-            loggers,
-            waiters: Waiters::new(durable),
-            counters: Counters::default(),
-            buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
-            full_wait_nanos: u64::try_from(recovered.config.full_wait.as_nanos()).unwrap_or(u64::MAX),
-            next_logger: AtomicUsize::new(0),
-            refuses: AtomicBool::new(false),
-            refusal: Mutex::new(Refusal::default()),
-            process: recovered.disk.process(),
-            disk: recovered.disk,
-            older: Mutex::new(recovered.older.into()),
-            removing: Mutex::new(()),
-            leases: Leases::default(),
-            hint: Mutex::new(recovered.hint),
-            reserved_epochs: Mutex::new(reserved_epochs),
-            manifest: Mutex::new(recovered.keeper),
-            replayed_bytes: recovered.report.bytes,
-            locks: Mutex::new(Some(recovered.locks)),
-            reserve: recovered.reserve,
-        }))
-    }
-
     /// The appender of a worker whose binding is `slot`, which must not be bound now. Loggers are dealt out in turn.
     #[must_use]
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
@@ -258,7 +212,7 @@ impl Log {
     /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
     fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
         // The keeper holds a manifest that stood on disk.
-        let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut keeper = self.manifest.lock();
         // Under this lock, for which a close waits: afterwards the manifest may be another's.
         if self.waiters.has_ended() {
             return Ok(false);
@@ -314,12 +268,12 @@ impl Log {
 
     fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
         // Nothing under this lock leaves it half changed.
-        self.reserved_epochs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.reserved_epochs.lock()
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
         // A hint that a panic cut says nothing.
-        self.hint.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.hint.lock()
     }
 
     /// The durable epoch D: everything of epochs up to this survives a crash.
@@ -393,7 +347,7 @@ impl Log {
 
     fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
         // Only whole elements are removed under this lock.
-        self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.older.lock()
     }
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.

@@ -35,27 +35,28 @@ mod verdict;
 mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, DiskError};
 
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::error::unless_full;
-use crate::log::LogConfig;
 use crate::log::segments::{ClosedFile, Segments};
+use crate::log::{LogConfig, LogStart};
+use crate::store::claim::{Wanted, claim};
 use crate::store::hint::{Hint, HintWriter};
-use crate::store::manifest::{Generation, Installed, Manifest, ManifestKeeper, State};
+use crate::store::manifest::{Generation, Installed, Making, Manifest, ManifestKeeper};
 use crate::store::names::{PartName, SegmentFile, log_folder};
+use crate::store::open::Store;
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs;
-use crate::store::{Locks, Store, Wanted, claim, leases};
+use crate::store::{Locks, leases};
 use crate::{DurabilityError, Recoverable};
 use chain::Chain;
 use file::FileChain;
@@ -143,21 +144,19 @@ pub struct Recovered {
     pub next_first_epoch: Epoch,
     /// What was found and done.
     pub report: RecoveryReport,
-    pub(crate) config: LogConfig,
-    pub(crate) disk: StdArc<dyn Disk>,
-    pub(crate) segments: Vec<Segments>,
-    pub(crate) keeper: ManifestKeeper,
-    pub(crate) hint: HintWriter,
-    /// What is kept of closed generations.
-    pub(crate) older: Vec<ClosedFile>,
-    pub(crate) locks: Locks,
-    pub(crate) reserve: Reserve,
+    log: LogStart,
+}
+
+impl From<Recovered> for LogStart {
+    fn from(recovered: Recovered) -> Self {
+        recovered.log
+    }
 }
 
 /// The reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct Scan {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     config: LogConfig,
     locks: Locks,
     keeper: ManifestKeeper,
@@ -175,7 +174,7 @@ pub struct Scan {
 /// A recovery under way.
 #[derive(Debug)]
 pub struct Recovery {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     keeper: ManifestKeeper,
     config: LogConfig,
     locks: Locks,
@@ -227,7 +226,7 @@ impl Scan {
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
     /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
     /// changed.
-    pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
@@ -258,7 +257,7 @@ impl Scan {
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
         let chain = FileChain::read(&*self.disk, file, next)?;
         // Only whole elements are put in under this lock.
-        self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[taken] = Some(chain);
+        self.read.lock()[taken] = Some(chain);
         Ok(true)
     }
 
@@ -269,7 +268,7 @@ impl Scan {
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
         let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
-        let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let read = read.into_inner();
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
@@ -307,13 +306,7 @@ impl Scan {
 
 impl Recovery {
     /// Of a checkpoint and of no generation yet.
-    fn new(
-        disk: StdArc<dyn Disk>,
-        keeper: ManifestKeeper,
-        config: LogConfig,
-        locks: Locks,
-        load: Load,
-    ) -> Self {
+    fn new(disk: Arc<dyn Disk>, keeper: ManifestKeeper, config: LogConfig, locks: Locks, load: Load) -> Self {
         Self {
             disk,
             keeper,
@@ -344,7 +337,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Scan`]'s parts.
-    pub fn open(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         let scan = Scan::begin(disk, config)?;
         while scan.step()? {}
         scan.finish()
@@ -352,10 +345,7 @@ impl Recovery {
 
     fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        let low = self.load.low();
-        let covered =
-            if is_planted(Bug::EntriesOfLowSkipped) && low > Epoch::ZERO { low.next() } else { low };
-        let bounds = Bounds { first: generation.first, covered, durable: verdict.durable };
+        let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let mut pieces = Vec::new();
         self.log_bytes
             .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
@@ -475,8 +465,7 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        let seen = if is_planted(Bug::FirstJustAboveDurable) { self.report.durable_epoch } else { self.seen };
-        let (first, reserved) = self.next_epochs(seen)?;
+        let (first, reserved) = self.next_epochs(self.seen)?;
         let has_earlier = self.report.generation > 1;
         let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
         let Next { segments, hint, older } = match self.begin_next(first, reserved, &reserve) {
@@ -489,11 +478,10 @@ impl Recovery {
             Err(error) => return Err(error),
         };
         let report = self.final_report(first);
+        let replayed_bytes = report.bytes;
         let Self { disk, keeper, config, locks, .. } = self;
-        let next_first_epoch = first;
-        let recovered = Recovered {
-            next_first_epoch,
-            report,
+        let log = LogStart {
+            next_first_epoch: first,
             config,
             disk,
             segments,
@@ -502,7 +490,9 @@ impl Recovery {
             older,
             locks,
             reserve,
+            replayed_bytes,
         };
+        let recovered = Recovered { next_first_epoch: first, report, log };
         Ok(Finished::Open(Box::new(recovered)))
     }
 
@@ -527,13 +517,10 @@ impl Recovery {
         let origin = Origin { identity: before.identity, salt, entries };
         let database = before.identity;
         generations.push(Generation { number, first, format, entries, logs, salt, database, durable: None });
-        let manifest = Manifest { state: State::Created, reserved, generations, ..before };
-        if is_planted(Bug::ManifestBeforeFiles) {
-            self.keeper.replace(manifest.clone())?;
-        }
+        let manifest = Manifest { state: Making::Created, reserved, generations, ..before };
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        void::remove_parts(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
+        parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clean_up(&dropped)?;
         older.extend(merged);
         self.disk.sync_folder("")?;
@@ -686,7 +673,7 @@ impl Recovery {
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
 fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Result<(), DurabilityError> {
     let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
-    if durable >= checkpoint.high || is_planted(Bug::HighNotDemanded) {
+    if durable >= checkpoint.high {
         return Ok(());
     }
     let detail = format!(
@@ -701,7 +688,7 @@ fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Resul
 /// # Errors
 /// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
 pub fn recover(
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     config: LogConfig,
     target: &dyn Recoverable,
 ) -> Result<Recovered, DurabilityError> {

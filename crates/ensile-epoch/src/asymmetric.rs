@@ -10,12 +10,11 @@
 //! Neighbours: pins (light) and the reclamation scan (heavy). Commit bindings do *not* use these: a commit has its
 //! own full fence after its locks.
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod kernel {
-    use std::sync::OnceLock;
+    use ensile_base::sync::OnceLock;
 
     const QUERY: i32 = 0;
     const PRIVATE_EXPEDITED: i32 = 1 << 3;
@@ -68,7 +67,6 @@ impl Fences {
     #[inline(always)]
     pub(crate) fn light(self) {
         match self {
-            _ if is_planted(Bug::LightFenceMissing) => {}
             // SeqCst: store-load order; partner: `heavy` of the scan.
             Self::Symmetric => fence(Ordering::SeqCst),
             #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -80,9 +78,7 @@ impl Fences {
     /// The rare side's fence, between its store and its scan.
     pub(crate) fn heavy(self) {
         // SeqCst: store-load order for the scanner itself; partner: `light`.
-        if !is_planted(Bug::HeavyFenceMissing) {
-            fence(Ordering::SeqCst);
-        }
+        fence(Ordering::SeqCst);
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
         if self == Self::Asymmetric {
             kernel::barrier();

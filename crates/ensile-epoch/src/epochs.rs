@@ -18,7 +18,6 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::limits::{EPOCH_MICROS_CLOSE, EPOCH_MICROS_MIN, EPOCHS_CLOSE_TOGETHER};
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 use crate::asymmetric::Fences;
@@ -162,7 +161,7 @@ impl Epochs {
 
     fn lock_pace(&self) -> MutexGuard<'_, Pace> {
         // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
-        self.pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.pace.lock()
     }
 
     /// Moves E forward by one if no bound worker is behind it (E2). `now_nanos` is the caller's clock.
@@ -189,12 +188,10 @@ impl Epochs {
             return Advance::AtLimit;
         }
         // SeqCst: the scanner's half of the Dekker pair with bind .. lock .. fence of a commit (C1, E2).
-        if !is_planted(Bug::AdvanceFenceMissing) {
-            fence(Ordering::SeqCst);
-        }
+        fence(Ordering::SeqCst);
         let behind =
             self.commits.lock().iter().filter_map(|slot| slot.bound()).find(|bound| bound.number() < current);
-        if let Some(bound) = behind.filter(|_| !is_planted(Bug::AdvanceWithoutScan)) {
+        if let Some(bound) = behind {
             return Advance::Held(bound);
         }
         let next = current + 1;
@@ -202,7 +199,7 @@ impl Epochs {
         // Relaxed: boundaries are written under this lock only.
         let newest = self.boundaries.newest.load(Ordering::Relaxed);
         let boundary = (due || boundary_wanted) && next >= newest + 2;
-        if boundary && !is_planted(Bug::BoundaryPublishedLate) {
+        if boundary {
             // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner: `boundary_at`).
             self.boundaries.before.store(newest, Ordering::Release);
             // Release: published before E reaches it (S1); partner: Acquire in `boundary_at` and `now`.
@@ -213,12 +210,6 @@ impl Epochs {
         // compare-exchange; under the lock it cannot fail.
         let moved = self.global.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed);
         assert!(moved.is_ok(), "the global epoch moves under its lock only");
-        if boundary && is_planted(Bug::BoundaryPublishedLate) {
-            // Release, both: as above.
-            self.boundaries.before.store(newest, Ordering::Release);
-            self.boundaries.newest.store(next, Ordering::Release);
-            pace.last_boundary_nanos = now_nanos;
-        }
         pace.last_advance_nanos = now_nanos.max(1);
         Advance::Advanced(Epoch::new(next))
     }
@@ -230,7 +221,7 @@ impl Epochs {
     pub fn boundary_at(&self, epoch: Epoch) -> Epoch {
         // Acquire: partner is the Release in `advance`; what `before` held when `newest` was published is visible.
         let newest = self.boundaries.newest.load(Ordering::Acquire);
-        if newest <= epoch.number() && !is_planted(Bug::VersionNotKept) {
+        if newest <= epoch.number() {
             return Epoch::new(newest);
         }
         // Acquire: as above.
@@ -243,7 +234,7 @@ impl Epochs {
     pub fn served_snapshot(&self) -> Epoch {
         // Acquire: the boundary first, then E: an old boundary is served whatever E has become.
         let newest = self.boundaries.newest.load(Ordering::Acquire);
-        if self.now().number() > newest || is_planted(Bug::BoundaryServedEarly) {
+        if self.now().number() > newest {
             return Epoch::new(newest);
         }
         // Acquire: as in `boundary_at`.
@@ -258,7 +249,7 @@ impl Epochs {
             pin.register_snapshot(boundary);
             // A scan that missed the registration read its served boundary before our fence: if that was a newer
             // one, so do we now, and register again (S1).
-            if is_planted(Bug::SnapshotNotLookedAgain) || self.served_snapshot() == boundary {
+            if self.served_snapshot() == boundary {
                 return boundary;
             }
         }

@@ -17,7 +17,6 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use crate::asymmetric::Fences;
@@ -119,7 +118,7 @@ impl PinSlot {
         self.words.in_call.store(true, Ordering::Relaxed);
         self.fences.light();
         // Acquire: partner is the store in `ask_doom`.
-        if self.words.doom.load(Ordering::Acquire) == NONE || is_planted(Bug::DoomNotSeen) {
+        if self.words.doom.load(Ordering::Acquire) == NONE {
             Ok(Call { slot: self })
         } else {
             self.leave();
@@ -169,7 +168,7 @@ impl PinSlot {
     /// Stops honouring the pin if the doomed owner is between calls. True if it is ignored from now on.
     pub(crate) fn try_doom(&self) -> bool {
         // Acquire: partner is the Release in `leave`.
-        if self.words.in_call.load(Ordering::Acquire) && !is_planted(Bug::DoomedWithinCall) {
+        if self.words.in_call.load(Ordering::Acquire) {
             return false;
         }
         // AcqRel: succeeds only if no `begin` came since the request; Acquire on failure is not needed.

@@ -5,7 +5,6 @@
 //!
 //! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`.
 
-use ensile_base::planted::Bug;
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
@@ -170,7 +169,6 @@ pub(crate) fn put(
         leaf.reserve_suffix(entry.suffix.len(), memory);
     }
     held.begin_change();
-    held.plant(Bug::VersionKeptByInsert);
     put_at(leaf, position, entry);
     changes.changed(leaf, held.seen(), held.after());
     held.after()
@@ -222,7 +220,6 @@ fn grow_layer(
     put_at(last, usize::from(old.part < new.part), new);
 
     held.begin_change();
-    held.plant(Bug::VersionKeptByLayer);
     leaf.slots[slot].value.write(first.expose() as u64);
     leaf.set_kind(slot, LAYER);
     changes.changed(leaf, held.seen(), held.after());

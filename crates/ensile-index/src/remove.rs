@@ -2,7 +2,6 @@
 //!
 //! Neighbours: up, the engine's unhooking of absent records (U1, U2); down, `tree::find`, `prune`.
 
-use ensile_base::planted::Bug;
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
@@ -50,7 +49,6 @@ impl Masstree {
                         return Try::Missing;
                     }
                     held.begin_change();
-                    held.plant(Bug::VersionKeptByRemoval);
                     clear_slot(spot.leaf, slot);
                     let is_empty = spot.leaf.permutation().count() == 0;
                     // An empty root of layer 0 is how an empty tree looks.

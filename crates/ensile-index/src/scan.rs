@@ -14,7 +14,6 @@
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
@@ -202,9 +201,7 @@ where
             let Some(leaf) = next else { return Stop::Lost };
             let start = self.start();
             let Some(seen) = self.copy(leaf, start.part.slice, &mut snapshot) else { return Stop::Lost };
-            if snapshot.count > 0 || !is_planted(Bug::EmptyLeafNotWitnessed) {
-                self.visitor.witness(Witness::of(leaf, seen));
-            }
+            self.visitor.witness(Witness::of(leaf, seen));
             let end = self.end_near(&snapshot);
             match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,

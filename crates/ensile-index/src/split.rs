@@ -10,7 +10,6 @@
 //!
 //! Neighbours: up, `insert`; down, `descend::Path`, `node`.
 
-use ensile_base::planted::Bug;
 use ensile_epoch::Pinned;
 
 use crate::bag::{BagRef, capacity_for};
@@ -66,7 +65,6 @@ impl Masstree {
             leaf.reserve_suffix(entry.suffix.len(), memory);
         }
         held.begin_change();
-        held.plant(Bug::VersionKeptBySplit);
         locked.begin_change();
         shrink_to_left_half(leaf, &cut, entry, right);
         let (separator, over) = link(&path, &mut locked, cut.separator, right.node(), cut.in_order, memory);

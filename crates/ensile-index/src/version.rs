@@ -27,7 +27,6 @@
 //!
 //! Neighbours: up, every operation of the tree; down, `ensile_base::sync`.
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
 use ensile_memory::FREED_WORD;
 
@@ -146,9 +145,7 @@ impl VersionWord {
     pub(crate) fn unchanged(&self, seen: Version) -> bool {
         // Acquire fence: pairs with the Release fence of `Held::begin_change`. If a data load before this line saw a
         // store of some change, the load below sees that change's CHANGING bit or a later word.
-        if !is_planted(Bug::SecondLookFenceMissing) {
-            fence(Ordering::Acquire);
-        }
+        fence(Ordering::Acquire);
         // Relaxed: ordered after the data loads by the fence above.
         self.0.load(Ordering::Relaxed) & !LOCKED == seen.0
     }
@@ -226,17 +223,7 @@ impl Held<'_> {
         // Relaxed: the fence below orders it before the data stores that follow; only the lock's owner stores here.
         self.word.0.store(self.seen.0 | LOCKED | CHANGING, Ordering::Relaxed);
         // Release fence: pairs with the Acquire fence of `VersionWord::unchanged` and `try_lock`.
-        if !is_planted(Bug::ChangeFenceMissing) {
-            fence(Ordering::Release);
-        }
-    }
-
-    /// Lets the change end at the version that it began at, if this bug is planted (C4).
-    #[inline(always)]
-    pub(crate) fn plant(&mut self, bug: Bug) {
-        if is_planted(bug) {
-            self.next = Some(self.seen);
-        }
+        fence(Ordering::Release);
     }
 
     /// Sets or clears ROOT in the version to come. Only within a change.
@@ -246,7 +233,7 @@ impl Held<'_> {
 
     /// Takes the node out of the tree for good. Only within a change.
     pub(crate) fn set_deleted(&mut self) {
-        self.adjust(|next| next.with(DELETED, !is_planted(Bug::UnlinkedNotMarked)));
+        self.adjust(|next| next.with(DELETED, true));
     }
 
     /// Sets the number of keys of an internal node. Only within a change.

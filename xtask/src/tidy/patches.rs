@@ -3,7 +3,7 @@
 //! A patch applies if the lines that a hunk takes away or leaves stand in its file one behind the other. Where they stand may
 //! have moved, as `patch` finds them again.
 //!
-//! Neighbours: [`super`] runs this; `ci/patches.sh` plants them.
+//! Neighbours: [`super`] runs this; `ci/planted.sh` plants them.
 
 use std::path::Path;
 use std::{fs, io};

@@ -12,8 +12,8 @@ use ensile_base::checksum::crc32c;
 use super::{
     BlockKind, FORMAT, HEADER_BYTES, Header, NotABlock, Salt, block_bytes, format_of, u32_at, u64_at,
 };
+use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::identity::Identity;
 
 /// Bytes of the payload.
 const ORIGIN_BYTES: usize = 48;

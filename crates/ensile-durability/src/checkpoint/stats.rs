@@ -3,7 +3,7 @@
 //! Neighbours: raised by `manager`, read by the engine's statistics.
 
 use super::ticket::{CheckpointProgress, CheckpointReport};
-use crate::log::Counter;
+use crate::counter::Counter;
 
 /// What checkpoints have come to since the database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]

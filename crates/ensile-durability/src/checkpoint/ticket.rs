@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
-
+use ensile_base::sync::{Arc, Condvar, Mutex, MutexGuard};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
+use crate::counter::Counter;
 
 /// An installed checkpoint, in figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,52 +41,54 @@ pub struct CheckpointProgress {
     pub share: f64,
 }
 
-type Outcome = Result<CheckpointReport, DurabilityError>;
+/// What came of an attempt.
+type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
 
 /// Shared by an attempt and its handles.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket {
-    bytes: AtomicU64,
-    entries: AtomicU64,
-    slices: AtomicU64,
-    slices_done: AtomicU64,
-    outcome: Mutex<Option<Outcome>>,
+    bytes: Counter,
+    entries: Counter,
+    slices: Counter,
+    slices_done: Counter,
+    outcome: Mutex<Option<AttemptOutcome>>,
     answered: Condvar,
 }
 
 impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, Option<Outcome>> {
+    fn lock(&self) -> MutexGuard<'_, Option<AttemptOutcome>> {
         // The outcome is set in one step.
-        self.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.outcome.lock()
     }
 
+    /// The walk has so many slices.
     pub(crate) fn set_slices(&self, slices: u64) {
-        // Relaxed: a figure.
-        self.slices.store(slices, Ordering::Relaxed);
+        assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
+        self.slices.add(slices);
     }
 
     pub(crate) fn add_slice(&self) {
-        // Relaxed: a figure.
-        self.slices_done.fetch_add(1, Ordering::Relaxed);
+        self.slices_done.add(1);
+        debug_assert!(self.slices_done.read() <= self.slices.read());
     }
 
     pub(crate) fn add_block(&self, bytes: u64, entries: u64) {
-        // Relaxed: figures.
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.entries.fetch_add(entries, Ordering::Relaxed);
+        debug_assert!(bytes > 0 && entries > 0, "a block without entries is not written");
+        self.bytes.add(bytes);
+        self.entries.add(entries);
     }
 
+    /// How far it is: each figure may be a little old.
     pub(crate) fn progress(&self) -> CheckpointProgress {
-        // Relaxed: figures, each a little old.
-        let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        let slices = read(&self.slices);
-        let share = if slices == 0 { 0.0 } else { read(&self.slices_done) as f64 / slices as f64 };
-        CheckpointProgress { bytes: read(&self.bytes), entries: read(&self.entries), share }
+        let slices = self.slices.read();
+        let share = if slices == 0 { 0.0 } else { self.slices_done.read() as f64 / slices as f64 };
+        CheckpointProgress { bytes: self.bytes.read(), entries: self.entries.read(), share }
     }
 
-    /// Tells everybody who asked.
-    pub(crate) fn answer(&self, outcome: Outcome) {
-        *self.lock() = Some(outcome);
+    /// Answers everybody who asked.
+    pub(crate) fn answer(&self, outcome: AttemptOutcome) {
+        let before = self.lock().replace(outcome);
+        assert!(before.is_none(), "an attempt has one outcome");
         self.answered.notify_all();
     }
 }
@@ -117,8 +119,7 @@ impl CheckpointHandle {
             match &*outcome {
                 Some(outcome) => return outcome.clone(),
                 None => {
-                    let woken = self.ticket.answered.wait(outcome);
-                    outcome = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+                    outcome = self.ticket.answered.wait(outcome);
                 }
             }
         }

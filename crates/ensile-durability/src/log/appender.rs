@@ -12,7 +12,6 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, note};
 use ensile_epoch::CommitSlot;
 
@@ -54,7 +53,7 @@ impl Appender {
     pub fn reserve(&mut self, body_bytes: usize) -> Result<(), DurabilityError> {
         debug_assert!(self.owned.is_none(), "release before the next reserve");
         note::load(&*self.log);
-        if self.log.refuses() && !is_planted(Bug::RefusalNotAsked) {
+        if self.log.refuses() {
             self.check_refusal()?;
         }
         let buffer = self.slot.take();

@@ -9,7 +9,8 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 
 use crate::DurabilityError;
 use crate::recoverable::EntryKind;
-use crate::store::{self, Opening};
+use crate::store::Opening;
+use crate::store::folders::check_links;
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
@@ -39,8 +40,6 @@ pub struct LogConfig {
     pub buffer_bytes_max: usize,
     /// What the entries of this state are: each generation has one kind.
     pub entries: EntryKind,
-    /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
-    pub compress: bool,
     /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
     /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what
@@ -63,7 +62,6 @@ impl Default for LogConfig {
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
             entries: EntryKind::Values,
-            compress: false,
             epoch_interval: Duration::from_millis(40),
             #[cfg(feature = "experiments")]
             replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
@@ -77,7 +75,7 @@ impl LogConfig {
         if self.loggers == 0 || self.loggers > 1024 {
             return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
         }
-        store::check_links(&self.folders, self.loggers, "log", "logger")?;
+        check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.
         if self.segment_bytes < SEGMENT_BYTES_MIN {
             let why = format!("log_file_bytes must be at least {SEGMENT_BYTES_MIN}");

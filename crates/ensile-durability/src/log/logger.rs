@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
@@ -162,7 +161,7 @@ impl Logger {
 
     /// The closed files, oldest first. Only whole elements are added and removed under this lock.
     pub(super) fn closed_files(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
-        self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.closed.lock()
     }
 
     /// Bytes of the current file and of the next one, space set aside included.
@@ -180,25 +179,20 @@ impl Logger {
 
     fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
         // Only whole elements are added and removed under this lock.
-        self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.slots.lock()
     }
 
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
         // Relaxed, here and below: a courtesy, which orders nothing.
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let writer = self.writer.lock();
+        let writer = self.writer.lock_unless_panicked();
         // Relaxed: as above.
         self.queued.fetch_sub(1, Ordering::Relaxed);
-        match writer {
-            Ok(writer) => Some(writer),
-            Err(poisoned) => {
-                // The poison wakes wakers: not under this lock.
-                drop(poisoned);
-                log.poison(PANICKED);
-                None
-            }
+        if writer.is_none() {
+            log.poison(PANICKED);
         }
+        writer
     }
 
     /// Runs `work` at the files on the logger's thread, which does not step meanwhile.
@@ -279,7 +273,7 @@ impl Logger {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = StopOnPanic::new(log);
         // A step that panicked is told by the logger's thread.
-        let Ok(writer) = self.writer.try_lock() else { return false };
+        let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
     }
 
@@ -383,7 +377,7 @@ impl Logger {
     fn gather(&self, log: &Log) -> Gathered {
         let before = log.marks.claimed(self.index);
         let mut slots = self.lock_slots();
-        let mut buffers = if is_planted(Bug::QueueBeforeSlots) { self.queue.drain() } else { Vec::new() };
+        let mut buffers = Vec::new();
         let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
         slots.retain(|slot| {
@@ -395,8 +389,7 @@ impl Logger {
         });
         drop(slots);
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
-        let queued = if is_planted(Bug::QueueBeforeSlots) { Vec::new() } else { self.queue.drain() };
-        buffers.extend(queued);
+        buffers.extend(self.queue.drain());
         for buffer in &buffers {
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
@@ -430,10 +423,6 @@ impl Logger {
         match flushed {
             Err(error) if error.is_full() => {
                 writer.held = true;
-                if let Some(claim) = writer.mark_due.filter(|_| is_planted(Bug::HeldMarkCounts)) {
-                    log.marks.note_synced(self.index, claim);
-                    log.waiters.announce(|| log.marks.durable());
-                }
                 log.hold(self.index, &error);
                 return Ok(Written::Held);
             }
@@ -446,17 +435,7 @@ impl Logger {
             self.queue.give_back(writer.spent.drain(..));
         }
         let Some(claim) = writer.mark_due.take() else { return Ok(Written::All) };
-        if is_planted(Bug::MarkBeforeSync) {
-            log.marks.note_synced(self.index, claim);
-            log.waiters.announce(|| log.marks.durable());
-        }
-        match writer.segments.sync() {
-            Err(error) if error.is_full() && is_planted(Bug::FullSyncHeld) => {
-                (writer.held, writer.mark_due) = (true, Some(claim));
-                return Ok(Written::Held);
-            }
-            synced => synced?,
-        }
+        writer.segments.sync()?;
         log.counters.marks.add(1);
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
@@ -466,7 +445,7 @@ impl Logger {
 
     /// How many blocks this log has; not while a step is under way.
     pub(super) fn blocks(&self) -> u64 {
-        self.writer.lock().map_or(0, |writer| writer.segments.blocks())
+        self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
     }
 
     /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it could not

@@ -7,7 +7,6 @@
 //! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads `slot`.
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_epoch::Epochs;
 
@@ -27,32 +26,23 @@ pub(super) fn look(
     patience: u32,
     taken: &mut Vec<Box<Buffer>>,
 ) -> Epoch {
-    let mut claim = epochs.now().previous();
+    let claim = epochs.now().previous();
     // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its bind
     // and its epoch load (L1, C1).
-    if !is_planted(Bug::LookFenceMissing) {
-        fence(Ordering::SeqCst);
-    }
-    if !is_planted(Bug::BufferBeforeBinding) {
-        claim = look_at_bindings(slots, claim);
-    }
-    if is_planted(Bug::EpochAfterBindings) {
-        claim = claim.max(epochs.now().previous());
-    }
+    fence(Ordering::SeqCst);
+    let mut claim = look_at_bindings(slots, claim);
     for slot in slots {
         match slot.find(claim, spare, patience) {
             Found::Nothing => {}
             Found::Taken(buffer) => taken.push(buffer),
-            Found::Held(_) if is_planted(Bug::HeldBufferPassed) => {}
             Found::Held(oldest) => claim = claim.min(oldest.previous()),
         }
     }
-    if is_planted(Bug::BufferBeforeBinding) { look_at_bindings(slots, claim) } else { claim }
+    claim
 }
 
 /// The minimum of the claim and c_w - 1 of each bound worker (L1).
 fn look_at_bindings(slots: &[Arc<Slot>], claim: Epoch) -> Epoch {
-    let bindings =
-        slots.iter().filter_map(|slot| slot.bound()).filter(|_| !is_planted(Bug::BindingNotLookedAt));
+    let bindings = slots.iter().filter_map(|slot| slot.bound());
     bindings.fold(claim, |claim, bound| claim.min(bound.previous()))
 }

@@ -19,7 +19,6 @@
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{AtomicU64, Ordering};
 
 #[derive(Debug)]
@@ -50,8 +49,7 @@ impl MarkTable {
     fn min(&self, of: impl Fn(&Marks) -> &AtomicU64) -> Epoch {
         // Acquire: partners are the Release stores of `raise_high`, `claim` and `note_synced`.
         let numbers = self.rows.iter().map(|row| of(row).load(Ordering::Acquire));
-        let number = if is_planted(Bug::DurableAsMaximum) { numbers.max() } else { numbers.min() };
-        Epoch::new(number.expect("a log has a logger"))
+        Epoch::new(numbers.min().expect("a log has a logger"))
     }
 
     /// The largest epoch with an entry in any log, written or about to be.
@@ -99,11 +97,8 @@ impl MarkTable {
     /// Must this logger write a mark before `claim` may count (L3)?
     pub(crate) fn needs_mark(&self, logger: usize, claim: Epoch) -> bool {
         let synced = self.synced(logger);
-        // Acquire: as in `high`.
-        let own = || Epoch::new(self.rows[logger].high.load(Ordering::Acquire));
-        let high = if is_planted(Bug::IdleLoggerUnmarked) { own() } else { self.high() };
         // Acquire: partner is the Release in `ask`.
-        claim > synced && (high > synced || self.asked.load(Ordering::Acquire) > synced.number())
+        claim > synced && (self.high() > synced || self.asked.load(Ordering::Acquire) > synced.number())
     }
 
     /// Synced marks of at least `epoch` are wanted in every log.

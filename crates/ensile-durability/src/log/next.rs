@@ -10,9 +10,8 @@
 //!
 //! Neighbours: made by the logger's thread, outside the lock that commits wait for; `segments` goes on in it.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::error::unless_full;
@@ -53,7 +52,7 @@ impl NextFile {
     /// says so is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller
     /// discards it.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         name: SegmentName,
         wanted: u64,
     ) -> Result<Option<Self>, DiskError> {
@@ -107,10 +106,7 @@ impl NextFile {
         if self.is_settled {
             return Ok(Some(()));
         }
-        let sync_name = || match is_planted(Bug::NewFileNameUnsynced) {
-            true => Ok(()),
-            false => disk.sync_folder(&log_folder(self.name.logger)),
-        };
+        let sync_name = || disk.sync_folder(&log_folder(self.name.logger));
         let has_space = unless_full(self.file.sync_all().and_then(|()| sync_name()))?;
         self.is_settled = has_space.is_some();
         Ok(has_space)

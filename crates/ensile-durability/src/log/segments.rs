@@ -12,12 +12,11 @@
 //! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further files.
 
 use std::collections::VecDeque;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::LOG_ZEROED_BYTES_MAX;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::LogConfig;
@@ -25,7 +24,6 @@ use super::buffer::Buffer;
 use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header};
-use crate::compress::Compressor;
 use crate::error::unless_full;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
@@ -102,14 +100,13 @@ pub(crate) struct Segments {
     spare: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
-    compressor: Option<Compressor>,
 }
 
 impl Segments {
     /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. Its name is synced by
     /// the caller before the manifest lists it.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,
@@ -134,7 +131,6 @@ impl Segments {
             pending: VecDeque::new(),
             spare: Vec::new(),
             written_bytes: 0,
-            compressor: config.compress.then(Default::default),
         };
         segments.begin_with_zeros()?;
         let (block, crc) = segments.opening(durable, durable);
@@ -168,8 +164,8 @@ impl Segments {
 
     /// The opening block of a file that follows now, and its header's checksum.
     fn opening(&self, mark: Epoch, published: Epoch) -> ([u8; OPENING_BYTES], u32) {
-        let before = if is_planted(Bug::BeforeNotTold) { Epoch::ZERO } else { self.largest };
-        let header = Header { epoch_max: before, ..self.header(BlockKind::LogOpening, mark, published) };
+        let header =
+            Header { epoch_max: self.largest, ..self.header(BlockKind::LogOpening, mark, published) };
         self.origin.encode(header, PartPlace::default())
     }
 
@@ -181,13 +177,11 @@ impl Segments {
         mark: Epoch,
         published: Epoch,
     ) -> Option<Box<Buffer>> {
-        let compressed = self.compressor.as_mut().is_some_and(|compressor| buffer.compress(compressor));
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
         let header = self.header(BlockKind::Data, mark, published);
-        let header =
-            Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
+        let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
         self.chain_crc = header.encode(buffer.block(), self.origin.salt);
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);
@@ -227,9 +221,7 @@ impl Segments {
     pub(crate) fn flush(&mut self, mut written: impl FnMut(Box<Buffer>)) -> Result<(), DiskError> {
         while let Some(mut next) = self.pending.pop_front() {
             if let Err(error) = self.write(next.bytes()) {
-                if !is_planted(Bug::HeldBlockDropped) {
-                    self.pending.push_front(next);
-                }
+                self.pending.push_front(next);
                 return Err(error);
             }
             match next {
@@ -348,9 +340,7 @@ impl Segments {
             *next = Some(made);
             return Ok(None);
         }
-        if !is_planted(Bug::NewFileMarkUnsynced) {
-            made.file.sync_data()?;
-        }
+        made.file.sync_data()?;
         let used = UsedFile {
             file: std::mem::replace(&mut self.file, made.file),
             name: self.name,
@@ -409,7 +399,7 @@ impl UsedFile {
         let open = SegmentFile::from(self.name);
         let closed = SegmentFile { to: Some(self.largest), ..open };
         let renamed = unless_full(disk.rename(&open.to_string(), &closed.to_string()))?.is_some();
-        if renamed && !is_planted(Bug::NewFileNameUnsynced) {
+        if renamed {
             unless_full(disk.sync_folder(&log_folder(self.name.logger)))?;
         }
         let file = if renamed { closed } else { open };

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: read by the engine's statistics and metrics.
 
-use ensile_base::sync::{AtomicU64, Ordering};
+use crate::counter::Counter;
 
 /// What the log has done since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,22 +61,6 @@ pub(crate) struct Counters {
     pub(crate) holds: Counter,
     pub(crate) files_removed: Counter,
     pub(crate) bytes_removed: Counter,
-}
-
-/// A number for people: it orders nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, count: u64) {
-        // Relaxed: orders nothing, no partner.
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn read(&self) -> u64 {
-        // Relaxed: orders nothing, no partner.
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Counters {

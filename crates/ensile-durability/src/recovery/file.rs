@@ -15,14 +15,13 @@
 use std::collections::VecDeque;
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
-use crate::store::identity::Identity;
+use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
 /// Neighbouring blocks are put together up to this size.
@@ -239,9 +238,6 @@ impl FileChain {
                 offset = at + header.block_bytes() as u64;
                 used_to = used_to.max(offset);
                 self.published = self.published.max(header.published);
-            }
-            if header.kind == BlockKind::Mark && is_planted(Bug::MarkAcrossGap) {
-                self.mark = self.mark.max(header.mark);
             }
             self.seen = self.seen.max(header.epoch_seen());
             self.has_blocks_behind = true;

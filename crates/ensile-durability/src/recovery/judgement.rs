@@ -22,7 +22,7 @@ use super::listing::{self, Files};
 use super::load::Load;
 use super::verdict::{self, Verdict};
 use crate::DurabilityError;
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
@@ -80,7 +80,7 @@ impl Inventory {
         for generation in generations {
             for logger in 0..generation.logs {
                 let key = (generation.number, logger);
-                let files = findings.note(listing::take_listed(&mut unlisted, key))?.flatten();
+                let files = findings.note(listing::take_listed(&mut unlisted, key))?;
                 listed.extend(files.map(|files| (key, files)));
             }
         }
@@ -90,7 +90,7 @@ impl Inventory {
         if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
             removable.extend(&unfinished);
         }
-        findings.note(void::check_parts(disk, manifest))?;
+        findings.note(parts::check_unlisted(disk, manifest))?;
         let load = findings.note(Load::new(disk, checkpoint.clone()))?;
         Ok(Some(Self { listed, unlisted, unfinished, removable, load }))
     }

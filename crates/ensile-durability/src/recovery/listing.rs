@@ -4,13 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_disk::Disk;
 
 use super::file::FileChain;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
-use crate::store::is_folder;
+use crate::store::folders::is_folder;
 use crate::store::manifest::Manifest;
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
 use crate::store::whose::proves_ours;
@@ -55,12 +54,9 @@ pub(super) fn find(
 pub(super) fn take_listed(
     found: &mut Files,
     (generation, logger): (u64, u32),
-) -> Result<Option<Vec<SegmentFile>>, DurabilityError> {
-    match found.remove(&(generation, logger)) {
-        None if is_planted(Bug::MissingLogAccepted) => Ok(None),
-        None => Err(missing_file(SegmentName { generation, logger, number: 0 })),
-        files => Ok(files),
-    }
+) -> Result<Vec<SegmentFile>, DurabilityError> {
+    let files = found.remove(&(generation, logger));
+    files.ok_or_else(|| missing_file(SegmentName { generation, logger, number: 0 }))
 }
 
 /// A file that must be there is not.

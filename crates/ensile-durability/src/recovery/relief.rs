@@ -14,7 +14,7 @@
 //! Neighbours: `super` begins the generation; `docs/protocols/durability.md` ("A crash on a full disk") has the argument.
 
 use std::cell::Cell;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{DiskError, Operation};
@@ -24,7 +24,7 @@ use super::unproven::{self, Pieces};
 use super::{Recovered, Recovery, RecoveryReport};
 use crate::DurabilityError;
 use crate::block::origin::Origin;
-use crate::checkpoint::void;
+use crate::checkpoint::parts;
 use crate::log::segments::Segments;
 use crate::store::Locks;
 use crate::store::hint::HintWriter;
@@ -52,7 +52,7 @@ pub struct ReadOnly {
     /// again what no block proves.
     pub durable: Epoch,
     /// What the disk said.
-    pub reason: StdArc<str>,
+    pub reason: Arc<str>,
     /// Keeps others out until it is dropped.
     pub locks: Locks,
 }
@@ -194,9 +194,7 @@ impl Recovery {
         self.disk.sync_folder("")?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         // What cannot be removed, or is not ours, is told by the same call behind the manifest.
-        let _ = void::remove_parts(&*self.disk, self.keeper.manifest(), |part| {
-            Some(part.checkpoint) != installed
-        });
+        let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
         if !self.given_up.is_empty() || !self.cuts.is_empty() {
             // A repair's files tell which epochs were used, until its manifest does (L4).
             return Ok(());

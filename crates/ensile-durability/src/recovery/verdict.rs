@@ -14,7 +14,6 @@
 //! Neighbours: `chain` reads, `recovery` acts.
 
 use ensile_base::Epoch;
-use ensile_base::planted::{Bug, is_planted};
 
 use super::TornTail;
 use super::chain::{Chain, Lost};
@@ -77,13 +76,6 @@ pub(super) fn decide(
         },
     ))?;
     if let Some(durable) = generation.durable {
-        if is_planted(Bug::DiscardedReplayed) {
-            return Ok(Verdict {
-                durable: chains.iter().map(|chain| chain.seen).max().unwrap_or_default(),
-                torn: Vec::new(),
-                unfinished: None,
-            });
-        }
         return Ok(Verdict { durable, torn: Vec::new(), unfinished: None });
     }
     let torn =
@@ -106,7 +98,6 @@ pub(super) fn decide(
 /// The largest D that is shown to have been durable; of a closed generation its own.
 pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hint>) -> Epoch {
     let published = chains.iter().map(|chain| chain.published).max();
-    let published = published.filter(|_| !is_planted(Bug::PublishedIgnored));
     let hinted = hint.map(|hint| hint.durable);
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }

@@ -64,6 +64,11 @@ pub(crate) fn check(disk: &dyn Disk, name: &str) -> Result<FolderKind, Durabilit
     }
 }
 
+/// Is it a plain folder, or a link to one that is there?
+pub(crate) fn is_folder(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
+    Ok(check(disk, name)? != FolderKind::Missing)
+}
+
 fn link(disk: &dyn Disk, name: &str, to: &Path) -> Result<(), DurabilityError> {
     let wanted = to.display();
     let found = match check(disk, name)? {

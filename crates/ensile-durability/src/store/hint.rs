@@ -19,12 +19,12 @@
 //! Neighbours: written by the log's heartbeat step and its close; read by recovery's judgement.
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
-use crate::store::identity::Identity;
-use crate::store::manifest::{Generation, checked_body, values};
+use crate::identity::Identity;
+use crate::store::manifest::Generation;
 use crate::store::names::HINT;
+use crate::store::text::{checked_body, parse_epoch, values, with_checksum};
 
 const TITLE: &str = "ensile hint 2";
 /// Far above any real one.
@@ -71,8 +71,7 @@ impl Hint {
         }
         let [database] = values(lines.next()?, &["database"])?;
         let [generation, durable] = values(lines.next()?, &["generation", "durable"])?;
-        let epoch = |word: &str| Some(Epoch::new(word.parse().ok().filter(|e| *e < Epoch::MAX.number())?));
-        let durable = epoch(durable)?;
+        let durable = parse_epoch(durable)?;
         let closed = match lines.next() {
             None => Vec::new(),
             Some(line) => line
@@ -83,7 +82,7 @@ impl Hint {
         };
         let ended = match lines.next() {
             None => None,
-            Some(line) => Some(epoch(line.strip_prefix("ended ")?)?),
+            Some(line) => Some(parse_epoch(line.strip_prefix("ended ")?)?),
         };
         let (database, generation) = (Identity::parse(database)?, generation.parse().ok()?);
         let hint = Self { database, generation, durable, closed, ended };
@@ -102,7 +101,7 @@ impl std::fmt::Display for Hint {
         if let Some(ended) = ended {
             body.push_str(&format!("ended {ended}\n"));
         }
-        writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
+        f.write_str(&with_checksum(&body))
     }
 }
 

@@ -11,18 +11,19 @@
 //! one.
 
 use std::collections::BTreeSet;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::limits::LEASE_SECONDS_MAX;
 use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
-use super::is_folder;
+use super::folders::is_folder;
 use super::manifest::{Installed, Manifest};
 use super::names::{FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
+use super::whose::expect_manifest;
 use crate::DurabilityError;
-use crate::log::Counter;
+use crate::counter::Counter;
 
 /// Times that a lease is tried, and the pause between two tries: a removal or an open takes the lock for a moment.
 const TRIES_MAX: u32 = 500;
@@ -53,7 +54,7 @@ impl Leases {
     /// The disk's.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
         // It holds a number: no panic leaves it half changed.
-        let mut refused = self.refused_nanos.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut refused = self.refused_nanos.lock();
         if let Some(lock) = try_lock(disk)? {
             *refused = None;
             return Ok(Some(Clearance::Free { _lock: lock }));
@@ -123,7 +124,7 @@ impl LeasedFile {
 /// repair and an adoption do not wait.
 #[derive(Debug)]
 pub struct Lease {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     manifest: Manifest,
     files: Vec<LeasedFile>,
     _lock: Box<dyn DiskLock>,
@@ -159,10 +160,10 @@ impl Lease {
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
 /// try again later; [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none;
 /// [`DurabilityError::Damaged`] for the manifest; the disk's.
-pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
+pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // Before `LEASES` may be made: the folder of something else is left alone.
-    let _ = Manifest::expect(&**disk)?;
+    let _ = expect_manifest(&**disk)?;
     for tried in 0..TRIES_MAX {
         if tried > 0 {
             sleep(PAUSE);
@@ -180,10 +181,10 @@ pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
             }
             Err(error) => return Err(error.into()),
         };
-        let manifest = Manifest::expect(&**disk)?;
+        let manifest = expect_manifest(&**disk)?;
         match open_all(&**disk, &manifest) {
-            Ok(files) if Manifest::expect(&**disk)? == manifest => {
-                return Ok(Lease { disk: StdArc::clone(disk), manifest, files, _lock: lock });
+            Ok(files) if expect_manifest(&**disk)? == manifest => {
+                return Ok(Lease { disk: Arc::clone(disk), manifest, files, _lock: lock });
             }
             Ok(_) => why = DurabilityError::InUse { path: MANIFEST.into() },
             // Renamed by a logger since it was listed; or removed by an open, or beyond the limit.

@@ -30,17 +30,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
-use super::identity::Identity;
 use super::names::{MAIN, MANIFEST, MANIFEST_NEW, PartName};
-use super::whose;
+use super::text::{checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
@@ -114,7 +113,7 @@ impl Installed {
 
 /// How far the making of a database is (I2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Making {
     /// Its folders and first files are being made: nothing was ever committed.
     Creating,
     /// It was open once.
@@ -127,7 +126,7 @@ pub(crate) struct Manifest {
     pub(crate) identity: Identity,
     /// Of which database this one is an adopted copy.
     pub(crate) parent: Option<Identity>,
-    pub(crate) state: State,
+    pub(crate) state: Making,
     /// L6: no epoch at or above this was ever shown.
     pub(crate) reserved: Epoch,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
@@ -178,7 +177,7 @@ impl Manifest {
         Self {
             identity,
             parent: None,
-            state: State::Creating,
+            state: Making::Creating,
             reserved: Epoch::FIRST,
             folders: [(MAIN.to_owned(), main)].into(),
             checkpoint: None,
@@ -194,24 +193,10 @@ impl Manifest {
         }
     }
 
-    /// Reads the manifest of a folder that has one.
-    ///
-    /// # Errors
-    /// As [`Manifest::read`]; one that is missing is damage, or there is no database.
-    pub(crate) fn expect(disk: &dyn Disk) -> Result<Self, DurabilityError> {
-        match Self::read(disk)? {
-            Some(manifest) => Ok(manifest),
-            None => Err(match whose::why_not_new(disk)? {
-                Some(why) => why,
-                None => DurabilityError::NoDatabase { folder: disk.folder_place("")? },
-            }),
-        }
-    }
-
     /// Is the file of this name the manifest of a database that was created?
     pub(crate) fn is_created_text(disk: &dyn Disk, name: &str) -> Result<bool, DurabilityError> {
         let manifest = Self::read_named(disk, name)?;
-        Ok(matches!(manifest, Some(Ok(Self { state: State::Created, .. }) | Err(Unusable::Foreign(_)))))
+        Ok(matches!(manifest, Some(Ok(Self { state: Making::Created, .. }) | Err(Unusable::Foreign(_)))))
     }
 
     fn read_named(disk: &dyn Disk, name: &str) -> Result<Option<Result<Self, Unusable>>, DiskError> {
@@ -283,8 +268,8 @@ impl Manifest {
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
         let state = match self.state {
-            State::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
-            State::Created => is_open,
+            Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
+            Making::Created => is_open,
         };
         // L6: what the open generation may have shown is reserved.
         let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
@@ -321,18 +306,18 @@ impl Manifest {
 /// The manifest's one owner.
 #[derive(Debug)]
 pub(crate) struct ManifestKeeper {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     manifest: Manifest,
 }
 
 impl ManifestKeeper {
     /// Of the manifest that stands on this disk.
-    pub(crate) fn of(disk: &StdArc<dyn Disk>, manifest: Manifest) -> Self {
-        Self { disk: StdArc::clone(disk), manifest }
+    pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
+        Self { disk: Arc::clone(disk), manifest }
     }
 
     /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2).
-    pub(crate) fn begin(disk: &StdArc<dyn Disk>) -> Result<Self, DurabilityError> {
+    pub(crate) fn begin(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
         let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
         manifest.write(&**disk)?;
         Ok(Self::of(disk, manifest))
@@ -344,7 +329,7 @@ impl ManifestKeeper {
     }
 
     /// The disk that it stands on.
-    pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
@@ -376,13 +361,13 @@ impl fmt::Display for Manifest {
         let Self { identity, parent, state, reserved, folders, checkpoint, generations } = self;
         let parent = parent.map_or("none".to_owned(), |parent| parent.to_string());
         let state = match state {
-            State::Creating => "creating",
-            State::Created => "created",
+            Making::Creating => "creating",
+            Making::Created => "created",
         };
         writeln!(body, "database {identity} parent {parent} state {state}")?;
         writeln!(body, "reserved {reserved}")?;
         for (name, number) in folders {
-            writeln!(body, "folder {name} {}", shown_number(number))?;
+            writeln!(body, "folder {name} {}", shown_folder_id(number))?;
         }
         if let Some(checkpoint) = checkpoint {
             let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
@@ -400,28 +385,8 @@ impl fmt::Display for Manifest {
             }
             body.push('\n');
         }
-        writeln!(f, "{body}crc32c {:08x}", crc32c(body.as_bytes()))
+        f.write_str(&with_checksum(&body))
     }
-}
-
-/// A folder's number as text has it.
-pub(super) fn shown_number(FolderId { inode, born_nanos }: &FolderId) -> String {
-    let born = born_nanos.map_or("none".to_owned(), |born| born.to_string());
-    format!("inode {inode} born {born}")
-}
-
-pub(super) fn parse_number(inode: &str, born: &str) -> Option<FolderId> {
-    let born_nanos = if born == "none" { None } else { Some(born.parse().ok()?) };
-    Some(FolderId { inode: inode.parse().ok()?, born_nanos })
-}
-
-/// The lines before the checksum, if it is theirs.
-pub(crate) fn checked_body(text: &str) -> Result<&str, &'static str> {
-    let without_end = text.strip_suffix('\n').ok_or("its last line is cut")?;
-    let at = without_end.rfind('\n').ok_or("it has no checksum")? + 1;
-    let (body, last) = without_end.split_at(at);
-    let crc = last.strip_prefix("crc32c ").ok_or("it has no checksum")?;
-    if crc == format!("{:08x}", crc32c(body.as_bytes())) { Ok(body) } else { Err("its checksum is wrong") }
 }
 
 /// The lines behind the title. `None`: a line is not one that `Display` writes, or not at its place.
@@ -443,26 +408,12 @@ fn parse_lines(text: &str) -> Option<Manifest> {
     Some(manifest)
 }
 
-/// The values of a line of named values, `name value name value ..`, if these are the names.
-pub(crate) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Option<[&'l str; N]> {
-    let words: Vec<&str> = line.split(' ').collect();
-    let found = words.chunks_exact(2).map(|pair| pair[0]);
-    if words.len() != 2 * N || !found.eq(names.iter().copied()) {
-        return None;
-    }
-    Some(std::array::from_fn(|at| words[2 * at + 1]))
-}
-
-fn parse_epoch(word: &str) -> Option<Epoch> {
-    word.parse().ok().filter(|epoch| *epoch < Epoch::MAX.number()).map(Epoch::new)
-}
-
 fn parse_database(line: &str) -> Option<Manifest> {
     let [identity, parent, state] = values(line, &["database", "parent", "state"])?;
     let parent = if parent == "none" { None } else { Some(Identity::parse(parent)?) };
     let state = match state {
-        "creating" => State::Creating,
-        "created" => State::Created,
+        "creating" => Making::Creating,
+        "created" => Making::Created,
         _ => return None,
     };
     // The folders' lines come later.
@@ -472,7 +423,7 @@ fn parse_database(line: &str) -> Option<Manifest> {
 
 fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     let [name, inode, born] = values(line, &["folder", "inode", "born"])?;
-    Some((name.to_owned(), parse_number(inode, born)?))
+    Some((name.to_owned(), parse_folder_id(inode, born)?))
 }
 
 fn parse_checkpoint(line: &str) -> Option<Installed> {

@@ -18,10 +18,10 @@ use std::fmt;
 
 use ensile_disk::{Disk, FolderId};
 
-use super::identity::Identity;
-use super::manifest::{checked_body, parse_number, shown_number, values};
 use super::names::{FOLDER, FOLDER_NEW};
+use super::text::{checked_body, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
+use crate::identity::Identity;
 
 /// The first words of its first line; the format's number follows.
 const TITLE: &str = "ensile folder ";
@@ -97,7 +97,7 @@ fn parse(body: &str) -> Option<Mark> {
     let mark = Mark {
         database: Identity::parse(database)?,
         name: name.to_owned(),
-        main: parse_number(inode, born)?,
+        main: parse_folder_id(inode, born)?,
     };
     (lines.next().is_none() && mark.to_string().starts_with(body)).then_some(mark)
 }
@@ -105,16 +105,16 @@ fn parse(body: &str) -> Option<Mark> {
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { database, name, main } = self;
-        let main = shown_number(main);
+        let main = shown_folder_id(main);
         let body = format!("{TITLE}{FOLDER_FORMAT}\ndatabase {database} name {name}\nmain {main}\n");
-        writeln!(f, "{body}crc32c {:08x}", ensile_base::checksum::crc32c(body.as_bytes()))
+        f.write_str(&with_checksum(&body))
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::Mark;
-    use crate::store::identity::Identity;
+    use crate::identity::Identity;
     use ensile_disk::{Disk, FolderId};
     use ensile_sim::{SimDisk, Survival};
 

@@ -20,7 +20,7 @@
 use ensile_disk::{Disk, FolderId, FolderKind};
 
 use super::folders;
-use super::manifest::{Manifest, State};
+use super::manifest::{Making, Manifest};
 use super::mark::Mark;
 use super::names::{
     FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
@@ -236,9 +236,23 @@ pub(crate) fn why_not_new(disk: &dyn Disk) -> Result<Option<DurabilityError>, Du
     Ok(Some(DurabilityError::NotADatabase { folder, detail }))
 }
 
+/// Reads the manifest of a folder that must have one.
+///
+/// # Errors
+/// As [`Manifest::read`]; one that is missing is damage, or there is no database.
+pub(crate) fn expect_manifest(disk: &dyn Disk) -> Result<Manifest, DurabilityError> {
+    match Manifest::read(disk)? {
+        Some(manifest) => Ok(manifest),
+        None => Err(match why_not_new(disk)? {
+            Some(why) => why,
+            None => DurabilityError::NoDatabase { folder: disk.folder_place("")? },
+        }),
+    }
+}
+
 /// A manifest of a database that is being made, beside what only one that was created has, is an older one (I2).
 pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
-    if manifest.state == State::Created || !disk.exists(HINT)? {
+    if manifest.state == Making::Created || !disk.exists(HINT)? {
         return Ok(());
     }
     let detail = "it is an older one: it says that the database is being made, and HINT that it was open";

@@ -7,10 +7,9 @@
 #![cfg(shuttle)]
 
 mod client;
+mod hunt;
 mod life;
 mod plan;
-#[cfg(planted)]
-mod planted;
 
 use std::sync::atomic::Ordering::SeqCst;
 

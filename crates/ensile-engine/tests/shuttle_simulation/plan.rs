@@ -1,6 +1,6 @@
 //! What a run is made of: how many threads, keys and transactions, and which kinds of them.
 //!
-//! Neighbours: `life` runs it; `planted` has plans that bring one bug out.
+//! Neighbours: `life` runs it; `hunt` has plans that bring one kind of fault out.
 
 use ensile_base::random::Random;
 

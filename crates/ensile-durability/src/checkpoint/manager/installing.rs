@@ -7,15 +7,14 @@
 //!
 //! Neighbours: `super` has the states; the log removes its files.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::MutexGuard;
 
 use super::{CheckpointStep, Checkpoints, Phase, REMOVAL_PAUSE_NANOS, State, lock};
 use crate::checkpoint::ticket::CheckpointReport;
-use crate::checkpoint::{read, void};
+use crate::checkpoint::{parts, read};
 use crate::store::manifest::{Installed, NotReplaced};
 use crate::store::names::PartName;
 use crate::{DurabilityError, Health};
@@ -25,7 +24,7 @@ impl Checkpoints {
     pub(super) fn install(&self, mut state: MutexGuard<'_, State>) -> CheckpointStep {
         let Some(attempt) = &state.attempt else { return CheckpointStep::Waiting };
         let attempt_high = attempt.high;
-        if !self.log.has_marks_of(attempt.high) && !is_planted(Bug::InstalledBeforeDurable) {
+        if !self.log.has_marks_of(attempt.high) {
             if let (Health::Full(reason), Some(attempt)) = (self.log.health(), &mut state.attempt) {
                 // No mark is written before there is space. This attempt frees some once it is installed, so it may
                 // have what is kept for such a moment; if that does not do, its own files may be what takes the space.
@@ -65,7 +64,7 @@ impl Checkpoints {
         match result {
             Ok(()) => self.note_installed(&mut state, installed),
             Err(NotReplaced::OldStands(error)) => {
-                let reason: StdArc<str> = error.to_string().into();
+                let reason: Arc<str> = error.to_string().into();
                 if let Some(attempt) = &mut state.attempt {
                     attempt.failure = Some(reason);
                 }
@@ -157,18 +156,16 @@ impl Checkpoints {
             }
         };
         self.remove_parts(|part| part.checkpoint != installed.number);
-        let mut below = installed.low;
-        if is_planted(Bug::FileOfLowRemoved) {
-            below = below.next();
-        }
-        self.note_removed(self.log.remove_cleared_below(below, &clearance).map(|removed| removed.files));
+        self.note_removed(
+            self.log.remove_cleared_below(installed.low, &clearance).map(|removed| removed.files),
+        );
         None
     }
 
     /// Removes the parts that are void.
     pub(super) fn remove_parts(&self, is_void: impl Fn(&PartName) -> bool) {
         let manifest = lock(&self.log.manifest).manifest().clone();
-        self.note_removed(void::remove_parts(&*self.disk, &manifest, is_void));
+        self.note_removed(parts::remove(&*self.disk, &manifest, is_void));
     }
 
     fn note_removed(&self, removed: Result<u64, DurabilityError>) {

@@ -9,7 +9,6 @@
 //!
 //! Neighbours: `next` and `segments` do the work; a step says when it is due.
 
-use ensile_base::planted::{Bug, is_planted};
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
@@ -74,7 +73,7 @@ impl Next {
 impl Logger {
     fn lock_next(&self) -> MutexGuard<'_, Next> {
         // A panic stops the log, and a file that is half made counts for nothing.
-        self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.next.lock()
     }
 
     /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
@@ -135,7 +134,7 @@ impl Logger {
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
         let is_due =
             writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
-        is_due && (writer.bytes_since_mark == 0 || is_planted(Bug::NewFileBeforeSync)) && !writer.held
+        is_due && writer.bytes_since_mark == 0 && !writer.held
     }
 
     /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the next
@@ -151,7 +150,7 @@ impl Logger {
             Err(error) => return fail(log, next, &error),
         }
         // A panic's poison wakes wakers: not under the lock of the next file.
-        let Ok(mut writer) = self.writer.lock() else {
+        let Some(mut writer) = self.writer.lock_unless_panicked() else {
             drop(next);
             log.poison(PANICKED);
             return false;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
@@ -17,13 +17,14 @@ use super::super::reading::Buffers;
 use super::super::replay::{self, Bounds, Piece};
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
-use crate::checkpoint::void::list_parts;
+use crate::checkpoint::parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Installed, Manifest};
 use crate::store::names::{
     FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
     log_folder,
 };
+use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
 
 /// An examination under way.
@@ -44,7 +45,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(disk: &'a StdArc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
         Self {
             disk: &**disk,
             target,
@@ -71,7 +72,7 @@ impl<'a> Judge<'a> {
 
     pub(super) fn look(&mut self) -> Result<(), DurabilityError> {
         self.list_root()?;
-        let Some(manifest) = self.found.note(Manifest::expect(self.disk))? else { return Ok(()) };
+        let Some(manifest) = self.found.note(expect_manifest(self.disk))? else { return Ok(()) };
         self.hint = judgement::hint(self.disk, &manifest, &mut self.found)?;
         let Some(inventory) = Inventory::take(self.disk, &manifest, &mut self.found)? else {
             return Ok(());
@@ -160,7 +161,7 @@ impl<'a> Judge<'a> {
     /// Loads the checkpoint, all files of it, whichever are damaged.
     fn load(&mut self, manifest: &Manifest, load: Option<Load>) -> Result<(), DurabilityError> {
         let installed = manifest.checkpoint.as_ref();
-        for part in list_parts(self.disk, manifest)? {
+        for part in parts::list(self.disk, manifest)? {
             let number = part.checkpoint;
             let is_installed = installed.is_some_and(|installed| installed.number == number);
             let role = if is_installed {
@@ -181,13 +182,9 @@ impl<'a> Judge<'a> {
             files: u64::from(installed.checkpointers) * u64::from(installed.files),
             entries: installed.entries,
             bytes: installed.bytes,
-            plain_bytes: 0,
         });
         let Some(load) = load else { return Ok(()) };
         while let Some(LoadStep::Loaded) | None = self.found.note(load.step(self.disk, self.target))? {}
-        if let Some(facts) = &mut self.found.checkpoint {
-            facts.plain_bytes = load.plain_bytes();
-        }
         Ok(())
     }
 

@@ -14,7 +14,7 @@
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -28,12 +28,16 @@ use super::super::{Recovered, Recovery};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::block::scan::Scanner;
-use crate::checkpoint::void::list_parts;
+use crate::checkpoint::parts;
 use crate::log::LogConfig;
+use crate::store::claim::{Wanted, claim};
+use crate::store::folders::is_folder;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, Manifest, ManifestKeeper};
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, log_folder, logger_of};
-use crate::store::{Hold, Locks, Wanted, claim, is_folder, lock_existing, watched};
+use crate::store::open::{lock_existing, watched};
+use crate::store::whose::expect_manifest;
+use crate::store::{Hold, Locks};
 use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
@@ -67,10 +71,7 @@ pub(super) struct Plan {
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
 /// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as
 /// a whole: its device may not be mounted.
-pub fn repair(
-    disk: &StdArc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<Option<Repaired>, DurabilityError> {
+pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
     cut(disk, target, MissingFolders::Refuse)
 }
 
@@ -79,7 +80,7 @@ pub fn repair(
 /// # Errors
 /// As for [`repair`].
 pub fn repair_without_missing_folders(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
     cut(disk, target, MissingFolders::GiveUp)
@@ -95,7 +96,7 @@ enum MissingFolders {
 }
 
 fn cut(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     missing: MissingFolders,
 ) -> Result<Option<Repaired>, DurabilityError> {
@@ -342,7 +343,8 @@ impl Cutting<'_> {
             return Ok(None);
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
-        for part in list_parts(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known) {
+        for part in parts::list(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
+        {
             let file = self.disk.open_to_read(&part.to_string())?;
             // A checkpoint's opening block says its e_l there.
             if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
@@ -537,8 +539,8 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
-    let mut keeper = ManifestKeeper::of(disk, Manifest::expect(&**disk)?);
+fn carry_out(disk: &Arc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+    let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
@@ -552,7 +554,7 @@ fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Re
     }
     let logs = Wanted { count: config.loggers, links: &[], name: log_folder };
     locks.extend(claim(&mut keeper, &[logs])?.0);
-    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
+    let mut recovery = Recovery::new(Arc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;

@@ -3,10 +3,10 @@
 use super::Verdict;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
 use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, End, Link, Lost};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
-use crate::store::identity::Identity;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
 use crate::{DurabilityError, EntryKind};

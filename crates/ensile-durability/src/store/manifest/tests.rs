@@ -1,9 +1,9 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
-use super::{Generation, Installed, MANIFEST, Manifest, ManifestKeeper, NotReplaced, State, Unusable};
+use super::{Generation, Installed, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable};
 use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::identity::Identity;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, FolderId};
 use ensile_sim::SimDisk;
@@ -51,7 +51,7 @@ fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
 fn without_checkpoint(generations: Vec<Generation>) -> Manifest {
     let log = FolderId { inode: 131_080, born_nanos: None };
     Manifest {
-        state: State::Created,
+        state: Making::Created,
         reserved: Epoch::new(5000),
         folders: [(".".to_owned(), main()), ("log0".to_owned(), log)].into(),
         generations,
@@ -86,8 +86,8 @@ fn l7_a_newer_versions_manifest_is_told_from_a_damaged_one() {
 fn i2_a_database_that_is_being_made_lists_no_generation() {
     let creating = Manifest::creating(Identity::draw(), main());
     assert_eq!(Manifest::parse(&creating.to_string()), Ok(creating.clone()));
-    let with_log = Manifest { state: State::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
-    let without_log = Manifest { state: State::Created, ..creating };
+    let with_log = Manifest { state: Making::Creating, ..without_checkpoint(vec![generation(1, 1, None)]) };
+    let without_log = Manifest { state: Making::Created, ..creating };
     for contradiction in [with_log, without_log] {
         assert!(Manifest::parse(&contradiction.to_string()).is_err(), "{contradiction:?}");
     }

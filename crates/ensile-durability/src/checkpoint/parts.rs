@@ -13,11 +13,8 @@ use crate::store::manifest::Manifest;
 use crate::store::names::PartName;
 use crate::store::whose::proves_ours;
 
-/// Most checkpointers of a database: together they stay within the memory that a checkpoint may take.
-pub(crate) const CHECKPOINTERS_MAX: u32 = 32;
-
 /// All files of checkpoints in the folders that are this database's (I1).
-pub(crate) fn list_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DiskError> {
+pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DiskError> {
     let mut parts = Vec::new();
     for folder in manifest.folders.keys() {
         let Some(checkpointer) = PartName::checkpointer_of(folder) else { continue };
@@ -34,9 +31,9 @@ pub(crate) fn list_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<Par
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
-pub(crate) fn check_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
+pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
-    for part in list_parts(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
+    for part in list(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
         proves_ours(disk, manifest, &part.to_string())?;
     }
     Ok(())
@@ -46,14 +43,14 @@ pub(crate) fn check_parts(disk: &dyn Disk, manifest: &Manifest) -> Result<(), Du
 /// there were. A file that tells nothing stays.
 ///
 /// # Errors
-/// As [`check_parts`], once what could be removed is.
-pub(crate) fn remove_parts(
+/// As [`check_unlisted`], once what could be removed is.
+pub(crate) fn remove(
     disk: &dyn Disk,
     manifest: &Manifest,
     is_void: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
-    for part in list_parts(disk, manifest)?.into_iter().filter(|part| is_void(part)) {
+    for part in list(disk, manifest)?.into_iter().filter(|part| is_void(part)) {
         match proves_ours(disk, manifest, &part.to_string()) {
             Ok(true) => {
                 disk.remove(&part.to_string())?;

@@ -1,0 +1,64 @@
+//! The folders of logs and checkpointers become this database's: made or linked, locked, marked, listed.
+//!
+//! Invariant: I1: a folder that no manifest lists is taken only if it is empty or has this database's mark.
+//!
+//! Neighbours: a recovery claims the folders before it makes files there, checkpoints claim theirs when they start.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::locks::{Hold, Locks};
+use super::manifest::ManifestKeeper;
+use super::names::MAIN;
+use super::{folders, whose};
+use crate::DurabilityError;
+
+/// The folders of one kind that a database is to have: `name(0)` to `name(count - 1)`, links to `links` if there are any.
+pub(crate) struct Wanted<'a> {
+    pub(crate) count: usize,
+    pub(crate) links: &'a [PathBuf],
+    pub(crate) name: fn(u32) -> String,
+}
+
+/// Makes the wanted folders this database's: made or linked, locked, marked, and on the list of the next manifest. Returns the
+/// locks of those that are new, and whether there are any.
+///
+/// # Errors
+/// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].
+pub(crate) fn claim(
+    keeper: &mut ManifestKeeper,
+    wanted: &[Wanted<'_>],
+) -> Result<(Locks, bool), DurabilityError> {
+    let disk = Arc::clone(keeper.disk());
+    let mut locks = Locks::none(Hold::Exclusive);
+    let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
+    let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
+    for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {
+        if !whose::is_needed(keeper.manifest(), name) {
+            whose::check_listed(&*disk, keeper.manifest(), name, true)?;
+        }
+    }
+    for wanted in wanted {
+        folders::make(&*disk, &names_of(wanted), wanted.links)?;
+    }
+    disk.sync_folder("")?;
+    let listed = keeper.manifest().folders.keys().filter(|name| *name != MAIN && !names.contains(name));
+    let all: Vec<String> = listed.chain(&names).cloned().collect();
+    whose::check_apart(&*disk, &all)?;
+    let mut is_new = false;
+    for name in names {
+        if keeper.manifest().folders.contains_key(&name) {
+            continue;
+        }
+        // Before the lock too, which makes a file where folders cannot be locked.
+        whose::check_free(&*disk, keeper.manifest(), &name)?;
+        locks.add_folder(&*disk, &name)?;
+        let mark = whose::check_free(&*disk, keeper.manifest(), &name)?;
+        mark.prepare(&*disk)?;
+        mark.place(&*disk)?;
+        let number = disk.folder_id(&name)?;
+        keeper.folders_mut().insert(name, number);
+        is_new = true;
+    }
+    Ok((locks, is_new))
+}

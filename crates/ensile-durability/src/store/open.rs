@@ -1,0 +1,182 @@
+//! The first step of an open, a repair and an adoption: the folders are locked, and proved to be this database's.
+//!
+//! Invariants:
+//! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty.
+//! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look comes first as
+//!   well.
+//!
+//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination locks it.
+
+use std::sync::Arc;
+
+use ensile_disk::{Disk, DiskError};
+
+use super::locks::{Hold, Locks};
+use super::manifest::{Making, Manifest, ManifestKeeper};
+use super::names::{LOCK, MAIN, MANIFEST};
+use super::watched::Watched;
+use super::whose;
+use crate::DurabilityError;
+
+/// Must there be a database, or must there be none?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Opening {
+    /// It is made if there is none.
+    #[default]
+    OpenOrCreate,
+    /// There must be one.
+    Existing,
+    /// There must be none.
+    New,
+}
+
+/// The folders of a database that this process has for itself.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) keeper: ManifestKeeper,
+    pub(crate) locks: Locks,
+}
+
+impl Store {
+    /// Locks the folders, looks whose they are, and begins a new database if there is none.
+    ///
+    /// # Errors
+    /// As the table in [`whose`] says; nothing was changed then.
+    pub(crate) fn open(disk: Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
+        let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
+        match Manifest::read(&*disk)? {
+            None => check_new(&*disk, opening)?,
+            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there is locked first, so that its holder is named.
+            Some(manifest) if !disk.exists(LOCK)? => whose::check_main(&*disk, &manifest, false)?,
+            Some(_) => {}
+        }
+        locks.add_file(&*disk)?;
+        let disk = Watched::over(disk, &locks)?;
+        let manifest = Manifest::read(&*disk)?;
+        let Some(manifest) = manifest else {
+            // Once more: before `LOCK` was held another process may have been here, where folders cannot be locked.
+            check_new(&*disk, opening)?;
+            let keeper = ManifestKeeper::begin(&disk)?;
+            return Ok(Self { disk, keeper, locks });
+        };
+        check_opening(&*disk, &manifest, opening)?;
+        let missing = lock_listed(&*disk, &manifest, &mut locks, &mut Err)?;
+        let mut keeper = ManifestKeeper::of(&disk, manifest);
+        keeper.folders_mut().retain(|name, _| !missing.contains(name));
+        Ok(Self { disk, keeper, locks })
+    }
+}
+
+/// Is there nothing here, and may there be nothing?
+fn check_new(disk: &dyn Disk, opening: Opening) -> Result<(), DurabilityError> {
+    if let Some(why) = whose::why_not_new(disk)? {
+        return Err(why);
+    }
+    match opening {
+        Opening::Existing => Err(DurabilityError::NoDatabase { folder: disk.folder_place("")? }),
+        Opening::OpenOrCreate | Opening::New => Ok(()),
+    }
+}
+
+/// May a database with this manifest be opened so? One whose making was cut short is none.
+fn check_opening(disk: &dyn Disk, manifest: &Manifest, opening: Opening) -> Result<(), DurabilityError> {
+    whose::check_creating(disk, manifest)?;
+    let folder = disk.folder_place("")?;
+    match (opening, manifest.state) {
+        (Opening::New, Making::Created) => Err(DurabilityError::DatabaseExists { folder }),
+        (Opening::Existing, Making::Creating) => Err(DurabilityError::NoDatabase { folder }),
+        _ => Ok(()),
+    }
+}
+
+/// Locks all folders that the manifest lists, and looks whose they are; `note` is told of what it finds, and ends it by an error.
+/// Returns those that are missing, and that nothing needs any more.
+fn lock_listed(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    locks: &mut Locks,
+    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
+) -> Result<Vec<String>, DurabilityError> {
+    whose::check_main(disk, manifest, locks.is_hard_linked()?).or_else(&mut *note)?;
+    let mut there: Vec<String> = Vec::new();
+    let mut missing = Vec::new();
+    for name in manifest.folders.keys().filter(|name| *name != MAIN) {
+        match whose::check_is_there(disk, name) {
+            Ok(()) => there.push(name.clone()),
+            Err(error) if whose::is_needed(manifest, name) => note(error)?,
+            Err(_) => missing.push(name.clone()),
+        }
+    }
+    whose::check_apart(disk, &there)?;
+    let is_exclusive = locks.hold() == Hold::Exclusive;
+    for name in there {
+        let is_needed = whose::is_needed(manifest, &name);
+        let look = |finishes| match whose::check_listed(disk, manifest, &name, finishes) {
+            // `claim` looks again, if anybody wants it.
+            Err(DurabilityError::NotMounted { .. }) if !is_needed => Ok(false),
+            checked => checked.map(|()| true),
+        };
+        if is_exclusive {
+            // Before the lock too, which makes a file where folders cannot be locked (I1).
+            match look(false) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(why) => {
+                    note(why)?;
+                    continue;
+                }
+            }
+        }
+        locks.add_folder(disk, &name)?;
+        look(is_exclusive).map(drop).or_else(&mut *note)?;
+    }
+    Ok(missing)
+}
+
+/// Locks the folders of a database that must be there, for whoever does not open it. `note` is told why an open would refuse them.
+///
+/// # Errors
+/// What `note` gives back, and those of an open that are about this machine; but a manifest that cannot be read is none: it is judged
+/// later.
+pub(crate) fn lock_existing(
+    disk: &dyn Disk,
+    hold: Hold,
+    note: &mut dyn FnMut(DurabilityError) -> Result<(), DurabilityError>,
+) -> Result<Locks, DurabilityError> {
+    let mut locks = lock_main(disk, hold)?;
+    let manifest = Manifest::read(disk);
+    // `LOCK` is made only in a folder that has proved to be ours (I1).
+    if let (false, Hold::Exclusive, Ok(Some(manifest))) = (locks.has_file(), hold, &manifest)
+        && whose::check_main(disk, manifest, false).is_ok()
+    {
+        locks.add_file(disk)?;
+    }
+    if let Ok(Some(manifest)) = manifest {
+        lock_listed(disk, &manifest, &mut locks, note)?;
+    }
+    Ok(locks)
+}
+
+/// Locks the main folder of a database that must be there, and `LOCK` if it is there.
+pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, DurabilityError> {
+    let mut locks = Locks::of_folder(disk, hold)?;
+    if !disk.exists(MANIFEST)? {
+        match whose::why_not_new(disk)? {
+            // What it had is damaged.
+            Some(DurabilityError::Damaged { .. }) => {}
+            Some(why) => return Err(why),
+            None => return Err(DurabilityError::NoDatabase { folder: disk.folder_place("")? }),
+        }
+    }
+    if disk.exists(LOCK)? {
+        locks.add_file(disk)?;
+    }
+    Ok(locks)
+}
+
+/// The disk for a caller that changes files without opening the database: watched where its main folder cannot be
+/// locked (I3).
+pub(crate) fn watched(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
+    Watched::over(Arc::clone(disk), locks)
+}
