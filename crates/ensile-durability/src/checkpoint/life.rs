@@ -24,11 +24,10 @@
 mod action;
 mod stage;
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::Arc;
 
 use super::read;
 use super::room::Room;
@@ -69,7 +68,7 @@ struct Attempt {
     written: Vec<PartWritten>,
     /// Checkpointers that have not begun their part, or are at it.
     unfinished: usize,
-    failure: Option<StdArc<str>>,
+    failure: Option<Arc<str>>,
 }
 
 /// What stays as it is while the database is open.
@@ -102,7 +101,7 @@ pub(super) struct Life {
     failures: u32,
     /// What attempts that found no space had written, at least; and why the next one is put off.
     needed_bytes: u64,
-    misfit: Option<StdArc<str>>,
+    misfit: Option<Arc<str>>,
     /// A reader's lease keeps files that the installed checkpoint covers: when their removal is tried again.
     remove_again_nanos: Option<u64>,
     /// The reserve that is missing is not tried before this.
@@ -111,7 +110,7 @@ pub(super) struct Life {
     log_bytes_base: u64,
     log_bytes_before: u64,
     last: Option<CheckpointReport>,
-    last_error: Option<StdArc<str>>,
+    last_error: Option<Arc<str>>,
     /// What a caller hears that asks for a checkpoint once there will be none.
     ended: Option<DurabilityError>,
 }
@@ -331,11 +330,11 @@ impl Life {
         if !self.is_at(Duty::LookForRoom) {
             return answers;
         }
-        let why: StdArc<str> = why.into();
+        let why: Arc<str> = why.into();
         (self.ended_nanos, self.failures) = (now_nanos, self.failures.saturating_add(1));
-        self.misfit = Some(StdArc::clone(&why));
+        self.misfit = Some(Arc::clone(&why));
         if let Some(ticket) = self.demand.take() {
-            self.last_error = Some(StdArc::clone(&why));
+            self.last_error = Some(Arc::clone(&why));
             answers.failed = 1;
             answers.outcomes.push((ticket, Err(DurabilityError::CheckpointFailed(why))));
         }
@@ -475,22 +474,22 @@ impl Life {
         let attempt = self.leave_attempt(now_nanos);
         self.needed_bytes = self.needed_bytes.max(attempt.ticket.progress().bytes);
         let reason = attempt.failure.expect("an attempt that failed says why");
-        self.last_error = Some(StdArc::clone(&reason));
+        self.last_error = Some(Arc::clone(&reason));
         let outcome = Err(DurabilityError::CheckpointFailed(reason));
         Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1 }
     }
 
     /// No further checkpoint: answers every caller that waits for one. Files stay as they are.
-    pub(super) fn end(&mut self, reason: &str, error: fn(StdArc<str>) -> DurabilityError) -> Answers {
+    pub(super) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
         if self.stage == Stage::Ended {
             return Answers::default();
         }
-        let reason: StdArc<str> = reason.into();
+        let reason: Arc<str> = reason.into();
         let attempt = self.attempt.take();
         let failed = u64::from(attempt.is_some());
         let tickets = attempt.map(|attempt| attempt.ticket).into_iter().chain(self.demand.take());
-        let outcomes = tickets.map(|ticket| (ticket, Err(error(StdArc::clone(&reason))))).collect();
-        self.ended = Some(error(StdArc::clone(&reason)));
+        let outcomes = tickets.map(|ticket| (ticket, Err(error(Arc::clone(&reason))))).collect();
+        self.ended = Some(error(Arc::clone(&reason)));
         self.last_error = Some(reason);
         self.enter(Stage::Ended);
         Answers { outcomes, failed }
@@ -550,7 +549,7 @@ impl Life {
     }
 
     /// The attempt is given up.
-    fn fail(&mut self, reason: StdArc<str>) {
+    fn fail(&mut self, reason: Arc<str>) {
         self.attempt_mut().failure.get_or_insert(reason);
         self.enter(Stage::Failing);
     }
@@ -588,7 +587,7 @@ impl Life {
     }
 }
 
-fn not_durable(reason: &str) -> StdArc<str> {
+fn not_durable(reason: &str) -> Arc<str> {
     format!("its epochs cannot become durable: {reason}").into()
 }
 

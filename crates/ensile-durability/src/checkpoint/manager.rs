@@ -11,10 +11,10 @@
 
 mod actions;
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, Mutex, MutexGuard};
+use ensile_base::sync::Mutex;
 use ensile_disk::Disk;
 
 use super::block::LargePermit;
@@ -61,8 +61,8 @@ struct CheckpointerState {
 /// The checkpoints of an open database, behind std's `Arc` like its log.
 #[derive(Debug)]
 pub struct Checkpoints {
-    log: StdArc<Log>,
-    disk: StdArc<dyn Disk>,
+    log: Arc<Log>,
+    disk: Arc<dyn Disk>,
     config: CheckpointConfig,
     /// Whose they are, and the generation that is open.
     database: Identity,
@@ -76,20 +76,15 @@ pub struct Checkpoints {
     counters: CheckpointCounters,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A step that panics ends the checkpoints by itself; what it leaves is whole.
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 impl Checkpoints {
     /// Checkpoints of the database with this log. Makes the checkpointers' folders.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
-    pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
+    pub fn start(log: &Arc<Log>, config: CheckpointConfig) -> Result<Arc<Self>, DurabilityError> {
         config.check()?;
-        let mut keeper = lock(&log.manifest);
-        let disk = StdArc::clone(keeper.disk());
+        let mut keeper = log.manifest.lock();
+        let disk = Arc::clone(keeper.disk());
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         log.keep_locks(locks);
@@ -116,8 +111,8 @@ impl Checkpoints {
         };
         let life = Life::new(terms, installed, number, log.clock.nanos(), log.replayed_bytes);
         let checkpointer = |_| CheckpointerState { wake_up: Bell::new(), part: Mutex::new(None) };
-        Ok(StdArc::new(Self {
-            log: StdArc::clone(log),
+        Ok(Arc::new(Self {
+            log: Arc::clone(log),
             disk,
             database,
             generation,
@@ -144,7 +139,7 @@ impl Checkpoints {
             // A ticket that nobody answers: its handle says that the process was forked.
             return CheckpointHandle::new(Arc::default(), self.log.process().clone());
         }
-        let (ticket, answers) = lock(&self.life).demand();
+        let (ticket, answers) = self.life.lock().demand();
         self.send(answers);
         self.wake_all();
         CheckpointHandle::new(ticket, self.log.process().clone())
@@ -170,7 +165,7 @@ impl Checkpoints {
     /// Has a checkpointer panicked? The log goes on, and another thread is to renew its reserved epochs (L6).
     #[must_use]
     pub fn has_panicked(&self) -> bool {
-        lock(&self.life).last_error() == Some(PANICKED)
+        self.life.lock().last_error() == Some(PANICKED)
     }
 
     /// Why the next one is put off, if it does not fit.
@@ -179,7 +174,7 @@ impl Checkpoints {
         if !self.log.process().is_this() {
             return None;
         }
-        lock(&self.life).misfit().map(str::to_owned)
+        self.life.lock().misfit().map(str::to_owned)
     }
 
     /// What checkpoints have come to; in a forked child what was counted only.
@@ -188,7 +183,7 @@ impl Checkpoints {
         if !self.log.process().is_this() {
             return self.counters.read();
         }
-        let life = lock(&self.life);
+        let life = self.life.lock();
         CheckpointStats {
             last_error: life.last_error().map(str::to_owned),
             misfit: life.misfit().map(str::to_owned),
@@ -204,7 +199,7 @@ impl Checkpoints {
             return CheckpointStep::Stopped;
         }
         let _guard = EndOnPanic::new(self);
-        let mut part = lock(&self.checkpointers[checkpointer].part);
+        let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
             self.log.reserved_epochs_step();
@@ -214,7 +209,7 @@ impl Checkpoints {
         }
         let (action, seen) = {
             // What is seen is of the stage that decides over it.
-            let mut life = lock(&self.life);
+            let mut life = self.life.lock();
             let seen = self.see(&life);
             (life.decide(checkpointer, &seen), seen)
         };
@@ -242,7 +237,7 @@ impl Checkpoints {
             return;
         }
         let (was_open, answers) = {
-            let mut life = lock(&self.life);
+            let mut life = self.life.lock();
             (!life.has_ended(), life.end(CLOSED, DurabilityError::Stopped))
         };
         self.send(answers);
@@ -250,10 +245,10 @@ impl Checkpoints {
         for checkpointer in &self.checkpointers {
             // Waits for a step that is under way, also where the log's failure ended the checkpoints: it may be at the
             // manifest, or remove files, which are soon another process's.
-            *lock(&checkpointer.part) = None;
+            *checkpointer.part.lock() = None;
         }
         if was_open && !self.log.health().has_ended() {
-            let (installed, owes_removal) = lock(&self.life).owes_removal();
+            let (installed, owes_removal) = self.life.lock().owes_removal();
             let kept = installed.as_ref().map_or(0, |installed| installed.number);
             self.remove_parts(|part| part.checkpoint > kept);
             if let Some(installed) = installed.filter(|_| owes_removal) {
@@ -280,7 +275,7 @@ impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.unwinding {
             // The log goes on.
-            let answers = lock(&self.checkpoints.life).end(PANICKED, DurabilityError::CheckpointFailed);
+            let answers = self.checkpoints.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.checkpoints.send(answers);
         }
     }

@@ -5,8 +5,8 @@
 //! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
 
 use ensile_base::Epoch;
-use ensile_base::sync::Arc;
 use ensile_disk::{Disk, DiskError};
+use std::sync::Arc;
 
 use super::block::CheckpointBlock;
 use super::room::Room;

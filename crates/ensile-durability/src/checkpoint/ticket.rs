@@ -2,10 +2,11 @@
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
@@ -58,7 +59,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     fn lock(&self) -> MutexGuard<'_, Option<AttemptOutcome>> {
         // The outcome is set in one step.
-        self.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.outcome.lock()
     }
 
     /// The walk has so many slices.
@@ -124,8 +125,7 @@ impl CheckpointHandle {
             match &*outcome {
                 Some(outcome) => return outcome.clone(),
                 None => {
-                    let woken = self.ticket.answered.wait(outcome);
-                    outcome = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+                    outcome = self.ticket.answered.wait(outcome);
                 }
             }
         }

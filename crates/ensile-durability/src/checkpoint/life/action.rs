@@ -3,7 +3,7 @@
 //! Neighbours: `super` decides; `manager` fills [`Seen`], carries each [`Action`] out and sends the [`Answers`].
 
 use ensile_base::Epoch;
-use ensile_base::sync::Arc;
+use std::sync::Arc;
 
 use crate::Health;
 use crate::block::Salt;

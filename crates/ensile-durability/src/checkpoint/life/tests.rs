@@ -1,7 +1,7 @@
 //! A test for each arrow of the picture, and for what must not be one.
 
 use ensile_base::Epoch;
-use ensile_base::sync::Arc;
+use std::sync::Arc;
 
 use super::{Action, CLOSED, Life, NotInstalled, RESERVE_PAUSE_NANOS, Seen, TRIED_EVERY, Terms};
 use crate::block::Salt;

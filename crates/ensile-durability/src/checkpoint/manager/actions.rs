@@ -12,7 +12,7 @@ use std::time::Duration;
 use ensile_base::random::Random;
 use ensile_epoch::Advance;
 
-use super::{CheckpointStep, Checkpoints, lock};
+use super::{CheckpointStep, Checkpoints};
 use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
@@ -59,20 +59,20 @@ impl Checkpoints {
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::GiveUpReserve => {
                 let had_any = self.log.give_up_reserve();
-                lock(&self.life).reserve_given_up(had_any, seen);
+                self.life.lock().reserve_given_up(had_any, seen);
                 CheckpointStep::Worked
             }
             Action::Install(installed) => self.install(installed),
             Action::Clear(installed) => {
                 let again = self.remove_covered(&installed);
                 self.make_reserve();
-                let answers = lock(&self.life).cleared(again, self.log.clock.nanos());
+                let answers = self.life.lock().cleared(again, self.log.clock.nanos());
                 self.send(answers);
                 CheckpointStep::Worked
             }
             Action::RemoveAgain(installed) => {
                 let again = self.remove_covered(&installed);
-                lock(&self.life).removed_again(again);
+                self.life.lock().removed_again(again);
                 CheckpointStep::Idle
             }
             Action::CleanUp { kept } => self.clean_up(kept),
@@ -93,7 +93,7 @@ impl Checkpoints {
             return;
         }
         if let Err(error) = self.log.reserve.make() {
-            lock(&self.life).note_error(&error.to_string());
+            self.life.lock().note_error(&error.to_string());
         }
     }
 
@@ -102,7 +102,7 @@ impl Checkpoints {
         match Room::look(&*self.disk, self.checkpointers.len(), bytes) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
-                if !lock(&self.life).begin(room, salt, seen) {
+                if !self.life.lock().begin(room, salt, seen) {
                     return CheckpointStep::Stopped;
                 }
                 // What is covered then stands in closed files, which can go.
@@ -111,7 +111,7 @@ impl Checkpoints {
                 CheckpointStep::Worked
             }
             Err(why) => {
-                let answers = lock(&self.life).put_off(why, self.log.clock.nanos());
+                let answers = self.life.lock().put_off(why, self.log.clock.nanos());
                 self.send(answers);
                 CheckpointStep::Idle
             }
@@ -121,7 +121,7 @@ impl Checkpoints {
     /// Every epoch below e_l is installed (K1, E2): cuts the state into parts.
     fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
         let parts = walk.slices(self.checkpointers.len());
-        if !lock(&self.life).cut(parts) {
+        if !self.life.lock().cut(parts) {
             return CheckpointStep::Stopped;
         }
         self.wake_all();
@@ -150,14 +150,14 @@ impl Checkpoints {
         part: &mut Option<PartWork>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
-        let is_walking = lock(&self.life).is_walking();
+        let is_walking = self.life.lock().is_walking();
         if !is_walking || self.log.health().has_ended() {
             *part = None;
-            let mut life = lock(&self.life);
+            let mut life = self.life.lock();
             life.part_left();
             return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
         }
-        let wait = lock(&self.pace).wait(self.log.clock.nanos());
+        let wait = self.pace.lock().wait(self.log.clock.nanos());
         if !wait.is_zero() {
             // Not longer: this thread renews what is reserved, too.
             return CheckpointStep::Paced(wait.min(PACED_MAX));
@@ -168,7 +168,7 @@ impl Checkpoints {
         match stepped {
             Ok(BlockStep::Refused) => return CheckpointStep::Waiting,
             Ok(BlockStep::Written { bytes, entries, is_synced }) if entries > 0 => {
-                lock(&self.pace).spend(bytes);
+                self.pace.lock().spend(bytes);
                 self.counters.bytes.add(bytes);
                 self.counters.entries.add(entries);
                 self.counters.syncs.add(u64::from(is_synced));
@@ -187,7 +187,7 @@ impl Checkpoints {
     fn end_part(&self, checkpointer: usize, part: Option<PartWork>) {
         match part.map(PartWork::end).transpose() {
             Ok(written) => {
-                let mut life = lock(&self.life);
+                let mut life = self.life.lock();
                 life.part_ended(checkpointer, written.unwrap_or_default(), self.log.epochs.now());
             }
             Err(error) => self.part_failed(&error.to_string()),
@@ -196,13 +196,13 @@ impl Checkpoints {
 
     /// This checkpointer's part cannot be written: nobody goes on.
     fn part_failed(&self, reason: &str) {
-        lock(&self.life).part_failed(reason);
+        self.life.lock().part_failed(reason);
         self.wake_all();
     }
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: Installed) -> CheckpointStep {
-        let result = lock(&self.log.manifest).install(installed.clone());
+        let result = self.log.manifest.lock().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
             Err(NotReplaced::OldStands(error)) => Err(NotInstalled::OldStands(error.to_string())),
@@ -214,7 +214,7 @@ impl Checkpoints {
             Err(NotInstalled::Unknown(reason)) => Some(reason.clone()),
             _ => None,
         };
-        let (is_installed, answers) = lock(&self.life).installed(result, self.log.clock.nanos());
+        let (is_installed, answers) = self.life.lock().installed(result, self.log.clock.nanos());
         self.counters.installed.add(u64::from(is_installed));
         self.send(answers);
         match unknown {
@@ -233,7 +233,7 @@ impl Checkpoints {
         // There is space now.
         self.log.wake_loggers();
         self.make_reserve();
-        let answers = lock(&self.life).cleaned_up(self.log.clock.nanos());
+        let answers = self.life.lock().cleaned_up(self.log.clock.nanos());
         self.send(answers);
         CheckpointStep::Worked
     }
@@ -257,7 +257,7 @@ impl Checkpoints {
 
     /// Removes the parts that are not needed.
     pub(super) fn remove_parts(&self, is_unneeded: impl Fn(&PartName) -> bool) {
-        let manifest = lock(&self.log.manifest).manifest().clone();
+        let manifest = self.log.manifest.lock().manifest().clone();
         self.note_removed(parts::remove(&*self.disk, &manifest, is_unneeded));
     }
 
@@ -266,7 +266,7 @@ impl Checkpoints {
             Ok(count) => self.counters.files_removed.add(count),
             Err(error) => {
                 self.counters.removals_failed.add(1);
-                lock(&self.life).note_error(&error.to_string());
+                self.life.lock().note_error(&error.to_string());
             }
         }
     }
