@@ -13,14 +13,14 @@
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
 mod appender;
-mod bell;
 pub(crate) mod buffer;
+mod claim;
 mod config;
 mod durable;
 mod ending;
 mod logger;
 mod lone;
-mod look;
+
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod marks;
@@ -29,10 +29,12 @@ mod queue;
 mod refusing;
 mod removal;
 pub(crate) mod segments;
-mod slot;
+
 mod start;
 mod stats;
 mod waiters;
+mod wake_up;
+mod worker_slot;
 
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
@@ -45,7 +47,6 @@ use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
-pub(crate) use bell::Bell;
 pub use config::LogConfig;
 pub use durable::Durable;
 pub use refusing::Health;
@@ -53,6 +54,7 @@ use refusing::Refusal;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
+pub(crate) use wake_up::Bell;
 
 use crate::DurabilityError;
 use crate::store::Locks;

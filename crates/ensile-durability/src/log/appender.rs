@@ -18,7 +18,7 @@ use ensile_epoch::CommitSlot;
 use super::Log;
 use super::buffer::Buffer;
 use super::logger::Logger;
-use super::slot::Slot;
+use super::worker_slot::Slot;
 use crate::DurabilityError;
 
 /// Appends one worker's entries.

@@ -20,13 +20,13 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGua
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::bell::Bell;
 use super::buffer::Buffer;
-use super::look::look;
+use super::claim::look;
 use super::queue::Queue;
 use super::segments::{ClosedFile, Segments};
-use super::slot::Slot;
 use super::waiters::{End, wake_all};
+use super::wake_up::Bell;
+use super::worker_slot::Slot;
 use super::{Log, Step};
 use rolling::Next;
 

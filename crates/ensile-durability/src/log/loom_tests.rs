@@ -11,9 +11,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::buffer::Buffer;
-use super::look::look;
+use super::claim::look;
 use super::marks::MarkTable;
-use super::slot::Slot;
+use super::worker_slot::Slot;
 
 fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::from_secs(3600) }))

@@ -11,7 +11,7 @@ use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_epoch::Epochs;
 
 use super::buffer::Buffer;
-use super::slot::{Found, Slot};
+use super::worker_slot::{Found, Slot};
 
 /// Looks at `slots`, taking buffers into `taken`; returns L1's d, for entries that did not come through the queue.
 /// `spare` gives fresh buffers to put in their place; `patience` is how often a held buffer is looked at again.
