@@ -37,10 +37,10 @@ use super::walk::{Slice, Walk};
 use super::write::{Beginning, PartWriter, Written};
 use crate::block::Salt;
 use crate::block::origin::Origin;
-use crate::control::pace::Pace;
+use crate::control::pace::WritePace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::identity::Identity;
-use crate::log::{Bell, Log};
+use crate::log::{WakeUp, Log};
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::manifest::Installed;
@@ -152,7 +152,7 @@ struct Work {
 
 #[derive(Debug)]
 struct Station {
-    bell: Bell,
+    bell: WakeUp,
     work: Mutex<Option<Work>>,
 }
 
@@ -170,7 +170,7 @@ pub struct Checkpoints {
     entries: EntryKind,
     stations: Box<[Station]>,
     state: Mutex<State>,
-    pace: Mutex<Pace>,
+    pace: Mutex<WritePace>,
     permit: LargePermit,
     counters: Counters,
 }
@@ -230,7 +230,7 @@ impl Checkpoints {
             last_error: None,
             ended: None,
         };
-        let station = |_| Station { bell: Bell::new(), work: Mutex::new(None) };
+        let station = |_| Station { bell: WakeUp::new(), work: Mutex::new(None) };
         Ok(Arc::new(Self {
             log: Arc::clone(log),
             disk,
@@ -240,7 +240,7 @@ impl Checkpoints {
             entries,
             stations: (0..config.checkpointers).map(station).collect(),
             state: Mutex::new(state),
-            pace: Mutex::new(Pace::new(config.bandwidth)),
+            pace: Mutex::new(WritePace::new(config.bandwidth)),
             permit: LargePermit::default(),
             counters: Counters::default(),
             config,
@@ -276,7 +276,7 @@ impl Checkpoints {
     }
 
     fn ring(&self) {
-        self.stations.iter().for_each(|station| station.bell.ring());
+        self.stations.iter().for_each(|station| station.bell.wake());
     }
 
     /// Waits until this checkpointer has a reason to step, or `timeout`.

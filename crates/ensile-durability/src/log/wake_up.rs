@@ -1,7 +1,7 @@
-//! How a logger or checkpointer is woken: rung by strict waiters, full buffers, whoever asks for a checkpoint, and close,
+//! How a logger or checkpointer is woken: asked by strict waiters, full buffers, whoever asks for a checkpoint, and close,
 //! many rings being one.
 //!
-//! Invariant: a ring after a wait has returned is not lost: the next wait returns at once.
+//! Invariant: a wake after a wait has returned is not lost: the next wait returns at once.
 //!
 //! Neighbours: one per logger, one per checkpointer.
 
@@ -10,16 +10,16 @@ use std::time::Duration;
 use ensile_base::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 
 #[derive(Debug)]
-pub(crate) struct Bell {
-    rung: AtomicBool,
-    /// Guards nothing but the moment between looking at `rung` and sleeping.
+pub(crate) struct WakeUp {
+    asked: AtomicBool,
+    /// Guards nothing but the moment between looking at `asked` and sleeping.
     sleeping: Mutex<()>,
-    wake: Condvar,
+    condition: Condvar,
 }
 
-impl Bell {
+impl WakeUp {
     pub(crate) fn new() -> Self {
-        Self { rung: AtomicBool::new(false), sleeping: Mutex::new(()), wake: Condvar::new() }
+        Self { asked: AtomicBool::new(false), sleeping: Mutex::new(()), condition: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
@@ -28,30 +28,30 @@ impl Bell {
     }
 
     /// Ends the current or the next wait.
-    pub(crate) fn ring(&self) {
-        // AcqRel: what the ringer did before is seen by the wait that this ends, also if an earlier ring ended it
+    pub(crate) fn wake(&self) {
+        // AcqRel: what the ringer did before is seen by the wait that this ends, also if an earlier wake ended it
         // (partner: the swap in `wait`).
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if !self.asked.swap(true, Ordering::AcqRel) {
             drop(self.lock());
-            self.wake.notify_one();
+            self.condition.notify_one();
         }
     }
 
-    /// Has it been rung since the last wait returned?
-    pub(crate) fn is_rung(&self) -> bool {
-        // Acquire: partner is the swap in `ring`.
-        self.rung.load(Ordering::Acquire)
+    /// Has it been asked since the last wait returned?
+    pub(crate) fn is_asked(&self) -> bool {
+        // Acquire: partner is the swap in `wake`.
+        self.asked.load(Ordering::Acquire)
     }
 
-    /// Waits for a ring, or `timeout`.
+    /// Waits for a wake, or `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) {
         let guard = self.lock();
-        // Acquire: partner is the swap in `ring`. Under the lock, so a ring from here on finds us asleep.
-        if !self.rung.load(Ordering::Acquire) {
+        // Acquire: partner is the swap in `wake`. Under the lock, so a wake from here on finds us asleep.
+        if !self.asked.load(Ordering::Acquire) {
             // One sleep: a spurious end only makes the caller look once more.
-            drop(self.wake.wait_timeout(guard, timeout));
+            drop(self.condition.wait_timeout(guard, timeout));
         }
-        // AcqRel: takes part in the order of rings (partner: `ring`).
-        self.rung.swap(false, Ordering::AcqRel);
+        // AcqRel: takes part in the order of rings (partner: `wake`).
+        self.asked.swap(false, Ordering::AcqRel);
     }
 }
