@@ -40,7 +40,7 @@ use crate::block::origin::Origin;
 use crate::control::pace::WritePace;
 use crate::control::trigger::{Situation, Trigger};
 use crate::identity::Identity;
-use crate::log::{WakeUp, Log};
+use crate::log::{Log, WakeUp};
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::manifest::Installed;

@@ -24,7 +24,12 @@ fn small_buffer() -> Box<Buffer> {
 }
 
 /// The engine's commit around an append; `unbind_first` picks one of the two orders that the appender allows.
-fn commit(slot: &WorkerSlot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs, unbind_first: bool) -> Epoch {
+fn commit(
+    slot: &WorkerSlot,
+    worker: &ensile_epoch::CommitHandle,
+    epochs: &Epochs,
+    unbind_first: bool,
+) -> Epoch {
     let mut buffer = slot.take();
     if !buffer.has_room(8) {
         buffer = small_buffer();

@@ -12,7 +12,7 @@ use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
-use super::waiters::{LogEnd, Fullness, wake_all};
+use super::waiters::{Fullness, LogEnd, wake_all};
 use crate::DurabilityError;
 
 /// Does the log work?

@@ -302,7 +302,7 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{LogEnd, Fullness, Waiters};
+    use super::{Fullness, LogEnd, Waiters};
     use crate::DurabilityError;
     use ensile_base::Epoch;
     use std::sync::Arc;

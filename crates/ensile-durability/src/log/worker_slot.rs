@@ -114,7 +114,9 @@ impl WorkerSlot {
     ) -> SlotScan {
         let mut backoff = Backoff::new();
         for _ in 0..=patience {
-            let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else { return SlotScan::Nothing };
+            let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else {
+                return SlotScan::Nothing;
+            };
             let Some(buffer) = self.shared.exchange.take() else {
                 // The worker is between reserve and release, which is short: it waits for nothing there.
                 backoff.wait();

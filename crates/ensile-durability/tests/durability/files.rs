@@ -7,7 +7,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, LogConfig, Removed, LoggerStep};
+use ensile_durability::{DurabilityError, LogConfig, LoggerStep, Removed};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Folder, MARK_BYTES, OPENING_BYTES, Rig, Worker, config};
