@@ -28,7 +28,7 @@ use super::walk::Walk;
 use crate::DurabilityError;
 use crate::control::pace::WritePace;
 use crate::identity::Identity;
-use crate::log::{WakeUp, Log};
+use crate::log::{Log, WakeUp};
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::names::PartName;
