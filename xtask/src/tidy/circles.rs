@@ -93,9 +93,9 @@ fn uses<'s>(files: &[&'s Source<'s>]) -> Uses<'s> {
 
 /// The first name below the crate's root in a path that begins there.
 fn from_root<'p>(file: &str, path: &Path<'p>) -> Option<&'p str> {
-    let skipped = match path.segments.first()? {
-        &"crate" => 1,
-        &"super" => {
+    let skipped = match *path.segments.first()? {
+        "crate" => 1,
+        "super" => {
             let supers = path.segments.iter().take_while(|segment| **segment == "super").count();
             (supers == depth(file)).then_some(supers)?
         }
