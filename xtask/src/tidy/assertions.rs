@@ -27,8 +27,8 @@ const ROOMS: &[Room] = &[
         least: 3,
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 16 },
-    Room { name: "log", places: &["ensile-durability/src/log"], least: 4 },
-    Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 7 },
+    Room { name: "log", places: &["ensile-durability/src/log"], least: 3 },
+    Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 21 },
     Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 3 },
 ];
 
