@@ -60,8 +60,8 @@ fn cores() -> usize {
 #[must_use = "open it"]
 pub struct Builder {
     path: Option<PathBuf>,
-    disk: Option<StdArc<dyn Disk>>,
-    clock: Clock,
+    pub(crate) disk: Option<StdArc<dyn Disk>>,
+    pub(crate) clock: Clock,
     log: LogConfig,
     checkpoints: CheckpointConfig,
     prefault_bytes: usize,
@@ -69,7 +69,7 @@ pub struct Builder {
     snapshot_interval: Duration,
     pub(crate) recovery_threads: usize,
     progress: Option<ProgressFn>,
-    own_threads: bool,
+    pub(crate) own_threads: bool,
     pub(crate) durability: Durability,
     pub(crate) snapshots: bool,
     pub(crate) before_images: bool,
@@ -328,29 +328,6 @@ impl Builder {
     #[cfg(feature = "experiments")]
     pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
         self.switches.variants = variants;
-        self
-    }
-
-    /// Another disk than the machine's: for simulation.
-    // Hidden, as all that simulation needs: its types are those of crates that applications do not have.
-    #[doc(hidden)]
-    pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
-        self.disk = Some(disk);
-        self
-    }
-
-    /// Another clock than the machine's: for simulation.
-    #[doc(hidden)]
-    pub fn manual_clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
-    /// results that are waited for on the driving thread may wait for ever.
-    #[doc(hidden)]
-    pub fn without_threads(mut self) -> Self {
-        self.own_threads = false;
         self
     }
 
