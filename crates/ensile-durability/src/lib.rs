@@ -43,7 +43,7 @@ pub use checkpoint::{
     CheckpointStats, CheckpointStep, Checkpoints, Slice, Walk,
 };
 pub use error::DurabilityError;
-pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, Removed, Step};
+pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Condvar, Mutex, MutexGuard, Ordering, yield_now};
-use ensile_durability::{CheckpointStep, Step};
+use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
 
 use crate::database::Core;
@@ -71,7 +71,7 @@ impl Threads {
                 let (log, core) = (StdArc::clone(log), Arc::clone(core));
                 self.spawn(format!("ensile-log-{logger}"), move || {
                     keep(&core, logger);
-                    while log.logger_step(logger) != Step::Stopped {
+                    while log.logger_step(logger) != LoggerStep::Stopped {
                         log.logger_prepare(logger);
                         log.logger_wait(logger, core.epoch_interval);
                     }

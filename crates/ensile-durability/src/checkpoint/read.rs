@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 
 use super::block::Totals;
 use crate::DurabilityError;
-use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
+use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::Scanner;
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
@@ -63,7 +63,7 @@ impl<'r> CheckpointRows<'r> {
     /// What is wrong with the framing, or an epoch that no entry of this checkpoint can have (K1).
     pub(crate) fn entries(&self) -> impl Iterator<Item = Result<(Tid, &'r [u8]), &'static str>> + use<'r> {
         let low = self.low;
-        Entries::of(self.payload).map(move |entry| match entry {
+        FramedEntries::of(self.payload).map(move |entry| match entry {
             Ok((tid, _)) if tid.epoch() >= low => Err("an entry's epoch is not below the checkpoint's"),
             Ok(entry) => Ok(entry),
             Err(_) => Err("an entry does not fit its block"),

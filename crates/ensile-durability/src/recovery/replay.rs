@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::file::BlockRun;
 use super::reading::{self, ReadBuffers, recycled};
 use super::report::RecoveryReport;
-use crate::block::entries::Entries;
+use crate::block::entries::FramedEntries;
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
@@ -27,9 +27,9 @@ use crate::{DurabilityError, Entry, Recoverable};
 pub(super) struct Bounds {
     /// No entry has a smaller one.
     pub(super) first: Epoch,
-    /// Entries of smaller ones are in a checkpoint.
+    /// FramedEntries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
-    /// Entries of larger ones are void.
+    /// FramedEntries of larger ones are void.
     pub(super) durable: Epoch,
 }
 
@@ -151,7 +151,7 @@ fn parse<'p>(
     counts: &mut Counts,
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
-    for entry in Entries::of(payload) {
+    for entry in FramedEntries::of(payload) {
         let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
