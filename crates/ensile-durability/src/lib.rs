@@ -47,7 +47,7 @@ pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, Log
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
-    Finished, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, Scan, TornTail,
+    Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, TornTail,
     recover,
 };
 pub use store::{Adopted, Lease, LeasedFile, Locks, Opening, adopt, lease};

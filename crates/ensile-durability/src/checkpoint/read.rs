@@ -43,7 +43,7 @@ pub(crate) struct PartReader {
 
 /// A block of entries that is as it was written.
 #[derive(Debug)]
-pub(crate) struct Rows<'r> {
+pub(crate) struct CheckpointRows<'r> {
     pub(crate) section: u32,
     /// Where the block begins.
     pub(crate) offset: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Rows<'r> {
     epoch_end: Epoch,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> CheckpointRows<'r> {
     /// The entries: TID and body each.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl PartReader {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
     /// for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another database.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
+    pub(crate) fn next_rows(&mut self) -> Result<Option<CheckpointRows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);
         }
@@ -212,7 +212,7 @@ impl PartReader {
         }
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
-        Ok(Some(Rows {
+        Ok(Some(CheckpointRows {
             section: header.section,
             offset,
             bytes: block_bytes as u64,
