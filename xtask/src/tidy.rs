@@ -64,6 +64,7 @@ const RULES: &[(&str, Check)] = &[
     ("function-length", shape::function_length),
     ("ordering-reason", atomics::ordering_reason),
     ("atomics-door", atomics::door),
+    ("lock-door", atomics::lock_door),
     ("file-door", doors::files),
     ("thread-door", doors::threads),
     ("safety-comment", unsafety::safety_comment),

@@ -10,11 +10,17 @@
 //!
 //! Two things differ under loom and what it explores must not depend on them: an atomic is larger than its value, and
 //! it must be made by `new` (a zeroed page is not a valid loom atomic). Thread-locals are std's there: loom's threads
-//! share one thread of the machine, so what loom explores keeps none. The counted door differs in neither, but its
-//! `Arc`, like loom's, cannot be a method's `self`.
+//! share one thread of the machine, so what loom explores keeps none. The counted door differs in neither.
+//!
+//! Locks are the door's own types, which do not speak of std's poison.
+//!
+//! [`Arc`] is for what a transaction's path reaches: tables, the database's core, the slots of epochs and logs. There the
+//! counting door notes its counts of owners, and loom its last drop. Neither kind can be a method's `self`, hold a `dyn`
+//! or be made weak, so all else names `std::sync::Arc`; a file that needs both calls std's `StdArc`.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod counted;
+mod locks;
 pub mod note;
 #[cfg(shuttle)]
 mod shuttled;
@@ -22,15 +28,13 @@ mod shuttled;
 #[cfg(not(any(loom, shuttle)))]
 mod door {
     #[cfg(feature = "counted")]
-    pub use super::counted::{
-        Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard,
-    };
+    pub use super::counted::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::hint::spin_loop;
+    #[cfg(not(feature = "counted"))]
+    pub use std::sync::Arc;
     #[cfg(not(feature = "counted"))]
     pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use std::sync::atomic::{Ordering, fence};
-    #[cfg(not(feature = "counted"))]
-    pub use std::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use std::thread::{Thread, current, park, sleep, yield_now};
     pub use std::thread_local;
 }
@@ -38,10 +42,10 @@ mod door {
 #[cfg(loom)]
 mod door {
     pub use loom::hint::spin_loop;
+    pub use loom::sync::Arc;
     pub use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
-    pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use loom::thread::{Thread, current, park, yield_now};
     pub use std::thread_local;
 
@@ -70,8 +74,8 @@ mod door {
 mod door {
     pub use super::shuttled::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use shuttle::hint::spin_loop;
+    pub use shuttle::sync::Arc;
     pub use shuttle::sync::atomic::{Ordering, fence};
-    pub use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard};
     pub use shuttle::thread::{Thread, current, park, yield_now};
     pub use shuttle::thread_local;
 
@@ -87,7 +91,28 @@ mod door {
     }
 }
 
+/// The locks inside the door's own.
+mod machine {
+    #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
+    pub use super::counted::MutexGuard;
+    #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
+    pub(super) use super::counted::{Condvar, Mutex};
+    #[cfg(loom)]
+    pub use loom::sync::MutexGuard;
+    #[cfg(loom)]
+    pub(super) use loom::sync::{Condvar, Mutex};
+    #[cfg(shuttle)]
+    pub use shuttle::sync::MutexGuard;
+    #[cfg(shuttle)]
+    pub(super) use shuttle::sync::{Condvar, Mutex};
+    #[cfg(not(any(loom, shuttle, feature = "counted")))]
+    pub use std::sync::MutexGuard;
+    #[cfg(not(any(loom, shuttle, feature = "counted")))]
+    pub(super) use std::sync::{Condvar, Mutex};
+}
+
 pub use door::*;
+pub use locks::{Condvar, Mutex, MutexGuard, OnceLock};
 
 /// The fence that x86-64 needs not execute: its locked exchanges wait until all stores before them are visible, and its
 /// loads stay in order. What is left for it to do there is to hold the compiler.

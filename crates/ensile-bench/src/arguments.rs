@@ -71,7 +71,7 @@ const SILO_EXAMPLES: &str = "Examples:
   ensile-bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
   ensile-bench silo table10 --rounds 7 --out docs/results/silo
 
-Variants of the engine (global TIDs, no overwrites, compression, ..) are in binaries built by
+Variants of the engine (global TIDs, no overwrites, ..) are in binaries built by
   cargo build --release -p ensile-bench --features experiments";
 
 const SILOR_EXAMPLES: &str = "Examples:

@@ -255,11 +255,11 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn fail(&self, failure: Failure) {
-        self.failure.lock().expect("nothing panics while it holds this").get_or_insert(failure);
+        self.failure.lock().get_or_insert(failure);
     }
 
     fn failed(&self) -> bool {
-        self.failure.lock().expect("nothing panics while it holds this").is_some()
+        self.failure.lock().is_some()
     }
 
     /// A worker thread's whole life: its share of every slice of every round.
@@ -305,7 +305,7 @@ impl Stage<'_> {
             Ok(Err(failure)) => self.fail(failure),
             Err(panic) => self.fail(Failure::Panic(panic_message(panic.as_ref()))),
         }
-        self.tallies.lock().expect("nothing panics while it holds this").push(slice.tally);
+        self.tallies.lock().push(slice.tally);
     }
 
     /// One slice from the conductor's side: its window, and the sum of what the workers counted.
@@ -325,7 +325,7 @@ impl Stage<'_> {
             conflicts: 0,
             latencies: new_histogram(),
         };
-        for tally in self.tallies.lock().expect("nothing panics while it holds this").drain(..) {
+        for tally in self.tallies.lock().drain(..) {
             round.transactions += match window.durable {
                 Some((after, up_to)) => tally.released(after, up_to),
                 None => tally.committed(),
@@ -461,7 +461,7 @@ fn run_by(
             }
         }
     });
-    match stage.failure.into_inner().expect("nothing panics while it holds this") {
+    match stage.failure.into_inner() {
         Some(failure) => Err(failure),
         None => Ok(rounds),
     }

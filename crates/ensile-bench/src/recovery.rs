@@ -28,6 +28,7 @@ use std::process::{Child, Command, Stdio};
 use clap::ValueEnum;
 use ensile::{Database, Durability, Phase, RecoveryReport};
 use ensile_base::clock::Clock;
+use ensile_base::sync::Mutex;
 
 use crate::arguments::{RecoveryArguments, TpccArguments};
 use crate::crash;
@@ -332,7 +333,7 @@ fn recover(
 }
 
 fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &str) -> ensile::Builder {
-    let line = std::sync::Mutex::new(Progress::new(arguments.run.rounds));
+    let line = Mutex::new(Progress::new(arguments.run.rounds));
     let what = what.to_owned();
     let builder = Database::builder(folder);
     #[cfg(feature = "experiments")]
@@ -353,7 +354,7 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
         .checkpoints_on_demand()
         .on_recovery_progress(move |progress| {
             let text = format!("{what}: {}", progress_line(&progress));
-            line.lock().expect("nothing panics while it holds this").update(&text);
+            line.lock().update(&text);
         })
 }
 

@@ -8,7 +8,6 @@
 //! fig5         §6.3  TPC-C over time: memsilo, logsilo, silor                         `figures`
 //! fig6, fig7   -     figures 1 and 5 again                                            `figures`
 //! skip         §4.2  what leaving out records of epochs >= e_l saves                  `savings`
-//! compression  §6.2  blocks of the log, of checkpoints, of both compressed            `savings`
 //! before-images -    the log with what each write replaced                            `savings`
 //! table        -     the rows that are to be reached, with their limits               `table`, `idle`
 //! ```
@@ -55,8 +54,6 @@ pub(crate) enum Name {
     Fig7,
     /// What leaving out records that the log has saves in a checkpoint (§4.2).
     Skip,
-    /// Log and checkpoints as they are and compressed.
-    Compression,
     /// The log as it is and with before-images.
     BeforeImages,
     /// The rows that are to be reached, each with its limit; exit code 1 if one is missed.
@@ -85,7 +82,6 @@ const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: Name::Fig6, run: figures::ycsb_again },
     Experiment { name: Name::Fig7, run: figures::tpcc_again },
     Experiment { name: Name::Skip, run: savings::skipped },
-    Experiment { name: Name::Compression, run: savings::compression },
     Experiment { name: Name::BeforeImages, run: savings::before_images },
     Experiment { name: Name::Table, run: table::run },
 ];

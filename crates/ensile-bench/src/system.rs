@@ -72,8 +72,6 @@ pub(crate) struct Options {
     pub(crate) workers_own: usize,
     /// How checkpoints are made, where there is a log; none by default, as in Silo.
     pub(crate) checkpoints: Option<CheckpointConfig>,
-    /// Whether blocks of the log are compressed.
-    pub(crate) compress_log: bool,
     /// Whether the log tells what each write replaced.
     pub(crate) before_images: bool,
     /// What the engine does otherwise than it ships.
@@ -92,7 +90,6 @@ impl Default for Options {
             snapshots: true,
             workers_own: 0,
             checkpoints: None,
-            compress_log: false,
             before_images: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
@@ -122,7 +119,6 @@ impl Options {
             .snapshot_interval(self.snapshot_interval)
             .prefault_bytes(self.prefault_bytes)
             .snapshots(self.snapshots)
-            .log_compression(self.compress_log)
             .before_images(self.before_images);
         let builder = match &self.checkpoints {
             Some(config) => builder.checkpoints(config.clone()),

@@ -322,14 +322,9 @@ fn explained(found: &Examination, tables: &[TableFacts]) -> String {
 
 fn checkpoint_line(facts: Option<&CheckpointFacts>) -> String {
     let Some(facts) = facts else { return "checkpoint: none\n".to_owned() };
-    let CheckpointFacts { number, low, high, files, entries, bytes, plain_bytes } = facts;
-    let compressed = if plain_bytes > bytes {
-        format!(", compressed from {}", sized(*plain_bytes))
-    } else {
-        String::new()
-    };
+    let CheckpointFacts { number, low, high, files, entries, bytes } = facts;
     format!(
-        "checkpoint {number}: entries below epoch {}, valid from epoch {}; {entries} entries in {files} files, {}{compressed}\n",
+        "checkpoint {number}: entries below epoch {}, valid from epoch {}; {entries} entries in {files} files, {}\n",
         low.number(),
         high.number(),
         sized(*bytes),
@@ -395,7 +390,6 @@ fn examination(found: &Examination) -> Value {
         json!({
             "number": checkpoint.number, "low": checkpoint.low.number(), "high": checkpoint.high.number(),
             "files": checkpoint.files, "entries": checkpoint.entries, "bytes": checkpoint.bytes,
-            "plain_bytes": checkpoint.plain_bytes,
         })
     });
     let files: Vec<Value> = found

@@ -14,7 +14,9 @@
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use ensile_base::sync::Mutex;
 
 /// Bytes of the mapping. The kernel clears whole pages, and maps no less than one.
 #[cfg(target_os = "linux")]
@@ -95,7 +97,7 @@ impl Process {
         let simulated = self.simulated.as_ref().expect("a simulated process");
         // Relaxed: the simulator orders its threads itself.
         simulated.word.store(if is_forked { CLEARED } else { self.life }, Ordering::Relaxed);
-        let marks = simulated.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = simulated.marks.lock();
         for marks in marks.iter().filter_map(Weak::upgrade) {
             for (seen, kept) in marks.seen.iter().zip(&marks.kept) {
                 // Relaxed, both: as for the word.
@@ -111,7 +113,7 @@ impl Process {
         let process = self.clone();
         if let Some(simulated) = &self.simulated {
             let owner = Arc::new(SimulatedMarks::default());
-            let mut all = simulated.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = simulated.marks.lock();
             all.retain(|marks| marks.strong_count() > 0);
             all.push(Arc::downgrade(&owner));
             return Marks { words: NonNull::from(&owner.seen), process, simulated: Some(owner) };

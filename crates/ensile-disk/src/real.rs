@@ -16,9 +16,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use ensile_base::sync::Mutex;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -90,7 +91,7 @@ impl RealDisk {
             return Ok(Arc::clone(&self.root));
         }
         // Another thread's panic leaves a map of handles that are right all the same.
-        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut folders = self.folders.lock();
         if let Some(folder) = folders.get(name) {
             return Ok(Arc::clone(folder));
         }

@@ -108,11 +108,6 @@ impl BlockKind {
     pub(crate) fn is_opening(self) -> bool {
         matches!(self, Self::LogOpening | Self::CheckpointOpening)
     }
-
-    /// May its entries be compressed?
-    fn has_entries(self) -> bool {
-        matches!(self, Self::Data | Self::Rows)
-    }
 }
 
 /// A block's header.
@@ -134,8 +129,6 @@ pub(crate) struct Header {
     /// it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
-    /// The payload is the entries compressed (`crate::compress`).
-    pub(crate) compressed: bool,
     /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
     pub(crate) mark: Epoch,
     /// L5: the D that every log's synced marks allowed when this block was written.
@@ -198,7 +191,6 @@ impl Header {
             section: 0,
             epoch_min: Epoch::ZERO,
             epoch_max: Epoch::ZERO,
-            compressed: false,
             mark: Epoch::ZERO,
             published: Epoch::ZERO,
             previous_crc: 0,
@@ -216,7 +208,8 @@ impl Header {
         header[0..4].copy_from_slice(&MAGIC);
         header[4..6].copy_from_slice(&FORMAT.to_le_bytes());
         header[6] = self.kind.byte();
-        header[7] = u8::from(self.compressed);
+        // Flags: reserved.
+        header[7] = 0;
         header[8..12].copy_from_slice(&self.owner.to_le_bytes());
         header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
         header[16..24].copy_from_slice(&self.generation.to_le_bytes());
@@ -247,9 +240,8 @@ impl Header {
             return Err(NotABlock::BadCrc);
         }
         let mut kind = BlockKind::of_byte(header[6]);
-        let (is_compressed, has_flags) = (header[7] == 1, header[7] > 1);
         let is_misplaced = kind.is_opening() != (salt == Salt::OPENING);
-        if format_of(header) != FORMAT || has_flags || is_compressed && !kind.has_entries() || is_misplaced {
+        if format_of(header) != FORMAT || header[7] != 0 || is_misplaced {
             kind = BlockKind::Unknown;
         }
         let mut word = |at, max: u64| {
@@ -276,7 +268,6 @@ impl Header {
             section: section as u32,
             epoch_min: Epoch::new(epoch_min),
             epoch_max,
-            compressed: is_compressed,
             mark,
             published,
             previous_crc: u32_at(header, 68),

@@ -21,7 +21,6 @@
 #![forbid(unsafe_code)]
 
 // A stair: a module uses those above it, and none below.
-mod compress;
 mod control;
 mod counter;
 mod identity;

@@ -212,7 +212,7 @@ impl Log {
     /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
     fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
         // The keeper holds a manifest that stood on disk.
-        let mut keeper = self.manifest.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut keeper = self.manifest.lock();
         // Under this lock, for which a close waits: afterwards the manifest may be another's.
         if self.waiters.has_ended() {
             return Ok(false);
@@ -268,12 +268,12 @@ impl Log {
 
     fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
         // Nothing under this lock leaves it half changed.
-        self.reserved_epochs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.reserved_epochs.lock()
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
         // A hint that a panic cut says nothing.
-        self.hint.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.hint.lock()
     }
 
     /// The durable epoch D: everything of epochs up to this survives a crash.
@@ -347,7 +347,7 @@ impl Log {
 
     fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
         // Only whole elements are removed under this lock.
-        self.older.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.older.lock()
     }
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.

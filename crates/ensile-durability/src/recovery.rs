@@ -35,7 +35,7 @@ mod verdict;
 mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -156,7 +156,7 @@ impl From<Recovered> for LogStart {
 /// The reading of the logs, file by file: the first part of a recovery.
 #[derive(Debug)]
 pub struct Scan {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     config: LogConfig,
     locks: Locks,
     keeper: ManifestKeeper,
@@ -174,7 +174,7 @@ pub struct Scan {
 /// A recovery under way.
 #[derive(Debug)]
 pub struct Recovery {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     keeper: ManifestKeeper,
     config: LogConfig,
     locks: Locks,
@@ -226,7 +226,7 @@ impl Scan {
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
     /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
     /// changed.
-    pub fn begin(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
         let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
@@ -257,7 +257,7 @@ impl Scan {
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
         let chain = FileChain::read(&*self.disk, file, next)?;
         // Only whole elements are put in under this lock.
-        self.read.lock().unwrap_or_else(std::sync::PoisonError::into_inner)[taken] = Some(chain);
+        self.read.lock()[taken] = Some(chain);
         Ok(true)
     }
 
@@ -268,7 +268,7 @@ impl Scan {
     pub fn finish(self) -> Result<Recovery, DurabilityError> {
         let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
         let generations = keeper.manifest().generations.clone();
-        let read = read.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let read = read.into_inner();
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
@@ -306,13 +306,7 @@ impl Scan {
 
 impl Recovery {
     /// Of a checkpoint and of no generation yet.
-    fn new(
-        disk: StdArc<dyn Disk>,
-        keeper: ManifestKeeper,
-        config: LogConfig,
-        locks: Locks,
-        load: Load,
-    ) -> Self {
+    fn new(disk: Arc<dyn Disk>, keeper: ManifestKeeper, config: LogConfig, locks: Locks, load: Load) -> Self {
         Self {
             disk,
             keeper,
@@ -343,7 +337,7 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Scan`]'s parts.
-    pub fn open(disk: StdArc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+    pub fn open(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         let scan = Scan::begin(disk, config)?;
         while scan.step()? {}
         scan.finish()
@@ -694,7 +688,7 @@ fn check_high(checkpoint: &Installed, durable: Epoch, chains: &[Chain]) -> Resul
 /// # Errors
 /// As [`Recovery::open`], [`Recovery::replay_step`] and [`Recovery::finish`].
 pub fn recover(
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     config: LogConfig,
     target: &dyn Recoverable,
 ) -> Result<Recovered, DurabilityError> {

@@ -163,12 +163,6 @@ impl Builder {
         self
     }
 
-    /// Whether loggers compress what they write (LZ4). Off by default: it takes the processor's time to save the disk's.
-    pub fn log_compression(mut self, compress: bool) -> Self {
-        self.log.compress = compress;
-        self
-    }
-
     /// How long a strict result waits for space on a full disk. Then it is told
     /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays, and becomes
     /// durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits for ever.
@@ -266,22 +260,6 @@ impl Builder {
     /// Most bytes a second that checkpoints write, not 0. No limit by default.
     pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
         self.checkpoints.bandwidth = Some(bytes_per_second);
-        self
-    }
-
-    /// Whether checkpoints are compressed (LZ4): each block of about 256 KiB that becomes shorter. Off by default: with fast
-    /// disks it helped neither throughput nor latency, and a checkpoint took longer (SiloR §6.2). It pays where space is short, or
-    /// the disk slow and rows alike (`docs/results/silor.md`). A checkpoint is read either way, whatever is set here. It takes
-    /// 0.6 MiB for each checkpointer, and up to 18 MiB while a large value is written.
-    ///
-    /// ```no_run
-    /// # extern crate ensile_engine as ensile;
-    /// # fn main() -> ensile::Result<()> {
-    /// let db = ensile::Database::builder("data").checkpoint_compression(true).open()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn checkpoint_compression(mut self, compress: bool) -> Self {
-        self.checkpoints.compress = compress;
         self
     }
 

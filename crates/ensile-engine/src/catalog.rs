@@ -196,7 +196,7 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
 /// Makes the catalogue's own table and finds the largest id ever given.
 pub(crate) fn bootstrap(database: &Database) -> Result<()> {
     let core = database.core();
-    let mut catalog = core.catalog.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut catalog = core.catalog.lock();
     let tree = catalog.tree(CATALOG_ID, core);
     catalog.trees.remove(&CATALOG_ID);
     let spec = TableSpec {
@@ -231,7 +231,7 @@ pub(crate) fn bootstrap(database: &Database) -> Result<()> {
 pub(crate) fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     check_spec(&spec)?;
     let core = database.core();
-    let mut catalog = core.catalog.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut catalog = core.catalog.lock();
     if let Some(table) = catalog.opened.get(&spec.name) {
         check_types(&spec, table.key_type(), table.value_type())?;
         check_same_indexes(&spec, table)?;

@@ -10,7 +10,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, note, sleep};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, fence, note, sleep};
 use ensile_disk::{Marks, Process};
 use ensile_durability::{
     CheckpointHandle, Checkpoints, DurabilityError, Locks, Log, ReadOnly, RecoveryReport,
@@ -95,7 +95,7 @@ pub(crate) struct CoreParts {
     pub(crate) process: Process,
 }
 
-static NEXT_ID: std::sync::OnceLock<AtomicU64> = std::sync::OnceLock::new();
+static NEXT_ID: OnceLock<AtomicU64> = OnceLock::new();
 
 impl Core {
     pub(crate) fn new(builder: &Builder, parts: CoreParts) -> Self {
@@ -291,13 +291,13 @@ impl Core {
     }
 
     pub(crate) fn register_counters(&self, counters: &Arc<CachePadded<Counters>>) {
-        self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Arc::clone(counters));
+        self.counters.lock().push(Arc::clone(counters));
     }
 
     /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker
     /// could free and has not is nobody's fault.
     pub(crate) fn held_bytes(&self, limits: Limits) -> u64 {
-        let counters = self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let counters = self.counters.lock();
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let held = |worker: &Counters| {
@@ -314,7 +314,7 @@ impl Core {
         if !self.is_own_process() {
             return 0;
         }
-        let counters = self.counters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let counters = self.counters.lock();
         // Relaxed: figures, each a little old.
         counters.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     }
@@ -337,7 +337,7 @@ impl Inner {
     pub(crate) fn close(&self) -> Result<()> {
         self.core.check_process()?;
         // Whoever comes second waits for the first, and is told what came of it.
-        let mut closed = self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut closed = self.closed.lock();
         let result = closed.get_or_insert_with(|| {
             self.core.mark_closed();
             // Before the log gives the folder free.
@@ -350,7 +350,7 @@ impl Inner {
             });
             self.core.signal.stop();
             self.threads.join();
-            self.core.folder_lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            self.core.folder_lock.lock().take();
             result
         });
         Ok(result.clone()?)

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
@@ -94,7 +94,7 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let found = ensile_durability::examine::examine(&disk, &target)?;
     let trees = target.replay.finish();
     let mut tables = if found.is_whole() { tables_of(&trees) } else { Vec::new() };
-    let images = target.images.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let images = target.images.into_inner();
     for table in &mut tables {
         table.before_images = images.get(&table.id).copied().unwrap_or(0);
     }
@@ -117,7 +117,7 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
     let disk = existing(path)?;
     let names = Names(Mutex::new(BTreeMap::from([(CATALOG_ID, CATALOG_NAME.to_owned())])));
     let mut show = |Entry { tid, body }: Entry<'_>| {
-        let names = names.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let names = names.0.lock();
         // Their form was checked when the names were read.
         for (at, write) in Writes(body).flatten().enumerate() {
             let LoggedWrite { table, key, value: after, before } = write;
@@ -175,8 +175,8 @@ pub fn lease(path: &Path) -> Result<Lease> {
 /// What the catalogue itself is called here.
 const CATALOG_NAME: &str = "the catalogue";
 
-fn existing(path: &Path) -> Result<StdArc<dyn Disk>> {
-    Ok(StdArc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
+fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
 }
 
 /// Takes entries apart and keeps nothing.
@@ -226,7 +226,7 @@ struct Counting {
 impl Recoverable for Counting {
     fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
         // Each number is whole at every point.
-        let mut images = self.images.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut images = self.images.lock();
         each_write(entries, &mut |write| {
             if write.before != Before::NotRecorded {
                 *images.entry(write.table).or_default() += 1;
@@ -250,7 +250,7 @@ struct Names(Mutex<BTreeMap<u32, String>>);
 impl Names {
     fn note(&self, name: &[u8], definition: &[u8]) {
         if let Some(Definition { id, .. }) = Definition::decode(definition) {
-            let mut names = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut names = self.0.lock();
             names.insert(id, String::from_utf8_lossy(name).into_owned());
         }
     }

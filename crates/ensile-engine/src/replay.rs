@@ -75,7 +75,7 @@ impl Replay {
         &self,
         work: impl FnOnce(&mut Worker, &mut Vec<(u32, Arc<Masstree>)>, Pinned<'_>) -> R,
     ) -> R {
-        let free = self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        let free = self.seats.lock().pop();
         let mut seat = free.unwrap_or_else(|| {
             let worker = Worker::new(self.memory.cache());
             Box::new(Seat { trees: Vec::new(), worker, pin: self.epochs.register_pin() })
@@ -89,7 +89,7 @@ impl Replay {
         if worker.deletes.len() > 0 {
             self.tombstones.give(std::mem::take(&mut worker.deletes));
         }
-        self.seats.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(seat);
+        self.seats.lock().push(seat);
         result
     }
 
@@ -106,7 +106,7 @@ impl Replay {
     #[cold]
     fn tree(&self, table: u32, worker: &mut Worker) -> Arc<Masstree> {
         // Once for each thread and table, and for each block of a checkpoint.
-        let mut trees = self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut trees = self.trees.lock();
         let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
         Arc::clone(trees.entry(table).or_insert_with(new))
     }
@@ -177,12 +177,12 @@ impl Replay {
     /// Ends replay: removes the tombstones that are left, if nobody said that all entries are in, and hands the trees over.
     pub(crate) fn finish(self) -> Trees {
         self.passed(Epoch::MAX);
-        let seats = self.seats.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seats = self.seats.into_inner();
         for mut seat in seats {
             // No thread is in a block any more: nothing retired is reached.
             seat.worker.collect(Epoch::MAX);
         }
-        self.trees.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.trees.into_inner()
     }
 }
 

@@ -36,7 +36,7 @@ impl Pool {
     #[expect(clippy::vec_box, reason = "as above")]
     pub(crate) fn idle(&self) -> MutexGuard<'_, Vec<Box<Worker>>> {
         // Pushing, popping and collecting leave a whole list at every point.
-        self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.idle.lock()
     }
 
     /// The database is going: whatever its threads still hold is not wanted back.

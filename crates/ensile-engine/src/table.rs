@@ -5,8 +5,7 @@
 //!
 //! Neighbours: `catalog` makes them, `transaction`, `snapshot` and `replay` read and write through them.
 
-use ensile_base::sync::Arc;
-use std::sync::OnceLock;
+use ensile_base::sync::{Arc, OnceLock};
 
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
 use ensile_index::Masstree;

@@ -9,7 +9,7 @@ use std::sync::Arc as StdArc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, yield_now};
+use ensile_base::sync::{Arc, AtomicBool, Condvar, Mutex, MutexGuard, Ordering, yield_now};
 use ensile_durability::{CheckpointStep, Step};
 use ensile_epoch::Advance;
 
@@ -28,21 +28,24 @@ const CHECKPOINTER_NICE: i32 = 5;
 /// Tells the heartbeat to stop, without waiting for its interval to pass.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    stopped: std::sync::Mutex<bool>,
-    changed: std::sync::Condvar,
+    stopped: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl Signal {
     pub(crate) fn stop(&self) {
-        *self.stopped.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+        *self.stopped.lock() = true;
         self.changed.notify_all();
     }
 
     /// Waits; true once stopped.
     fn wait(&self, timeout: Duration) -> bool {
-        let stopped = self.stopped.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(stopped, timeout, |stopped| !*stopped);
-        *waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+        let mut stopped = self.stopped.lock();
+        if !*stopped {
+            // One wait: if it ends early for no reason, the epoch's next step comes early.
+            stopped = self.changed.wait_timeout(stopped, timeout);
+        }
+        *stopped
     }
 }
 
@@ -95,7 +98,7 @@ impl Threads {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.handles.lock()
     }
 
     /// Waits for all of them; whoever calls has told them to stop.

@@ -71,8 +71,6 @@ mod chosen {
         /// Everything written.
         #[default]
         Full,
-        /// Everything written, compressed by blocks (`+Compress`).
-        Compressed,
     }
 
     /// Which parts of the engine run otherwise than they ship. The default is how they ship.
@@ -147,7 +145,6 @@ mod chosen {
         }
 
         pub(crate) fn apply_to_log(&self, config: &mut LogConfig) {
-            config.compress |= self.variants.log_records == LogRecords::Compressed;
             config.replay_waiting_bytes_max = self.variants.replay_waiting_bytes_max;
         }
     }

@@ -50,7 +50,7 @@ impl LoggedTrees {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Masstree>>> {
         // Only whole elements are added under this lock.
-        self.trees.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.trees.lock()
     }
 
     /// Adds a table's tree, before the first commit can write to it: a walk that misses it misses nothing below e_l.

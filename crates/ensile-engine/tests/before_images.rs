@@ -178,7 +178,7 @@ fn reopened(folder: &Folder) -> Result<[Rows; 2]> {
 fn each_write_tells_what_the_write_before_it_left() -> Result<()> {
     for seed in 0..3 {
         let folder = Folder::new(&format!("before-chain-{seed}"));
-        let rows = life(folder.builder().before_images(true).log_compression(seed == 1), seed, false)?;
+        let rows = life(folder.builder().before_images(true), seed, false)?;
         let changes = told(&folder)?;
         assert!(changes.len() as u64 > THREADS * TRANSACTIONS, "{} changes", changes.len());
         assert!(changes.iter().all(|change| change.before.is_some()), "every write has its image");

@@ -170,22 +170,17 @@ fn what_a_checkpoint_holds_comes_back_without_the_log_before_it() {
     assert!(rows.into_iter().eq((0..300).map(|key| (key, key * 2))));
 }
 
-/// Several tables with rows that become shorter and rows that do not, over lives in which log and checkpoints are compressed
-/// or not, each of which loses power behind a checkpoint.
+/// Several tables with rows of all sizes, over lives each of which loses power behind a checkpoint.
 #[test]
-fn compressed_checkpoints_and_logs_come_back_beside_plain_ones() {
+fn rows_longer_than_a_block_come_back_from_checkpoints_beside_short_ones() {
     let (disk, mut random) = (SimDisk::new(), Random::seeded(9));
     let (mut noise, mut texts) = (State::new(), BTreeMap::<u64, String>::new());
-    let mut sizes = BTreeMap::new();
-    for compress in [(false, false), (false, true), (true, true), (true, false), (false, true)] {
-        let life = Life::try_open_with(&disk, |builder| {
-            builder.log_compression(compress.0).checkpoint_compression(compress.1)
-        })
-        .expect("opens");
+    for round in 0..3 {
+        let life = Life::open(&disk);
         let table = life.db.table::<u64, String>("texts").expect("opens");
         let found: BTreeMap<u64, String> =
             life.db.begin().range(&table, ..).collect::<Result<_>>().expect("reads");
-        assert!(life.state() == noise && found == texts, "before {compress:?}");
+        assert!(life.state() == noise && found == texts, "before round {round}");
         for key in 0..120 {
             let mut bytes = vec![0; 200];
             random.fill(&mut bytes);
@@ -201,14 +196,11 @@ fn compressed_checkpoints_and_logs_come_back_beside_plain_ones() {
         texts.insert(1_000, text);
         life.settle();
         life.checkpoint();
-        let report = life.db.stats().checkpoints.and_then(|stats| stats.last).expect("was installed");
-        sizes.insert(compress.1, report.bytes);
         life.delete(3);
         noise.remove(&3);
         life.settle();
         disk.crash(1);
     }
-    assert!(sizes[&true] < sizes[&false] / 5, "{sizes:?}");
     assert!(crash(&disk, Life::open(&disk)).state() == noise);
 }
 

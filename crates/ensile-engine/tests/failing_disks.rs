@@ -141,10 +141,9 @@ fn settings_of_the_log_that_cannot_be_are_misuse() -> Result<()> {
     let refused = builder(&disk).log_folders(["/a", "/c"]).open();
     assert!(matches!(&refused, Err(Error::Misuse(what)) if what.contains("log1")), "{refused:?}");
     disk.kill();
-    let db = builder(&disk).loggers(2).log_compression(true).open()?;
+    let db = builder(&disk).loggers(2).open()?;
     let table = db.table::<u64, Vec<u8>>("numbers")?;
     db.run(|tx| tx.put(&table, &1, &vec![7; 10_000]))?;
-    assert!(db.stats().log.expect("a log").bytes < 5000, "{:?}", db.stats().log);
     db.close()?;
     let files = disk.list("log1").map_err(DurabilityError::from)?;
     assert_eq!(files.iter().filter(|name| name.starts_with("log-")).count(), 1, "{files:?}");

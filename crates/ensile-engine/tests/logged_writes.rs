@@ -278,7 +278,7 @@ fn the_log_says_what_each_transaction_left_whatever_it_wrote_before() -> Result<
         let (mut state, mut committed) = (State::default(), Vec::new());
         for life in 0..3 {
             let with_images = (seed + life) % 3 == 0;
-            let db = folder.builder().before_images(with_images).log_compression(life == 1).open()?;
+            let db = folder.builder().before_images(with_images).open()?;
             let tables = Tables::open(&db)?;
             assert!(tables.state(&db)? == state, "recovery made something else of it");
             let mut world = World { db, tables, state, committed };

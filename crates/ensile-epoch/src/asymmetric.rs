@@ -14,7 +14,7 @@ use ensile_base::sync::{Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 mod kernel {
-    use std::sync::OnceLock;
+    use ensile_base::sync::OnceLock;
 
     const QUERY: i32 = 0;
     const PRIVATE_EXPEDITED: i32 = 1 << 3;

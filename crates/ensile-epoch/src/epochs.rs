@@ -161,7 +161,7 @@ impl Epochs {
 
     fn lock_pace(&self) -> MutexGuard<'_, Pace> {
         // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
-        self.pace.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.pace.lock()
     }
 
     /// Moves E forward by one if no bound worker is behind it (E2). `now_nanos` is the caller's clock.

@@ -32,6 +32,6 @@ impl<T> Registry<T> {
     /// The slots, held still for a scan.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<T>>> {
         // No code that can panic runs under this lock, so a poisoned one still holds a whole list.
-        self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.slots.lock()
     }
 }

@@ -126,7 +126,7 @@ impl Memory {
 
     fn lock(&self) -> MutexGuard<'_, Pool> {
         // Nothing panics between two consistent states of the pool.
-        self.pool.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.pool.lock()
     }
 
     /// Spans in a row: free ones of a chunk, or a whole chunk.

@@ -37,10 +37,10 @@ mod world;
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::random::Random;
-use ensile_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 use ensile_disk::{DiskError, Operation, Process};
 
 pub use calls::{Call, Calls, Fault};
@@ -82,7 +82,7 @@ struct Mounted {
     boot: u64,
     number: u64,
     /// The folders that it holds open, by name.
-    opened: StdArc<std::sync::Mutex<BTreeMap<String, u64>>>,
+    opened: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Default for SimDisk {
@@ -120,7 +120,7 @@ impl SimDisk {
     pub fn mounted(&self) -> Self {
         let mut state = self.lock_state();
         state.next_process += 1;
-        let mounted = Mounted { boot: state.boot, number: state.next_process, opened: StdArc::default() };
+        let mounted = Mounted { boot: state.boot, number: state.next_process, opened: Arc::default() };
         let process = Process::simulated();
         Self { world: Arc::clone(&self.world), root: self.root, mounted: Some(mounted), process }
     }
@@ -182,7 +182,7 @@ impl SimDisk {
     }
 
     fn lock_state(&self) -> MutexGuard<'_, State> {
-        self.world.state.lock().expect("no test panics inside the disk")
+        self.world.state.lock()
     }
 
     fn is_dead(&self, state: &State) -> bool {
@@ -297,7 +297,7 @@ impl SimDisk {
         let boot = state.boot;
         while state.stalled.contains(&operation) && state.boot == boot && !self.is_dead(&state) {
             state.waiting += 1;
-            state = self.world.released.wait(state).expect("no test panics inside the disk");
+            state = self.world.released.wait(state);
             state.waiting -= 1;
         }
         state

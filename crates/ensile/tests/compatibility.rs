@@ -2,7 +2,7 @@
 //!
 //! `fixtures/0.1` was written by `written` below (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test
 //! compatibility` writes such a folder; a kept one is never written again). It has two generations, two logs each in several
-//! files, one of them compressed, a checkpoint between them, deletes, a secondary index and a row larger than a log buffer.
+//! files, a checkpoint between them, deletes, a secondary index and a row larger than a log buffer.
 //! `fixtures/before-0.1` is the same by the last version before the first release, whose formats are refused by name.
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
@@ -60,7 +60,7 @@ fn written(path: &Path) -> Result<Content> {
         names.remove(&61);
         db.close()?;
     }
-    let db = builder(path).log_compression(true).open()?;
+    let db = builder(path).open()?;
     let (table, bytes) = (people(&db)?, db.table::<u64, Vec<u8>>("large")?);
     db.run(|tx| tx.put(&bytes, &1, &large))?;
     db.run(|tx| tx.put(&table, &10, &"deleted and put again".to_owned()))?;

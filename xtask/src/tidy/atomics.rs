@@ -1,4 +1,4 @@
-//! Atomics: one door that model checkers can stand behind, and a reason beside every ordering.
+//! Atomics and locks: one door that model checkers can stand behind, and a reason beside every ordering.
 //!
 //! Neighbours: [`super`] lists these rules; the door itself is `ensile-base`'s `sync` module.
 
@@ -12,6 +12,28 @@ const DOORS: &[(&str, &str)] = &[
     ("crates/ensile-sim/src/schedules.rs", "drives shuttle"),
     ("crates/ensile-disk/src/process.rs", "the kernel clears the word, which no model checker has"),
     ("crates/ensile-epoch/src/asymmetric.rs", "compiler_fence, which model checkers do not have"),
+];
+
+/// Where std's locks may be named besides, and why.
+const LOCK_DOORS: &[(&str, &str)] = &[
+    ("crates/ensile-base/src/sync.rs", "the one door"),
+    ("crates/ensile-base/src/sync/", "the one door"),
+    ("crates/ensile-fuzz/", "bodies of fuzz targets: no model checker runs them"),
+    ("crates/ensile-sim/src/schedules.rs", "drives shuttle"),
+];
+
+/// What the door has in place of std's.
+const LOCKS: [&str; 10] = [
+    "Condvar",
+    "LazyLock",
+    "Mutex",
+    "MutexGuard",
+    "Once",
+    "OnceLock",
+    "PoisonError",
+    "RwLock",
+    "RwLockReadGuard",
+    "RwLockWriteGuard",
 ];
 
 const ORDERINGS: [&str; 5] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
@@ -68,6 +90,19 @@ pub(super) fn door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
                 path.line,
                 "take it from `ensile_base::sync`, the one door to atomics and model checkers",
             );
+        }
+    }
+}
+
+/// Locks are named through the door only: model checkers see them, and nobody speaks of std's poison.
+pub(super) fn lock_door(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if lies_in(source.path, LOCK_DOORS) {
+        return;
+    }
+    for path in source.paths() {
+        let ["std" | "core", "sync", name, ..] = path.segments[..] else { continue };
+        if LOCKS.contains(&name) && !source.in_test(path.line) {
+            report.add(path.line, format!("take `{name}` from `ensile_base::sync`, the one door to locks"));
         }
     }
 }

@@ -56,6 +56,12 @@ const SAMPLES: &[Sample] = &[
         good: "use std::sync::Arc;\nuse ensile_base::sync::AtomicU64;\n#[cfg(loom)]\nconst A: u8 = 0;\n#[cfg(test)]\nuse std::sync::atomic::AtomicU8;\n",
     },
     Sample {
+        rule: "lock-door",
+        path: ENGINE,
+        bad: "use std::sync::{Arc, Mutex};~\nlet a = std::sync::OnceLock::new();~\n",
+        good: "use ensile_base::sync::{Mutex, OnceLock};\nuse std::sync::{Arc, Weak};\n#[cfg(test)]\nuse std::sync::Mutex;\n",
+    },
+    Sample {
         rule: "file-door",
         path: ENGINE,
         bad: "use std::{fs, io};~\nlet a = std::fs::File::open(b);~\nrustix::fs::fsync(c);~\n",

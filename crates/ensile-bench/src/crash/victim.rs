@@ -49,10 +49,7 @@ impl Observer for Placed {
                 order: placed.order.into(),
                 amount: placed.amount.into(),
             };
-            self.0
-                .lock()
-                .expect("nothing panics while it holds this")
-                .push((receipt.epoch().number(), order));
+            self.0.lock().push((receipt.epoch().number(), order));
         }
     }
 }
@@ -101,7 +98,7 @@ fn acknowledge(db: &Database, placed: &Placed, over: &AtomicBool) {
     let mut bytes = Vec::new();
     // Relaxed: see `run`.
     while !over.load(Ordering::Relaxed) {
-        waiting.append(&mut placed.0.lock().expect("nothing panics while it holds this"));
+        waiting.append(&mut placed.0.lock());
         let durable = db.durable_epoch().number();
         bytes.clear();
         waiting.retain(|(epoch, order)| {

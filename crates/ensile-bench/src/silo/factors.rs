@@ -41,7 +41,6 @@ const PERSISTENCE: &[Factor] = &[
     factor("memsilo", SystemKind::Memsilo, true, &[]),
     factor("+small-records", SystemKind::Silo, true, &[Variant::SmallRecords]),
     factor("+full-records", SystemKind::Silo, true, &[]),
-    factor("+compression", SystemKind::Silo, true, &[Variant::Compression]),
 ];
 /// What each group is set against: the engine as it ships, without a log.
 const BASELINES: [&str; 2] = ["+overwrites", "memsilo"];

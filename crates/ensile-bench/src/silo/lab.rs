@@ -30,8 +30,6 @@ pub(crate) enum Variant {
     NoCollection,
     /// Log entries without data.
     SmallRecords,
-    /// Compressed log blocks.
-    Compression,
     /// Rows without concurrency control.
     Exclusive,
 }
@@ -236,7 +234,6 @@ fn with_variants(mut options: Options, variants: &[Variant]) -> Option<Options> 
             Variant::NoOverwrites => options.variants.overwrite = false,
             Variant::NoCollection => options.variants.collect = false,
             Variant::SmallRecords => options.variants.log_records = ensile::LogRecords::Small,
-            Variant::Compression => options.variants.log_records = ensile::LogRecords::Compressed,
             // The way to the rows, not the database.
             Variant::Exclusive => {}
         }

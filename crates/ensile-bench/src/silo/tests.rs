@@ -154,7 +154,7 @@ fn fig11_adds_factors_in_two_groups() {
         .map(|row| row["place"].as_str().expect("a bar"))
         .collect();
     let all = if cfg!(feature = "experiments") {
-        "simple +allocator +overwrites +no-snapshots +no-gc memsilo +small-records +full-records +compression"
+        "simple +allocator +overwrites +no-snapshots +no-gc memsilo +small-records +full-records"
     } else {
         "+overwrites +no-snapshots memsilo +full-records"
     };

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ensile::{CheckpointConfig, Database, Durability, Phase};
+use ensile::{CheckpointConfig, Database};
 
 use super::course::{self, Course, Look};
 use crate::arguments::{ExperimentArguments, SilorArguments};
@@ -74,11 +74,6 @@ pub(super) enum Otherwise {
     OneSync,
     /// The same, and checkpointers sleep so that they write so many bytes a second (figure 4 (b)).
     Sleeps(u64),
-    /// Blocks of the log are compressed, or of checkpoints, or both.
-    Compressed {
-        log: bool,
-        checkpoints: bool,
-    },
     /// The log tells what each write replaced.
     BeforeImages,
 }
@@ -89,9 +84,6 @@ impl std::fmt::Display for Otherwise {
             Self::No => "as it ships",
             Self::OneSync => "one sync at the end",
             Self::Sleeps(_) => "one sync and sleeps",
-            Self::Compressed { log: true, checkpoints: false } => "compressed log",
-            Self::Compressed { log: false, checkpoints: true } => "compressed checkpoints",
-            Self::Compressed { .. } => "both compressed",
             Self::BeforeImages => "before-images",
         })
     }
@@ -105,8 +97,6 @@ pub(super) struct Setup {
     pub(super) workers: usize,
     pub(super) seed: u64,
     pub(super) otherwise: Otherwise,
-    /// Whether the database is opened once more at the end, so that loading is measured.
-    pub(super) reopens: bool,
 }
 
 /// Runs, one after the other.
@@ -138,7 +128,6 @@ impl<'a> Bench<'a> {
             workers: self.workers(),
             seed: self.arguments.common.seed,
             otherwise: Otherwise::No,
-            reopens: false,
         }
     }
 
@@ -147,7 +136,7 @@ impl<'a> Bench<'a> {
         let options = self.options_for(setup);
         let name = setup.system.name();
         self.runs += 1;
-        let mut course = match setup.load {
+        let course = match setup.load {
             Load::Ycsb => {
                 let records = self.arguments.records;
                 self.say(&format!("loading {} records into {name}", grouped(records as f64)));
@@ -166,9 +155,6 @@ impl<'a> Bench<'a> {
                 self.watched(setup, &business, &business.tables.db)?
             }
         };
-        if setup.reopens {
-            course.rows_loaded_per_second = self.reopened(&options, setup.load)?;
-        }
         let path = options.fresh_folder(folder_of(setup.load))?;
         std::fs::remove_dir(&path).map_err(Failure::io(format!("removing {}", path.display())))?;
         let rate = course.timeline.part(|_| true).rate();
@@ -179,18 +165,6 @@ impl<'a> Bench<'a> {
             grouped(rate)
         ));
         Ok(course)
-    }
-
-    /// Opens the database once more; rows of its checkpoint loaded a second, if it has one.
-    fn reopened(&mut self, options: &Options, load: Load) -> Result<Option<f64>> {
-        self.say("opening it once more");
-        let options = Options { checkpoints: None, ..options.clone() };
-        let db = options.open_at(&options.data.join(folder_of(load)), Durability::Relaxed)?;
-        let phases = db.recovery_report().map(|report| report.phases.as_slice()).unwrap_or_default();
-        let loaded = phases.iter().find(|phase| phase.phase == Phase::Load && phase.entries > 0);
-        let rate = loaded.map(|phase| phase.entries as f64 / phase.elapsed.as_secs_f64());
-        db.close()?;
-        Ok(rate)
     }
 
     pub(super) fn say(&mut self, text: &str) {
@@ -226,7 +200,6 @@ impl<'a> Bench<'a> {
             CheckpointConfig { checkpointers, interval, bandwidth, ..CheckpointConfig::default() };
         match setup.otherwise {
             Otherwise::No | Otherwise::BeforeImages => {}
-            Otherwise::Compressed { checkpoints: compress, .. } => checkpoints.compress = compress,
             Otherwise::OneSync => (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, None),
             Otherwise::Sleeps(bandwidth) => {
                 (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
@@ -234,7 +207,6 @@ impl<'a> Bench<'a> {
         }
         Options {
             checkpoints: (setup.system == System::Silor).then_some(checkpoints),
-            compress_log: matches!(setup.otherwise, Otherwise::Compressed { log: true, .. }),
             before_images: setup.otherwise == Otherwise::BeforeImages,
             workers_own: self.workers_own(setup),
             ..self.options()
@@ -271,7 +243,7 @@ impl<'a> Bench<'a> {
             !is_long_enough && resident < most
         })?;
         let too_large = looks.last().is_some_and(|look| look.resident >= most);
-        Ok(Course { setup, timeline, looks, too_large, rows_loaded_per_second: None })
+        Ok(Course { setup, timeline, looks, too_large })
     }
 }
 

@@ -31,10 +31,9 @@ pub(super) struct Look {
     log_on_disk: (f64, u64),
     /// Whether a checkpoint was under way.
     is_running: bool,
-    /// Checkpoints installed so far, and of the last of them the entries and the bytes.
+    /// Checkpoints installed so far, and the entries of the last of them.
     installed: u64,
     entries: u64,
-    bytes: u64,
 }
 
 impl Look {
@@ -53,8 +52,7 @@ impl Look {
             log_on_disk,
             is_running: checkpoints.running.is_some(),
             installed: checkpoints.installed,
-            entries: checkpoints.last.as_ref().map_or(0, |last| last.entries),
-            bytes: checkpoints.last.map_or(0, |last| last.bytes),
+            entries: checkpoints.last.map_or(0, |last| last.entries),
         }
     }
 }
@@ -97,8 +95,6 @@ pub(super) struct Checkpoint {
     pub(super) from: f64,
     pub(super) to: f64,
     pub(super) entries: u64,
-    /// Of its files.
-    pub(super) bytes: u64,
     /// Most resident memory while it was written, above the most of the time just before.
     pub(super) extra_bytes: u64,
     /// Log written between the beginning of the one before and its own; `None` for the first that was seen.
@@ -115,8 +111,6 @@ pub(super) struct Course {
     pub(super) looks: Vec<Look>,
     /// Whether it was ended early because the process held too much memory.
     pub(super) too_large: bool,
-    /// Rows of the last checkpoint loaded a second when the database was opened once more, if it was and had one.
-    pub(super) rows_loaded_per_second: Option<f64>,
 }
 
 impl Course {
@@ -173,7 +167,6 @@ impl Course {
                 from: first.second,
                 to: last.second,
                 entries: after.entries,
-                bytes: after.bytes,
                 extra_bytes: self.extra_bytes(first.second, last.second),
                 log_between,
                 log_kept: self.log_kept(last.second),

@@ -1,23 +1,18 @@
-//! What choices are worth: records of epochs >= e_l left out of a checkpoint, blocks of log and checkpoints compressed,
-//! before-images in the log.
+//! What choices are worth: records of epochs >= e_l left out of a checkpoint, before-images in the log.
 //!
 //! Neighbours: [`super::bench`] makes the runs.
 
 use super::Made;
 use super::bench::{Bench, Load, Otherwise, Setup, System};
-use super::course::{Checkpoint, Course};
+use super::course::Course;
 use super::figures::{THROUGHPUT, WHOLE, latencies};
 use super::table::row_of;
 use crate::failure::Result;
-use crate::figure::{Figure, Place, RATIO, Row};
-use crate::report::{grouped, median};
+use crate::figure::{Figure, Place, Row};
+use crate::report::grouped;
 use crate::timeline::Part;
 
-/// Metrics of compression. A GB is what a checkpoint's files would have without it.
 const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");
-const CHECKPOINT_BYTES: (&str, &str) = ("checkpoint", "bytes per row");
-const WRITING: (&str, &str) = ("writing a checkpoint, per GB stored plain", "s");
-const LOADED: (&str, &str) = ("loading a checkpoint", "rows/s");
 
 /// Said where no run was long enough.
 const NONE_SEEN: &str = "  no checkpoint was installed in these runs: longer ones are due (--seconds)\n";
@@ -43,25 +38,6 @@ pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     let title = format!("YCSB 70/30, {} records: what checkpoints leave to the log", grouped(records));
     let figure = Figure { name: "skip", title, horizontal: "", drawn, rows, ..Figure::default() };
     let verdict = if figure.rows.is_empty() { NONE_SEEN.to_owned() } else { String::new() };
-    Ok(Made::Rows(figure, true, verdict))
-}
-
-/// Silor as it ships, and with its log, its checkpoints or both compressed, in turns, under both loads.
-pub(super) fn compression(bench: &mut Bench<'_>) -> Result<Made> {
-    let mut rows = Vec::new();
-    for (name, load) in [("YCSB 70/30", Load::Ycsb), ("TPC-C", Load::Tpcc)] {
-        let plain = Setup { reopens: true, ..bench.setup(System::Silor, load) };
-        let compressed =
-            |log, checkpoints| Setup { otherwise: Otherwise::Compressed { log, checkpoints }, ..plain };
-        let setups = [plain, compressed(true, false), compressed(false, true), compressed(true, true)];
-        let courses = in_turns(bench, &setups)?;
-        rows.extend(compared(&courses, || Place::Bar(name.to_owned())));
-    }
-    let has_checkpoints = rows.iter().any(|row| row.metric == CHECKPOINT_BYTES.0);
-    let verdict = if has_checkpoints { String::new() } else { NONE_SEEN.to_owned() };
-    let title = "Blocks of the log and of checkpoints as they are, and compressed".to_owned();
-    let figure =
-        Figure { name: "compression", title, horizontal: "", drawn: RATIO, rows, ..Figure::default() };
     Ok(Made::Rows(figure, true, verdict))
 }
 
@@ -91,34 +67,17 @@ fn in_turns(bench: &mut Bench<'_>, setups: &[Setup]) -> Result<Vec<Vec<Course>>>
 fn compared(courses: &[Vec<Course>], place: impl Fn() -> Place) -> Vec<Row> {
     let mut rows = Vec::new();
     let plain = Rates::of(&courses[0]);
-    let plain_bytes = median(bytes_per_row(&courses[0]));
     for (index, courses) in courses.iter().enumerate() {
         let Rates { name, rates, parts } = Rates::of(courses);
         rows.push(Row::new(&name, place(), THROUGHPUT, rates.clone()));
         rows.extend(latencies(&name, &place(), &parts));
         let log = courses.iter().map(Course::log_bytes_per_transaction);
         rows.push(Row::new(&name, place(), LOG_BYTES, log.collect()));
-        rows.extend(row_of(&name, place(), CHECKPOINT_BYTES, bytes_per_row(courses)));
-        let seconds = checkpoints_of(courses)
-            .map(|one| (one.to - one.from) / (one.entries as f64 * plain_bytes / 1e9))
-            // One that begins and ends within a tick of the timeline has no time of its own.
-            .filter(|seconds| seconds.is_finite() && *seconds > 0.0);
-        rows.extend(row_of(&name, place(), WRITING, seconds.collect()));
-        let loaded = courses.iter().filter_map(|course| course.rows_loaded_per_second);
-        rows.extend(row_of(&name, place(), LOADED, loaded.collect()));
         if index > 0 {
             rows.push(Row::ratio((&name, &rates), (&plain.name, &plain.rates), place()));
         }
     }
     rows
-}
-
-fn checkpoints_of(courses: &[Course]) -> impl Iterator<Item = Checkpoint> + '_ {
-    courses.iter().flat_map(Course::checkpoints).filter(|checkpoint| checkpoint.entries > 0)
-}
-
-fn bytes_per_row(courses: &[Course]) -> Vec<f64> {
-    checkpoints_of(courses).map(|checkpoint| checkpoint.bytes as f64 / checkpoint.entries as f64).collect()
 }
 
 /// What a kind of run came to.

@@ -134,27 +134,6 @@ fn skip_counts_what_checkpoints_leave_to_the_log() {
 }
 
 #[test]
-fn compression_tells_log_and_checkpoints_apart() {
-    let (_, document, _) = made("compression", CHECKPOINTS);
-    let log = |system: &str| row(&document, system, "log").expect("bytes of log");
-    let checkpoint = |system: &str| row(&document, system, "checkpoint").expect("a checkpoint was installed");
-    for (of, plain, compressed) in [
-        (&log as &dyn Fn(&str) -> f64, "compressed checkpoints", "compressed log"),
-        (&log, "as it ships", "both compressed"),
-        (&checkpoint, "compressed log", "compressed checkpoints"),
-        (&checkpoint, "as it ships", "both compressed"),
-    ] {
-        let (bytes, fewer) = (of(plain), of(compressed));
-        assert!(fewer > 0.0 && fewer < bytes, "{compressed}: {fewer} of {bytes} bytes");
-    }
-    let both = |metric: &str| row(&document, "both compressed", metric);
-    assert!(both("loading a checkpoint").is_some_and(|rows| rows > 0.0), "{document}");
-    // Checkpoints as small as these may all be too quick to be timed.
-    let writing = both("writing a checkpoint, per GB stored plain");
-    assert!(writing.is_none_or(|seconds| seconds > 0.0), "{document}");
-}
-
-#[test]
 fn before_images_set_a_log_with_old_values_against_the_log() {
     let (_, document, _) = made("before-images", "");
     let bytes = |system: &str| row(&document, system, "log").expect("bytes of log");

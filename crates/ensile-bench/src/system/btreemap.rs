@@ -69,7 +69,7 @@ impl<const N: usize> Subject for Map<N> {
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
-        let mut map = self.map.lock().expect("one thread only");
+        let mut map = self.map.lock();
         let batch = slice.batch;
         let mut requests = Vec::with_capacity(batch);
         slice.repeat(

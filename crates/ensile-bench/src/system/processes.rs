@@ -123,7 +123,7 @@ impl Subject for Processes {
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
-        let mut children = self.children.lock().expect("one thread only");
+        let mut children = self.children.lock();
         children.iter_mut().try_for_each(|child| child.tell(START))?;
         slice.until_window();
         children.iter_mut().try_for_each(|child| child.tell(OPEN))?;

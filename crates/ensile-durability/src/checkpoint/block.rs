@@ -14,23 +14,19 @@
 use ensile_base::Tid;
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use ensile_base::sync::{Arc, AtomicBool, Ordering};
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicBool, Ordering};
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
 use crate::block::{HEADER_BYTES, padded};
-use crate::compress::Compressor;
 
 /// Most bytes of a block's payload, unless one entry alone is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// Most bytes of one entry with what frames it, as far as a compressed block is concerned.
+/// Most bytes of one entry with what frames it.
 pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Bytes of an end block's payload.
 const END_BYTES: usize = 16;
-
-/// Most bytes that so many entries of a compressed block can have: no reader takes memory for more, so no writer makes it.
-pub(crate) const fn entries_bytes_max(entries: u32) -> usize {
-    if entries == 1 { LARGE_BYTES_MAX } else { BLOCK_BYTES_MAX }
-}
 
 /// What an end block says of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,13 +155,6 @@ impl CheckpointBlock {
     /// Whether the walk stopped because another block is large: tells once.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
-    }
-
-    /// Compresses the entries, before they are sealed; false if that would not make them shorter, or they are more than a
-    /// reader would take memory for.
-    pub(crate) fn compress(&mut self, compressor: &mut Compressor) -> bool {
-        self.bytes.len() <= HEADER_BYTES + entries_bytes_max(self.entries)
-            && compressor.compress(&mut self.bytes, HEADER_BYTES)
     }
 
     /// Pads the payload; its length without padding, and the checksum with it.

@@ -10,7 +10,6 @@ use ensile_base::limits::VALUE_BYTES_MAX;
 use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
-use crate::compress::{ROOM_KEPT_BYTES, room_for};
 use crate::control::trigger::Trigger;
 use crate::store::folders::check_links;
 
@@ -19,13 +18,9 @@ const CHECKPOINTERS_MAX: u32 = 32;
 /// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
 /// and one large block, whose value the recoverable may hold in twice its size.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
-/// What compression takes besides, at most: room for a block of each checkpointer, and for the large one.
-const COMPRESSION_BYTES_MAX: usize = 36 << 20;
 const _: () = {
     let usual = CHECKPOINTERS_MAX as usize * (HEADER_BYTES + BLOCK_BYTES_MAX);
     assert!(usual + LARGE_BYTES_MAX + 2 * VALUE_BYTES_MAX <= MEMORY_BYTES_MAX - (4 << 20));
-    let rooms = CHECKPOINTERS_MAX as usize * ROOM_KEPT_BYTES;
-    assert!(rooms + room_for(LARGE_BYTES_MAX) <= COMPRESSION_BYTES_MAX);
 };
 
 /// When and how checkpoints are made.
@@ -52,8 +47,6 @@ pub struct CheckpointConfig {
     pub bandwidth: Option<u64>,
     /// Each checkpointer syncs what it wrote after so many bytes.
     pub sync_bytes: u64,
-    /// Whether checkpointers compress the entries of each block (LZ4). It takes their time to save the disk's.
-    pub compress: bool,
 }
 
 impl Default for CheckpointConfig {
@@ -69,7 +62,6 @@ impl Default for CheckpointConfig {
             replay_rate: 200 << 20,
             bandwidth: None,
             sync_bytes: 32 << 20,
-            compress: false,
         }
     }
 }

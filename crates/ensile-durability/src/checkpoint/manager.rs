@@ -18,12 +18,12 @@
 
 mod installing;
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
-use ensile_base::sync::{Arc, Mutex, MutexGuard};
+use ensile_base::sync::{Mutex, MutexGuard};
 use ensile_disk::Disk;
 use ensile_epoch::Advance;
 
@@ -107,7 +107,7 @@ struct Attempt {
     written: Vec<Written>,
     /// Checkpointers that have not begun, or are at their part.
     unfinished: usize,
-    failure: Option<StdArc<str>>,
+    failure: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -123,7 +123,7 @@ struct State {
     failures: u32,
     /// What attempts that found no space had written, at least; and why the next one is put off.
     needed_bytes: u64,
-    misfit: Option<StdArc<str>>,
+    misfit: Option<Arc<str>>,
     /// What the installed checkpoint made void is not removed yet, as a reader holds a lease; it is tried again then.
     remove_again_nanos: Option<u64>,
     /// The reserve that is missing is not tried before this.
@@ -132,7 +132,7 @@ struct State {
     log_bytes_base: u64,
     log_bytes_before: u64,
     last: Option<CheckpointReport>,
-    last_error: Option<StdArc<str>>,
+    last_error: Option<Arc<str>>,
     /// What whoever asks for a checkpoint is told once there will be none.
     ended: Option<DurabilityError>,
 }
@@ -156,11 +156,11 @@ struct Station {
     work: Mutex<Option<Work>>,
 }
 
-/// The checkpoints of an open database, behind std's `Arc` like its log.
+/// The checkpoints of an open database.
 #[derive(Debug)]
 pub struct Checkpoints {
-    log: StdArc<Log>,
-    disk: StdArc<dyn Disk>,
+    log: Arc<Log>,
+    disk: Arc<dyn Disk>,
     config: CheckpointConfig,
     trigger: Trigger,
     /// Whose they are, and the generation that is open.
@@ -186,7 +186,7 @@ impl From<ensile_disk::DiskError> for Failure {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A step that panics ends its attempt by itself; what it leaves is whole.
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Checkpoints {
@@ -194,10 +194,10 @@ impl Checkpoints {
     ///
     /// # Errors
     /// [`DurabilityError::Config`] for settings that cannot work, or the disk's.
-    pub fn start(log: &StdArc<Log>, config: CheckpointConfig) -> Result<StdArc<Self>, DurabilityError> {
+    pub fn start(log: &Arc<Log>, config: CheckpointConfig) -> Result<Arc<Self>, DurabilityError> {
         config.check()?;
         let mut keeper = lock(&log.manifest);
-        let disk = StdArc::clone(keeper.disk());
+        let disk = Arc::clone(keeper.disk());
         let wanted = Wanted { count: config.checkpointers, links: &config.folders, name: PartName::folder };
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         log.keep_locks(locks);
@@ -231,8 +231,8 @@ impl Checkpoints {
             ended: None,
         };
         let station = |_| Station { bell: Bell::new(), work: Mutex::new(None) };
-        Ok(StdArc::new(Self {
-            log: StdArc::clone(log),
+        Ok(Arc::new(Self {
+            log: Arc::clone(log),
             disk,
             trigger: config.trigger(),
             database,
@@ -411,12 +411,12 @@ impl Checkpoints {
     }
 
     /// Idle: one is due, and does not fit. Whoever asked is told; otherwise it is looked at again later.
-    fn put_off(&self, state: &mut State, why: StdArc<str>) -> CheckpointStep {
+    fn put_off(&self, state: &mut State, why: Arc<str>) -> CheckpointStep {
         (state.ended_nanos, state.failures) = (self.log.clock.nanos(), state.failures.saturating_add(1));
-        state.misfit = Some(StdArc::clone(&why));
+        state.misfit = Some(Arc::clone(&why));
         if let Some(ticket) = state.demand.take() {
             self.counters.failed.add(1);
-            state.last_error = Some(StdArc::clone(&why));
+            state.last_error = Some(Arc::clone(&why));
             ticket.answer(Err(DurabilityError::CheckpointFailed(why)));
         }
         CheckpointStep::Idle
@@ -621,7 +621,7 @@ impl Checkpoints {
             _ => {
                 self.counters.failed.add(1);
                 let reason = attempt.failure.unwrap_or_else(|| CLOSED.into());
-                state.last_error = Some(StdArc::clone(&reason));
+                state.last_error = Some(Arc::clone(&reason));
                 Err(DurabilityError::CheckpointFailed(reason))
             }
         };
@@ -629,15 +629,15 @@ impl Checkpoints {
     }
 
     /// No further checkpoint: tells everybody who waits for one, or will ask. Files stay as they are.
-    fn end(&self, state: &mut State, reason: &str, error: fn(StdArc<str>) -> DurabilityError) {
+    fn end(&self, state: &mut State, reason: &str, error: fn(Arc<str>) -> DurabilityError) {
         state.phase = Phase::Ended;
-        let reason: StdArc<str> = reason.into();
+        let reason: Arc<str> = reason.into();
         let attempt = state.attempt.take();
         self.counters.failed.add(u64::from(attempt.is_some()));
         for ticket in attempt.map(|attempt| attempt.ticket).into_iter().chain(state.demand.take()) {
-            ticket.answer(Err(error(StdArc::clone(&reason))));
+            ticket.answer(Err(error(Arc::clone(&reason))));
         }
-        state.ended = Some(error(StdArc::clone(&reason)));
+        state.ended = Some(error(Arc::clone(&reason)));
         state.last_error = Some(reason);
     }
 

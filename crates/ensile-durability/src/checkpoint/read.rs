@@ -11,13 +11,12 @@ use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::block::{Totals, entries_bytes_max};
+use super::block::Totals;
 use crate::DurabilityError;
 use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::Scanner;
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
-use crate::compress;
 use crate::recoverable::EntryKind;
 use crate::store::manifest::Installed;
 use crate::store::names::PartName;
@@ -33,8 +32,6 @@ pub(crate) struct PartReader {
     /// The checkpoint that the manifest names.
     of: Installed,
     entries: EntryKind,
-    /// The entries of the last block that was compressed.
-    plain: Vec<u8>,
     /// Where the next block begins, and what it continues.
     offset: u64,
     sequence: u64,
@@ -52,8 +49,6 @@ pub(crate) struct Rows<'r> {
     pub(crate) offset: u64,
     /// Its bytes, header and padding included.
     pub(crate) bytes: u64,
-    /// What they would be if it had not been compressed.
-    pub(crate) plain_bytes: u64,
     pub(crate) entries: u32,
     /// What they are.
     pub(crate) kind: EntryKind,
@@ -97,7 +92,6 @@ impl PartReader {
             name,
             of: of.clone(),
             entries: EntryKind::Values,
-            plain: Vec::new(),
             offset: 0,
             sequence: 0,
             previous_crc: 0,
@@ -211,13 +205,6 @@ impl PartReader {
         let damaged = |detail| DurabilityError::damaged(&self.name, offset, detail);
         let block = self.scanner.bytes(offset, block_bytes)?.ok_or_else(|| damaged(CUT))?;
         let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
-        let payload = if header.compressed {
-            compress::decompress(payload, entries_bytes_max(header.entries), &mut self.plain)
-                .ok_or_else(|| damaged("the block's entries do not decompress"))?;
-            &self.plain
-        } else {
-            payload
-        };
         if header.entries as usize > payload.len() / ENTRY_FRAME_BYTES {
             // Or memory would be taken for them.
             return Err(damaged("the block has no room for its entries"));
@@ -230,7 +217,6 @@ impl PartReader {
             bytes: block_bytes as u64,
             entries: header.entries,
             kind: self.entries,
-            plain_bytes: crate::block::block_bytes(payload.len()) as u64,
             payload,
             low: self.of.low,
         }))

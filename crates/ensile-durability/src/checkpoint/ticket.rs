@@ -58,7 +58,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     fn lock(&self) -> MutexGuard<'_, Option<AttemptOutcome>> {
         // The outcome is set in one step.
-        self.outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.outcome.lock()
     }
 
     /// The walk has so many slices.
@@ -119,8 +119,7 @@ impl CheckpointHandle {
             match &*outcome {
                 Some(outcome) => return outcome.clone(),
                 None => {
-                    let woken = self.ticket.answered.wait(outcome);
-                    outcome = woken.unwrap_or_else(std::sync::PoisonError::into_inner);
+                    outcome = self.ticket.answered.wait(outcome);
                 }
             }
         }

@@ -7,7 +7,7 @@
 //!
 //! Neighbours: `manager` steps it; `block` has the grammar; `read` reads.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
@@ -17,7 +17,6 @@ use super::block::{CheckpointBlock, Totals};
 use super::config::CheckpointConfig;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
-use crate::compress::Compressor;
 use crate::store::names::PartName;
 
 /// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
@@ -42,13 +41,12 @@ struct Part {
 /// The writing end of one checkpointer's files.
 #[derive(Debug)]
 pub(crate) struct PartWriter {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     parts: Vec<Part>,
     /// The file whose turn it is.
     turn: usize,
     unsynced_bytes: u64,
     sync_bytes: u64,
-    compressor: Option<Compressor>,
 }
 
 /// What the files of a checkpoint say of it.
@@ -75,7 +73,7 @@ pub(crate) struct Written {
 impl PartWriter {
     /// Makes the files of a checkpointer in this checkpoint, each with a synced opening block.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         checkpoint: &Beginning,
         checkpointer: u32,
         config: &CheckpointConfig,
@@ -85,12 +83,11 @@ impl PartWriter {
             Part::create(disk, name, checkpoint)
         };
         Ok(Self {
-            disk: StdArc::clone(disk),
+            disk: Arc::clone(disk),
             parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
             turn: 0,
             unsynced_bytes: 0,
             sync_bytes: config.sync_bytes,
-            compressor: config.compress.then(Default::default),
         })
     }
 
@@ -105,10 +102,9 @@ impl PartWriter {
         self.turn = (turn + 1) % self.parts.len();
         let part = &mut self.parts[turn];
         let entries = block.entries();
-        let compressed = self.compressor.as_mut().is_some_and(|compressor| block.compress(compressor));
         let (payload_bytes, payload_crc) = block.seal();
         let header = part.header(BlockKind::Rows);
-        let header = Header { section, entries, compressed, payload_bytes, payload_crc, ..header };
+        let header = Header { section, entries, payload_bytes, payload_crc, ..header };
         let bytes = part.write(&header, block.block())?;
         part.totals.entries += u64::from(entries);
         part.totals.blocks += 1;
@@ -153,7 +149,7 @@ impl PartWriter {
 }
 
 impl Part {
-    fn create(disk: &StdArc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
+    fn create(disk: &Arc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
         let Beginning { generation, low, origin, .. } = *checkpoint;
         let header = Header::of(BlockKind::CheckpointOpening, name.checkpointer, generation);
         let place = PartPlace { checkpoint: name.checkpoint, file: name.file };

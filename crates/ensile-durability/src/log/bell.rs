@@ -24,7 +24,7 @@ impl Bell {
 
     fn lock(&self) -> MutexGuard<'_, ()> {
         // It guards no data that a panic could leave half changed.
-        self.sleeping.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.sleeping.lock()
     }
 
     /// Ends the current or the next wait.
@@ -49,7 +49,7 @@ impl Bell {
         // Acquire: partner is the swap in `ring`. Under the lock, so a ring from here on finds us asleep.
         if !self.rung.load(Ordering::Acquire) {
             // One sleep: a spurious end only makes the caller look once more.
-            drop(self.wake.wait_timeout(guard, timeout).unwrap_or_else(std::sync::PoisonError::into_inner));
+            drop(self.wake.wait_timeout(guard, timeout));
         }
         // AcqRel: takes part in the order of rings (partner: `ring`).
         self.rung.swap(false, Ordering::AcqRel);

@@ -15,7 +15,6 @@ use ensile_memory::prefetch;
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
-use crate::compress::Compressor;
 
 /// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
@@ -130,11 +129,6 @@ impl Buffer {
         let payload = self.bytes.len() - HEADER_BYTES;
         self.bytes.resize(HEADER_BYTES + padded(payload), 0);
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
-    }
-
-    /// Compresses the entries, before they are sealed; false if that would not make them shorter.
-    pub(crate) fn compress(&mut self, compressor: &mut Compressor) -> bool {
-        compressor.compress(&mut self.bytes, HEADER_BYTES)
     }
 
     /// The whole block: header space, entries, padding.

@@ -40,8 +40,6 @@ pub struct LogConfig {
     pub buffer_bytes_max: usize,
     /// What the entries of this state are: each generation has one kind.
     pub entries: EntryKind,
-    /// Whether loggers compress the entries of each block (LZ4). It takes the loggers' time to save the disk's.
-    pub compress: bool,
     /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
     /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what
@@ -64,7 +62,6 @@ impl Default for LogConfig {
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
             entries: EntryKind::Values,
-            compress: false,
             epoch_interval: Duration::from_millis(40),
             #[cfg(feature = "experiments")]
             replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,

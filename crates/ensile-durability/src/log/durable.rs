@@ -3,7 +3,7 @@
 //! Neighbours: `waiters` keeps its slot and its waker.
 
 use std::pin::Pin;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ensile_base::Epoch;
@@ -16,7 +16,7 @@ use crate::DurabilityError;
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct Durable {
-    pub(super) log: StdArc<Log>,
+    pub(super) log: Arc<Log>,
     pub(super) epoch: Epoch,
     pub(super) slot: Option<u64>,
 }

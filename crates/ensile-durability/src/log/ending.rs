@@ -34,14 +34,14 @@ impl Log {
         // So is a step that reserves epochs.
         drop(self.manifest.lock());
         // A thread that still has an appender keeps this log, but nothing writes any more: the folder is free.
-        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        self.locks.lock().take();
         closed
     }
 
     /// Keeps these locks until the log is closed.
     pub(crate) fn keep_locks(&self, more: Locks) {
         // Locks are only added and taken as a whole.
-        let mut locks = self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut locks = self.locks.lock();
         if let Some(locks) = &mut *locks {
             locks.extend(more);
         }

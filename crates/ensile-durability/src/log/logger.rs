@@ -161,7 +161,7 @@ impl Logger {
 
     /// The closed files, oldest first. Only whole elements are added and removed under this lock.
     pub(super) fn closed_files(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
-        self.closed.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.closed.lock()
     }
 
     /// Bytes of the current file and of the next one, space set aside included.
@@ -179,25 +179,20 @@ impl Logger {
 
     fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
         // Only whole elements are added and removed under this lock.
-        self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.slots.lock()
     }
 
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
         // Relaxed, here and below: a courtesy, which orders nothing.
         self.queued.fetch_add(1, Ordering::Relaxed);
-        let writer = self.writer.lock();
+        let writer = self.writer.lock_unless_panicked();
         // Relaxed: as above.
         self.queued.fetch_sub(1, Ordering::Relaxed);
-        match writer {
-            Ok(writer) => Some(writer),
-            Err(poisoned) => {
-                // The poison wakes wakers: not under this lock.
-                drop(poisoned);
-                log.poison(PANICKED);
-                None
-            }
+        if writer.is_none() {
+            log.poison(PANICKED);
         }
+        writer
     }
 
     /// Runs `work` at the files on the logger's thread, which does not step meanwhile.
@@ -278,7 +273,7 @@ impl Logger {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = StopOnPanic::new(log);
         // A step that panicked is told by the logger's thread.
-        let Ok(writer) = self.writer.try_lock() else { return false };
+        let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
     }
 
@@ -450,7 +445,7 @@ impl Logger {
 
     /// How many blocks this log has; not while a step is under way.
     pub(super) fn blocks(&self) -> u64 {
-        self.writer.lock().map_or(0, |writer| writer.segments.blocks())
+        self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
     }
 
     /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it could not

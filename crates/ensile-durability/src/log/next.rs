@@ -10,7 +10,7 @@
 //!
 //! Neighbours: made by the logger's thread, outside the lock that commits wait for; `segments` goes on in it.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError, DiskFile};
 
@@ -52,7 +52,7 @@ impl NextFile {
     /// says so is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller
     /// discards it.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         name: SegmentName,
         wanted: u64,
     ) -> Result<Option<Self>, DiskError> {

@@ -95,7 +95,7 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under this lock leaves the state half changed.
-        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A worker joins.
@@ -147,7 +147,7 @@ impl Queue {
             }
             waited = true;
             state.waiting += 1;
-            state = self.space.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+            state = self.space.wait(state);
             state.waiting -= 1;
         }
     }

@@ -5,7 +5,7 @@
 //! Neighbours: workers ask before a commit, loggers say that they hold what has no space.
 
 use std::collections::BTreeMap;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
@@ -49,9 +49,9 @@ pub(super) struct Refusal {
     /// For good: poisoned, closing or closed.
     pub(super) stopped: bool,
     /// The loggers that hold what the disk has no space for, and what it said.
-    pub(super) full: BTreeMap<usize, StdArc<str>>,
+    pub(super) full: BTreeMap<usize, Arc<str>>,
     /// E is near the end of what is reserved (L6), and why no more is.
-    pub(super) epochs_ended: Option<StdArc<str>>,
+    pub(super) epochs_ended: Option<Arc<str>>,
     /// When the first of them began to hold, and how often one has tried.
     pub(super) full_since_nanos: u64,
     pub(super) tries: u64,
@@ -86,7 +86,7 @@ impl Log {
 
     pub(super) fn lock_refusal(&self) -> MutexGuard<'_, Refusal> {
         // Nothing under this lock leaves it half changed.
-        self.refusal.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.refusal.lock()
     }
 
     pub(super) fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
@@ -148,7 +148,7 @@ impl Log {
         self.lock_refusal().tries
     }
 
-    pub(super) fn full_reason(&self) -> Option<StdArc<str>> {
+    pub(super) fn full_reason(&self) -> Option<Arc<str>> {
         self.lock_refusal().full.values().next().cloned()
     }
 

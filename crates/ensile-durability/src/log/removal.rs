@@ -55,7 +55,7 @@ impl Log {
     ) -> Result<Removed, DurabilityError> {
         self.check_process()?;
         // Guards no data that a panic could leave half changed.
-        let _one = self.removing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one = self.removing.lock();
         let mut removed = Removed::default();
         let result = self.remove_files(covered, &mut removed);
         if removed.files > 0 {

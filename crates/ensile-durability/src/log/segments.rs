@@ -12,7 +12,7 @@
 //! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further files.
 
 use std::collections::VecDeque;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
@@ -24,7 +24,6 @@ use super::buffer::Buffer;
 use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header};
-use crate::compress::Compressor;
 use crate::error::unless_full;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
@@ -101,14 +100,13 @@ pub(crate) struct Segments {
     spare: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
-    compressor: Option<Compressor>,
 }
 
 impl Segments {
     /// Makes the first file of a generation's log, beginning with a synced mark of `durable`. Its name is synced by
     /// the caller before the manifest lists it.
     pub(crate) fn create(
-        disk: &StdArc<dyn Disk>,
+        disk: &Arc<dyn Disk>,
         file: impl Into<SegmentFile>,
         config: &LogConfig,
         durable: Epoch,
@@ -133,7 +131,6 @@ impl Segments {
             pending: VecDeque::new(),
             spare: Vec::new(),
             written_bytes: 0,
-            compressor: config.compress.then(Default::default),
         };
         segments.begin_with_zeros()?;
         let (block, crc) = segments.opening(durable, durable);
@@ -180,13 +177,11 @@ impl Segments {
         mark: Epoch,
         published: Epoch,
     ) -> Option<Box<Buffer>> {
-        let compressed = self.compressor.as_mut().is_some_and(|compressor| buffer.compress(compressor));
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
         let entries = buffer.entries();
         let header = self.header(BlockKind::Data, mark, published);
-        let header =
-            Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, compressed, ..header };
+        let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
         self.chain_crc = header.encode(buffer.block(), self.origin.salt);
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);

@@ -100,7 +100,7 @@ impl Waiters {
 
     fn lock(&self) -> MutexGuard<'_, List> {
         // Nothing under this lock leaves the list half changed.
-        self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.list.lock()
     }
 
     /// D.

@@ -19,7 +19,7 @@ pub(super) mod ordered;
 mod repair;
 
 use std::ops::ControlFlow;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -45,7 +45,7 @@ use judge::Judge;
 /// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device
 /// of a folder is not there. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`]. A copy can be
 /// examined.
-pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
+pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {
         why @ DurabilityError::NotMounted { .. } => Err(why),
@@ -85,7 +85,7 @@ pub fn examine(disk: &StdArc<dyn Disk>, target: &dyn Recoverable) -> Result<Exam
 /// # Errors
 /// As for [`examine`]; those of a file that reads differently the second time, or that cannot be written.
 pub fn visit_log(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<Examination, DurabilityError> {
@@ -104,7 +104,7 @@ pub fn visit_log(
 
 /// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything shows.
 fn examine_locked(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<(Examination, Epoch), DurabilityError> {
     let mut judge = Judge::new(disk, target);

@@ -34,8 +34,6 @@ struct Loaded {
     files: usize,
     entries: u64,
     bytes: u64,
-    /// What the bytes would be if no block were compressed.
-    plain_bytes: u64,
     /// Header checksums of end blocks, in the order of `parts`.
     ends: Vec<u32>,
     has_failed: bool,
@@ -105,11 +103,6 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
-    /// What the bytes loaded would be if no block were compressed.
-    pub(super) fn plain_bytes(&self) -> u64 {
-        self.lock().plain_bytes
-    }
-
     /// Whether all is loaded.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().files == self.parts.len()
@@ -117,7 +110,7 @@ impl Load {
 
     fn lock(&self) -> MutexGuard<'_, Loaded> {
         // Counts, raised one after the other.
-        self.loaded.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.loaded.lock()
     }
 
     /// Loads one file that nobody has taken. When none is left, waits until all are loaded.
@@ -138,7 +131,7 @@ impl Load {
     fn wait_for_others(&self) -> LoadStep {
         let mut loaded = self.lock();
         while loaded.files < self.parts.len() && !loaded.has_failed {
-            loaded = self.ended.wait(loaded).unwrap_or_else(std::sync::PoisonError::into_inner);
+            loaded = self.ended.wait(loaded);
         }
         if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
     }
@@ -167,7 +160,6 @@ impl Load {
             })?;
             let mut loaded = self.lock();
             loaded.bytes += rows.bytes;
-            loaded.plain_bytes += rows.plain_bytes;
             loaded.entries += entries.len() as u64;
         }
         // What is not of blocks is the end block.
@@ -175,7 +167,6 @@ impl Load {
         debug_assert!(totals.blocks > 0 || totals.entries == 0);
         let mut loaded = self.lock();
         loaded.bytes += reader.end_bytes();
-        loaded.plain_bytes += reader.end_bytes();
         Ok(end)
     }
 

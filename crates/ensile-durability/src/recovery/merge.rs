@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
@@ -86,7 +86,7 @@ pub(super) fn sources(
 /// Writes the entries that count of `sources` into one file of a generation of this database with this number, and syncs it.
 /// `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to sync.
 pub(super) fn write(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     config: &LogConfig,
     (database, number): (Identity, u64),
     sources: &[Generation],
@@ -120,7 +120,7 @@ fn remove_if_there(disk: &dyn Disk, file: SegmentFile) -> Result<(), DiskError> 
 }
 
 fn write_file(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     config: &LogConfig,
     generation: &Generation,
     file: SegmentFile,

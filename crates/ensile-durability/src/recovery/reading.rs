@@ -28,11 +28,11 @@ pub(super) struct Pool(Mutex<Vec<Buffers>>);
 impl Pool {
     pub(super) fn take(&self) -> Buffers {
         // Whole elements go in and out.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop().unwrap_or_default()
+        self.0.lock().pop().unwrap_or_default()
     }
 
     pub(super) fn give(&self, buffers: Buffers) {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(buffers);
+        self.0.lock().push(buffers);
     }
 }
 

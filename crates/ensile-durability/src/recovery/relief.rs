@@ -14,7 +14,7 @@
 //! Neighbours: `super` begins the generation; `docs/protocols/durability.md` ("A crash on a full disk") has the argument.
 
 use std::cell::Cell;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{DiskError, Operation};
@@ -52,7 +52,7 @@ pub struct ReadOnly {
     /// again what no block proves.
     pub durable: Epoch,
     /// What the disk said.
-    pub reason: StdArc<str>,
+    pub reason: Arc<str>,
     /// Keeps others out until it is dropped.
     pub locks: Locks,
 }

@@ -9,7 +9,6 @@
 //! buffers; the engine's threads call in.
 
 use ensile_base::checksum::crc32c;
-use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -17,15 +16,11 @@ use super::RecoveryReport;
 use super::chain::Chain;
 use super::file::Run;
 use super::reading::{self, Buffers, recycled};
-use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
+use crate::block::entries::Entries;
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
-use crate::compress;
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
-
-/// Most bytes of a block's entries: a buffer that was made for one of the largest.
-const ENTRIES_BYTES_MAX: usize = ENTRY_FRAME_BYTES + TRANSACTION_BYTES_MAX;
 
 /// The epochs of a generation, and which of them are replayed.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +104,7 @@ pub(super) fn replay(
     let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
     let mut counts = Counts::default();
-    let (mut at, mut plain) = (0, Vec::new());
+    let mut at = 0;
     while at < bytes.len() {
         let offset = piece.offset + at as u64;
         let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
@@ -131,8 +126,6 @@ pub(super) fn replay(
         let payload =
             payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
         counts.blocks += 1;
-        let payload = entries_of(&header, payload, &mut plain)
-            .ok_or_else(|| damaged("the block's entries do not decompress"))?;
         let mut entries = recycled(batch);
         parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
@@ -173,15 +166,6 @@ fn parse<'p>(
         }
     }
     Ok(())
-}
-
-/// The entries of a payload as they were before they were compressed, if they were: then in `plain`.
-fn entries_of<'p>(header: &Header, payload: &'p [u8], plain: &'p mut Vec<u8>) -> Option<&'p [u8]> {
-    if !header.compressed {
-        return Some(payload);
-    }
-    compress::decompress(payload, ENTRIES_BYTES_MAX, plain)?;
-    Some(plain)
 }
 
 /// The header at the beginning of `bytes`, which hold its block.

@@ -78,7 +78,7 @@ impl Turns {
 
     fn lock(&self) -> MutexGuard<'_, Ends> {
         // Two ranges, each moved in one step; a piece that is taken or asked for stays so.
-        self.ends.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.ends.lock()
     }
 
     /// Takes the piece whose turn it is for a state that keeps what it says now. `None` if none is left.

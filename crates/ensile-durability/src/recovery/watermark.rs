@@ -47,7 +47,7 @@ impl Watermark {
 
     fn lock(&self) -> MutexGuard<'_, Outstanding> {
         // Counts and a flag, each whole at every point.
-        self.outstanding.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.outstanding.lock()
     }
 
     /// A thread begins to replay a piece that was added with this epoch.
@@ -69,7 +69,7 @@ impl Watermark {
     pub(super) fn wait_for_end(&self) -> bool {
         let mut outstanding = self.lock();
         while !outstanding.oldest.is_empty() && !outstanding.has_failed {
-            outstanding = self.ended.wait(outstanding).unwrap_or_else(std::sync::PoisonError::into_inner);
+            outstanding = self.ended.wait(outstanding);
         }
         !outstanding.has_failed
     }

@@ -17,7 +17,7 @@
 //! Neighbours: `whose` compares what is written here; `ensile adopt` asks for it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_disk::{Disk, FolderId};
 
@@ -47,7 +47,7 @@ pub struct Adopted {
 /// [`DurabilityError::InUse`] while it, or a database that shares its files, is open; [`DurabilityError::ForeignFolder`] if a link leads to a folder
 /// of the original; [`DurabilityError::Config`] if its files are hard links; what an open says of a damaged manifest and of folders that are not there. Nothing was
 /// changed then.
-pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
+pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let before = whose::expect_manifest(&**disk)?;
     // Before the locks too, which make files where folders cannot be locked; behind them nobody changes what is seen.
@@ -55,7 +55,7 @@ pub fn adopt(disk: &StdArc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     if !locks.has_file() {
         locks.add_file(&**disk)?;
     }
-    let disk = &Watched::over(StdArc::clone(disk), &locks)?;
+    let disk = &Watched::over(Arc::clone(disk), &locks)?;
     found.keys().filter(|name| *name != MAIN).try_for_each(|name| locks.add_folder(&**disk, name))?;
     let folders = folders_of(&**disk, &before)?;
     let parent = before.identity;

@@ -5,7 +5,7 @@
 //! Neighbours: a recovery claims the folders before it makes files there, checkpoints claim theirs when they start.
 
 use std::path::PathBuf;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use super::locks::{Hold, Locks};
 use super::manifest::ManifestKeeper;
@@ -29,7 +29,7 @@ pub(crate) fn claim(
     keeper: &mut ManifestKeeper,
     wanted: &[Wanted<'_>],
 ) -> Result<(Locks, bool), DurabilityError> {
-    let disk = StdArc::clone(keeper.disk());
+    let disk = Arc::clone(keeper.disk());
     let mut locks = Locks::none(Hold::Exclusive);
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();

@@ -11,7 +11,7 @@
 //! one.
 
 use std::collections::BTreeSet;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::limits::LEASE_SECONDS_MAX;
@@ -54,7 +54,7 @@ impl Leases {
     /// The disk's.
     pub(crate) fn ask(&self, disk: &dyn Disk, now: u64) -> Result<Option<Clearance>, DiskError> {
         // It holds a number: no panic leaves it half changed.
-        let mut refused = self.refused_nanos.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut refused = self.refused_nanos.lock();
         if let Some(lock) = try_lock(disk)? {
             *refused = None;
             return Ok(Some(Clearance::Free { _lock: lock }));
@@ -124,7 +124,7 @@ impl LeasedFile {
 /// repair and an adoption do not wait.
 #[derive(Debug)]
 pub struct Lease {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     manifest: Manifest,
     files: Vec<LeasedFile>,
     _lock: Box<dyn DiskLock>,
@@ -160,7 +160,7 @@ impl Lease {
 /// [`DurabilityError::InUse`] if an open or a removal keeps the lock for seconds, or the manifest changes at each try:
 /// try again later; [`DurabilityError::NoDatabase`] or [`DurabilityError::NotADatabase`] if there is none;
 /// [`DurabilityError::Damaged`] for the manifest; the disk's.
-pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
+pub fn lease(disk: &Arc<dyn Disk>) -> Result<Lease, DurabilityError> {
     let mut why = DurabilityError::InUse { path: MANIFEST.into() };
     // Before `LEASES` may be made: the folder of something else is left alone.
     let _ = expect_manifest(&**disk)?;
@@ -184,7 +184,7 @@ pub fn lease(disk: &StdArc<dyn Disk>) -> Result<Lease, DurabilityError> {
         let manifest = expect_manifest(&**disk)?;
         match open_all(&**disk, &manifest) {
             Ok(files) if expect_manifest(&**disk)? == manifest => {
-                return Ok(Lease { disk: StdArc::clone(disk), manifest, files, _lock: lock });
+                return Ok(Lease { disk: Arc::clone(disk), manifest, files, _lock: lock });
             }
             Ok(_) => why = DurabilityError::InUse { path: MANIFEST.into() },
             // Renamed by a logger since it was listed; or removed by an open, or beyond the limit.

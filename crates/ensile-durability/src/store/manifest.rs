@@ -30,7 +30,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
@@ -306,18 +306,18 @@ impl Manifest {
 /// The manifest's one owner.
 #[derive(Debug)]
 pub(crate) struct ManifestKeeper {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     manifest: Manifest,
 }
 
 impl ManifestKeeper {
     /// Of the manifest that stands on this disk.
-    pub(crate) fn of(disk: &StdArc<dyn Disk>, manifest: Manifest) -> Self {
-        Self { disk: StdArc::clone(disk), manifest }
+    pub(crate) fn of(disk: &Arc<dyn Disk>, manifest: Manifest) -> Self {
+        Self { disk: Arc::clone(disk), manifest }
     }
 
     /// The keeper of a new database, whose manifest is written now, as the first that speaks of it (I2).
-    pub(crate) fn begin(disk: &StdArc<dyn Disk>) -> Result<Self, DurabilityError> {
+    pub(crate) fn begin(disk: &Arc<dyn Disk>) -> Result<Self, DurabilityError> {
         let manifest = Manifest::creating(Identity::draw(), disk.folder_id("")?);
         manifest.write(&**disk)?;
         Ok(Self::of(disk, manifest))
@@ -329,7 +329,7 @@ impl ManifestKeeper {
     }
 
     /// The disk that it stands on.
-    pub(crate) fn disk(&self) -> &StdArc<dyn Disk> {
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 

@@ -7,7 +7,7 @@
 //!
 //! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination locks it.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError};
 
@@ -33,7 +33,7 @@ pub enum Opening {
 /// The folders of a database that this process has for itself.
 #[derive(Debug)]
 pub(crate) struct Store {
-    pub(crate) disk: StdArc<dyn Disk>,
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keeper: ManifestKeeper,
     pub(crate) locks: Locks,
 }
@@ -43,7 +43,7 @@ impl Store {
     ///
     /// # Errors
     /// As the table in [`whose`] says; nothing was changed then.
-    pub(crate) fn open(disk: StdArc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(disk: Arc<dyn Disk>, opening: Opening) -> Result<Self, DurabilityError> {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
@@ -177,6 +177,6 @@ pub(super) fn lock_main(disk: &dyn Disk, hold: Hold) -> Result<Locks, Durability
 
 /// The disk for a caller that changes files without opening the database: watched where its main folder cannot be
 /// locked (I3).
-pub(crate) fn watched(disk: &StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
-    Watched::over(StdArc::clone(disk), locks)
+pub(crate) fn watched(disk: &Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
+    Watched::over(Arc::clone(disk), locks)
 }

@@ -8,7 +8,7 @@
 //!
 //! Neighbours: `recovery` and `checkpoint::manager` give it up; names are the store's.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::limits::RESERVE_BYTES;
 use ensile_base::sync::{AtomicBool, Ordering};
@@ -24,21 +24,21 @@ const FREE_SHARE: u64 = 2;
 /// The reserve of a database: a file in its folder, and one in each log folder that is a link, which may lead to another device.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     folders: Vec<String>,
     is_kept: AtomicBool,
 }
 
 impl Reserve {
     /// That of a database with so many loggers. Nothing is made yet.
-    pub(crate) fn of(disk: &StdArc<dyn Disk>, loggers: u32) -> Result<Self, DiskError> {
+    pub(crate) fn of(disk: &Arc<dyn Disk>, loggers: u32) -> Result<Self, DiskError> {
         let mut folders = vec![String::new()];
         for folder in (0..loggers).map(log_folder) {
             if matches!(disk.folder_kind(&folder)?, FolderKind::Link { .. }) {
                 folders.push(folder);
             }
         }
-        Ok(Self { disk: StdArc::clone(disk), folders, is_kept: AtomicBool::new(false) })
+        Ok(Self { disk: Arc::clone(disk), folders, is_kept: AtomicBool::new(false) })
     }
 
     /// Is it there, as far as this process knows?

@@ -8,7 +8,7 @@
 //! Neighbours: the store puts it between the disk and everybody else where folder locks are not supported, and nowhere else.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Process};
 
@@ -17,16 +17,16 @@ use super::names::LOCK;
 
 #[derive(Debug)]
 pub(super) struct Watched {
-    disk: StdArc<dyn Disk>,
+    disk: Arc<dyn Disk>,
     /// The inode that is locked.
     lock: u64,
 }
 
 impl Watched {
     /// `disk` itself where its main folder is locked.
-    pub(super) fn over(disk: StdArc<dyn Disk>, locks: &Locks) -> Result<StdArc<dyn Disk>, DiskError> {
+    pub(super) fn over(disk: Arc<dyn Disk>, locks: &Locks) -> Result<Arc<dyn Disk>, DiskError> {
         match locks.file_id()? {
-            Some(lock) if !locks.is_folder_locked() => Ok(StdArc::new(Self { disk, lock })),
+            Some(lock) if !locks.is_folder_locked() => Ok(Arc::new(Self { disk, lock })),
             _ => Ok(disk),
         }
     }

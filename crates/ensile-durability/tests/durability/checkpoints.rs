@@ -1,8 +1,8 @@
 //! Checkpoints over the public API: a store of keys that is walked beside its writers, seeded lives with crashes at any
-//! call of the disk, each condition of K1 by name, and compression.
+//! call of the disk, each condition of K1 by name, and damage.
 
-mod compressed;
 mod conditions;
+mod damaged;
 mod ending;
 mod room;
 mod simulation;

@@ -90,36 +90,34 @@ fn many_short_lives_leave_few_files_and_an_open_does_not_grow() {
 
 #[test]
 fn a_merged_generation_has_the_entries_of_its_sources_in_the_order_of_their_tids() {
-    for compress in [false, true] {
-        let disk = SimDisk::new();
-        let several = LogConfig { compress, ..config(3) };
-        let mut tids = Vec::new();
-        for life in 0..LIVES {
-            let rig = open(&disk, several.clone());
-            let mut workers: Vec<_> = (0..3).map(|_| rig.worker()).collect();
-            for round in 0..4 {
-                for (key, worker) in (0..).zip(&mut workers) {
-                    // Beyond a buffer's length too.
-                    let bytes = if (life, round, key) == (3, 2, 1) { 3 << 20 } else { 700 * round };
-                    tids.push(worker.commit(&rig.epochs, key, &vec![life as u8; bytes]).expect("runs"));
-                }
-                rig.settle();
-            }
-            rig.log.close().expect("closes");
-        }
-        tids.sort_unstable();
-        assert_eq!(entries_in_order(&disk), tids);
-        let rows = sorted(&open(&disk.fork(), LogConfig { compress, ..config(1) }).rows);
+    let disk = SimDisk::new();
+    let several = config(3);
+    let mut tids = Vec::new();
+    for life in 0..LIVES {
         let rig = open(&disk, several.clone());
-        assert_eq!(rig.report.merged_generations, LIVES);
-        assert_eq!(sorted(&rig.rows), rows);
+        let mut workers: Vec<_> = (0..3).map(|_| rig.worker()).collect();
+        for round in 0..4 {
+            for (key, worker) in (0..).zip(&mut workers) {
+                // Beyond a buffer's length too.
+                let bytes = if (life, round, key) == (3, 2, 1) { 3 << 20 } else { 700 * round };
+                tids.push(worker.commit(&rig.epochs, key, &vec![life as u8; bytes]).expect("runs"));
+            }
+            rig.settle();
+        }
         rig.log.close().expect("closes");
-        assert_eq!(log_files(&disk).iter().filter(|name| is_merged(name)).count(), 1);
-        assert_eq!(entries_in_order(&disk), tids, "changes show the same");
-        let on: Arc<dyn Disk> = Arc::new(disk.mounted());
-        assert!(examine(&on, &Map::default()).expect("reads").damage.is_empty());
-        assert_eq!(sorted(&open(&disk, several).rows), rows);
     }
+    tids.sort_unstable();
+    assert_eq!(entries_in_order(&disk), tids);
+    let rows = sorted(&open(&disk.fork(), config(1)).rows);
+    let rig = open(&disk, several.clone());
+    assert_eq!(rig.report.merged_generations, LIVES);
+    assert_eq!(sorted(&rig.rows), rows);
+    rig.log.close().expect("closes");
+    assert_eq!(log_files(&disk).iter().filter(|name| is_merged(name)).count(), 1);
+    assert_eq!(entries_in_order(&disk), tids, "changes show the same");
+    let on: Arc<dyn Disk> = Arc::new(disk.mounted());
+    assert!(examine(&on, &Map::default()).expect("reads").damage.is_empty());
+    assert_eq!(sorted(&open(&disk, several).rows), rows);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The log of a queue on a simulated disk, for tests of replay: rows are put and deleted a little later.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -27,8 +27,7 @@ impl Queue {
     /// Writes it; then power fails.
     pub(super) fn write(&self) -> SimDisk {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
-        let builder =
-            Database::builder("unused").disk(StdArc::new(disk.mounted())).manual_clock(clock.clone());
+        let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
         let builder = builder.log_file_bytes(self.file_bytes).durability(Durability::Relaxed);
         let builder = builder.checkpoints_on_demand().recovery_threads(1);
         let db = builder.without_threads().open().expect("a new database");
@@ -58,6 +57,6 @@ impl Queue {
 
     /// Begins to recover what [`Queue::write`] left.
     pub(super) fn recovery(disk: &SimDisk) -> Recovery {
-        Recovery::open(StdArc::new(disk.fork()), LogConfig::default()).expect("opens")
+        Recovery::open(Arc::new(disk.fork()), LogConfig::default()).expect("opens")
     }
 }

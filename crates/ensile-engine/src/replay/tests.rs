@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::limits::{REPLAY_WAITING_BYTES_MAX, STATUS_BITS};
 use ensile_base::random::Random;
@@ -42,7 +42,7 @@ fn rows(replay: Replay) -> Rows {
         }
     }
     // The records live in it.
-    let _memory = StdArc::clone(&replay.memory);
+    let _memory = Arc::clone(&replay.memory);
     let trees = replay.finish();
     let mut rows = Rows::new();
     for (&table, tree) in &trees {

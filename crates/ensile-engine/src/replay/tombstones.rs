@@ -98,7 +98,7 @@ impl Tombstones {
 
     fn lock(&self) -> ensile_base::sync::MutexGuard<'_, Waiting> {
         // Whole batches go in and out.
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes a batch over.

@@ -7,7 +7,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use ensile_base::sync::MutexGuard;
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock, FolderId, FolderKind, Operation, Process};
@@ -64,7 +63,7 @@ impl SimDisk {
         let Some(mounted) = &self.mounted else {
             return state.mounts.find(&state.names, self.root, name);
         };
-        let mut opened = mounted.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = mounted.opened.lock();
         if let Some(folder) = opened.get(name).filter(|folder| state.names.has(**folder)) {
             return Some(*folder);
         }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::{DiskError, Operation};
@@ -18,7 +18,7 @@ use super::{Moment, SimDisk};
 #[derive(Clone, Debug)]
 pub(super) struct State {
     /// Behind std's `Arc`: shared bytes are copied when they change, which a checker's own cannot do.
-    pub(super) inodes: Vec<StdArc<Inode>>,
+    pub(super) inodes: Vec<Arc<Inode>>,
     pub(super) names: Tree,
     stable_names: Tree,
     unsynced_names: Vec<NameChange>,
@@ -145,12 +145,12 @@ impl State {
     }
 
     pub(super) fn inode(&mut self, inode: usize) -> &mut Inode {
-        StdArc::make_mut(&mut self.inodes[inode])
+        Arc::make_mut(&mut self.inodes[inode])
     }
 
     /// A new file without a name.
     pub(super) fn new_inode(&mut self, inode: Inode) -> usize {
-        self.inodes.push(StdArc::new(inode));
+        self.inodes.push(Arc::new(inode));
         self.inodes.len() - 1
     }
 
@@ -312,7 +312,7 @@ impl State {
         let named = self.names.files();
         for index in 0..self.inodes.len() {
             if !named.contains(&index) {
-                self.inodes[index] = StdArc::default();
+                self.inodes[index] = Arc::default();
             }
         }
     }

@@ -5,7 +5,6 @@ use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::checkpoint::read::PartReader;
-use crate::compress::Compressor;
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
 use crate::store::manifest::Installed;
@@ -58,21 +57,10 @@ fn opening(part: PartName, origin: Origin) -> (Vec<u8>, u32) {
 }
 
 fn rows_header(block: &mut CheckpointBlock, section: u32, sequence: u64, previous_crc: u32) -> Header {
-    header_of(block, section, sequence, previous_crc, false)
-}
-
-fn header_of(
-    block: &mut CheckpointBlock,
-    section: u32,
-    sequence: u64,
-    previous_crc: u32,
-    compress: bool,
-) -> Header {
     let entries = block.entries();
-    let compressed = compress && block.compress(&mut Compressor::default());
     let (payload_bytes, payload_crc) = block.seal();
     let header = Header::of(BlockKind::Rows, PART.checkpointer, GENERATION);
-    Header { section, sequence, entries, compressed, payload_bytes, previous_crc, payload_crc, ..header }
+    Header { section, sequence, entries, payload_bytes, previous_crc, payload_crc, ..header }
 }
 
 fn end_block(totals: Totals, sequence: u64, previous_crc: u32) -> Vec<u8> {
@@ -85,16 +73,12 @@ fn end_block(totals: Totals, sequence: u64, previous_crc: u32) -> Vec<u8> {
     block
 }
 
-/// The files of the format document: one block with one entry, and the end block; plain, and compressed.
-fn documented() -> [(Vec<u8>, &'static [u8]); 2] {
-    let one = |body: &'static [u8], compress: bool| {
-        let mut block = CheckpointBlock::new();
-        block.push(tid(5), |into| into.extend_from_slice(body));
-        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, compress);
-        assert_eq!(header.compressed, compress);
-        (file_of(&header, &mut block), body)
-    };
-    [one(b"hello", false), one(&[b'a'; 64], true)]
+/// The file of the format document: one block with one entry, and the end block.
+fn documented() -> Vec<u8> {
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"hello"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    file_of(&header, &mut block)
 }
 
 /// A file of one block.
@@ -133,101 +117,44 @@ fn the_documented_bytes_are_the_ones_that_are_written() {
     let text = include_str!("../../../../../docs/formats/checkpoint.md");
     let examples = text.split("```hex\n").skip(1).filter_map(|rest| rest.split("```").next());
     let examples: Vec<&str> = examples.collect();
-    assert_eq!(examples.len(), 2, "two examples in hex");
-    for (example, (written, body)) in examples.into_iter().zip(documented()) {
-        let digits = example.lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
-        let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex digits")).collect();
-        let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
-        let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
-        assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
-        assert_eq!(read(&bytes), Ok(vec![(3, tid(5), body.to_vec())]));
-    }
+    assert_eq!(examples.len(), 1, "one example in hex");
+    let digits = examples[0].lines().flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace());
+    let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex digits")).collect();
+    let written = documented();
+    let hex: Vec<String> = written.iter().map(|byte| format!("{byte:02x}")).collect();
+    let rows: Vec<String> = hex.chunks(8).map(|row| row.join(" ")).collect();
+    assert_eq!(bytes, written, "the example should be:\n{}", rows.join("\n"));
+    assert_eq!(read(&bytes), Ok(vec![(3, tid(5), b"hello".to_vec())]));
 }
 
 #[test]
 fn every_cut_and_every_flipped_bit_is_seen() {
-    for (file, _) in documented() {
-        for length in 0..file.len() {
-            assert!(read(&file[..length]).is_err(), "cut to {length}");
-        }
-        for at in 0..file.len() {
-            for bit in 0..8 {
-                let mut damaged = file.clone();
-                damaged[at] ^= 1 << bit;
-                assert!(read(&damaged).is_err(), "bit {bit} of byte {at}");
-            }
-        }
-        for more in [&[0u8; 8][..], &file] {
-            assert!(read(&[&file, more].concat()).is_err(), "{} bytes behind the end", more.len());
-        }
+    let file = documented();
+    for length in 0..file.len() {
+        assert!(read(&file[..length]).is_err(), "cut to {length}");
     }
-}
-
-/// Every bit of a compressed payload flipped where its checksum does not tell: what does not decompress is an error, what
-/// does is other entries, and no length takes more memory than a block can have.
-#[test]
-fn what_is_forged_under_a_good_checksum_is_refused_or_read() {
-    let mut block = CheckpointBlock::new();
-    for _ in 0..20 {
-        block.push(tid(5), |into| into.extend_from_slice(&[b'a'; 64]));
-    }
-    let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
-    assert!(header.compressed, "it becomes shorter");
-    let payload = block.block()[HEADER_BYTES..].to_vec();
-    let with = |payload: &[u8], header: &Header| {
-        let mut block = CheckpointBlock::new();
-        block.bytes.extend_from_slice(payload);
-        let (_, payload_crc) = block.seal();
-        read(&file_of(&Header { payload_crc, ..header.clone() }, &mut block))
-    };
-    assert_eq!(with(&payload, &header).map(|entries| entries.len()), Ok(20));
-    let mut refused = 0;
-    for at in 0..header.payload_bytes as usize {
+    for at in 0..file.len() {
         for bit in 0..8 {
-            let mut forged = payload.clone();
-            forged[at] ^= 1 << bit;
-            refused += usize::from(with(&forged, &header).is_err());
+            let mut damaged = file.clone();
+            damaged[at] ^= 1 << bit;
+            assert!(read(&damaged).is_err(), "bit {bit} of byte {at}");
         }
     }
-    assert!(refused > 100, "{refused}");
-    let error = with(&payload, &Header { entries: u32::MAX, ..header.clone() }).expect_err("no room");
+    for more in [&[0u8; 8][..], &file] {
+        assert!(read(&[&file, more].concat()).is_err(), "{} bytes behind the end", more.len());
+    }
+}
+
+/// The number of entries comes from the file: no reader takes memory for more than the payload has room for.
+#[test]
+fn more_entries_than_a_block_has_room_for_are_damage() {
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"hello"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    let header = Header { entries: u32::MAX, ..header };
+    let error = read(&file_of(&header, &mut block)).expect_err("no room");
     assert!(error.contains("checkpoint1/ckpt-4-2") && error.contains("byte 128"), "{error}");
-    let long = [&u32::MAX.to_le_bytes(), &payload[4..]].concat();
-    assert!(with(&long, &header).is_err_and(|error| error.contains("do not decompress")));
-    let plain = Header { compressed: false, ..header };
-    assert!(with(&payload, &plain).is_err(), "the flag alone makes other entries of it");
-}
-
-#[test]
-fn large_entries_are_compressed_up_to_the_largest_value() {
-    use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-    for (body, compresses) in [(2 + KEY_BYTES_MAX + VALUE_BYTES_MAX, true), (super::LARGE_BYTES_MAX, false)] {
-        let mut block = CheckpointBlock::new();
-        assert!(block.has_room(body));
-        block.push(tid(5), |into| into.resize(into.len() + body, 7));
-        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
-        assert_eq!(header.compressed, compresses);
-        let entries = read(&file_of(&header, &mut block)).expect("it is whole");
-        assert_eq!(entries[0].2.len(), body);
-    }
-}
-
-/// Both kinds of the largest block come back; a walk that asks for room once and pushes twice gets what it got before there
-/// was compression: a block that is read.
-#[test]
-fn several_entries_are_compressed_only_as_far_as_they_are_read() {
-    let half = BLOCK_BYTES_MAX / 2;
-    for (body, compresses) in [(half - 12, true), (half, false)] {
-        let mut block = CheckpointBlock::new();
-        assert!(block.has_room(2 * half));
-        for _ in 0..2 {
-            block.push(tid(5), |into| into.resize(into.len() + body, 7));
-        }
-        let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, true);
-        assert_eq!(header.compressed, compresses);
-        let entries = read(&file_of(&header, &mut block)).expect("it is whole");
-        assert!(entries.len() == 2 && entries.iter().all(|(.., found)| found.len() == body));
-    }
+    assert!(error.contains("no room for its entries"), "{error}");
 }
 
 #[test]
@@ -265,7 +192,7 @@ fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
 
 #[test]
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
-    let [(file, _), _] = documented();
+    let file = documented();
     let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");
     let of = Installed { database: other, ..installed() };
     match read_of(&file, &of) {
@@ -278,7 +205,7 @@ fn i1_a_file_of_another_database_is_told_apart_from_damage() {
 
 #[test]
 fn a_file_of_another_checkpoint_or_place_is_damage() {
-    let [(file, _), _] = documented();
+    let file = documented();
     let others = [
         Installed { generation: 4, ..installed() },
         Installed { low: Epoch::new(10), ..installed() },
@@ -305,7 +232,7 @@ fn a_file_of_another_checkpoint_or_place_is_damage() {
 fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
     let mut block = CheckpointBlock::new();
     block.push(tid(5), |into| into.extend_from_slice(b"hello"));
-    let header = header_of(&mut block, 3, 1, opening(PART, origin()).1, false);
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
     header.encode(block.block(), Salt::parse("11111111").expect("a salt"));
     let mut file = opening(PART, origin()).0;
     file.extend_from_slice(block.block());
@@ -315,10 +242,10 @@ fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
 
 #[test]
 fn l7_what_a_newer_version_wrote_is_told_apart_from_damage_in_every_block() {
-    let [(file, _), _] = documented();
+    let file = documented();
     let end = file.len() - HEADER_BYTES - 16;
     for (at, salt_of) in [(0, Salt::OPENING), (OPENING_BYTES, salt()), (end, salt())] {
-        for (byte, value) in [(4, 5), (6, 0xff), (7, 2)] {
+        for (byte, value) in [(4, 5), (6, 0xff), (7, 1), (7, 2)] {
             let mut newer = file.clone();
             newer[at + byte] = value;
             let crc = salt_of.checksum(&newer[at..at + 76]);

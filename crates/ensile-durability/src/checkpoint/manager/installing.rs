@@ -7,7 +7,7 @@
 //!
 //! Neighbours: `super` has the states; the log removes its files.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::sync::MutexGuard;
@@ -64,7 +64,7 @@ impl Checkpoints {
         match result {
             Ok(()) => self.note_installed(&mut state, installed),
             Err(NotReplaced::OldStands(error)) => {
-                let reason: StdArc<str> = error.to_string().into();
+                let reason: Arc<str> = error.to_string().into();
                 if let Some(attempt) = &mut state.attempt {
                     attempt.failure = Some(reason);
                 }

@@ -73,7 +73,7 @@ impl Next {
 impl Logger {
     fn lock_next(&self) -> MutexGuard<'_, Next> {
         // A panic stops the log, and a file that is half made counts for nothing.
-        self.next.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.next.lock()
     }
 
     /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
@@ -150,7 +150,7 @@ impl Logger {
             Err(error) => return fail(log, next, &error),
         }
         // A panic's poison wakes wakers: not under the lock of the next file.
-        let Ok(mut writer) = self.writer.lock() else {
+        let Some(mut writer) = self.writer.lock_unless_panicked() else {
             drop(next);
             log.poison(PANICKED);
             return false;

@@ -142,8 +142,6 @@ pub struct CheckpointFacts {
     pub entries: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// What they would be if no block of them were compressed; of the blocks that are whole.
-    pub plain_bytes: u64,
 }
 
 /// What can be done about damage, other than to put copies of the damaged files in place.

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::examine`] asks; `recovery::judgement` judges, as for an open.
 
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
@@ -45,7 +45,7 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(disk: &'a StdArc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, target: &'a dyn Recoverable) -> Self {
         Self {
             disk: &**disk,
             target,
@@ -182,13 +182,9 @@ impl<'a> Judge<'a> {
             files: u64::from(installed.checkpointers) * u64::from(installed.files),
             entries: installed.entries,
             bytes: installed.bytes,
-            plain_bytes: 0,
         });
         let Some(load) = load else { return Ok(()) };
         while let Some(LoadStep::Loaded) | None = self.found.note(load.step(self.disk, self.target))? {}
-        if let Some(facts) = &mut self.found.checkpoint {
-            facts.plain_bytes = load.plain_bytes();
-        }
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl Recoverable for Held {
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         // Whole entries go in.
-        let mut held = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut held = self.0.lock();
         for Entry { tid, body } in entries {
             let same = held.range((*tid, 0)..=(*tid, u64::MAX)).next_back();
             let number = same.map_or(0, |((_, number), _)| number + 1);
@@ -73,7 +73,7 @@ impl Held {
         end: Epoch,
         visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let held = self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = self.0.get_mut();
         while let Some(first) = held.first_entry()
             && first.key().0.epoch() < end
         {

@@ -14,7 +14,7 @@
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc as StdArc;
+use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -71,10 +71,7 @@ pub(super) struct Plan {
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
 /// [`DurabilityError::Damaged`] if the folder is damaged after all that could be done, or a log's folder is missing as
 /// a whole: its device may not be mounted.
-pub fn repair(
-    disk: &StdArc<dyn Disk>,
-    target: &dyn Recoverable,
-) -> Result<Option<Repaired>, DurabilityError> {
+pub fn repair(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Option<Repaired>, DurabilityError> {
     cut(disk, target, MissingFolders::Refuse)
 }
 
@@ -83,7 +80,7 @@ pub fn repair(
 /// # Errors
 /// As for [`repair`].
 pub fn repair_without_missing_folders(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
 ) -> Result<Option<Repaired>, DurabilityError> {
     cut(disk, target, MissingFolders::GiveUp)
@@ -99,7 +96,7 @@ enum MissingFolders {
 }
 
 fn cut(
-    disk: &StdArc<dyn Disk>,
+    disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
     missing: MissingFolders,
 ) -> Result<Option<Repaired>, DurabilityError> {
@@ -542,7 +539,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+fn carry_out(disk: &Arc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
@@ -557,7 +554,7 @@ fn carry_out(disk: &StdArc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Re
     }
     let logs = Wanted { count: config.loggers, links: &[], name: log_folder };
     locks.extend(claim(&mut keeper, &[logs])?.0);
-    let mut recovery = Recovery::new(StdArc::clone(disk), keeper, config, locks, load);
+    let mut recovery = Recovery::new(Arc::clone(disk), keeper, config, locks, load);
     recovery.generations = generations;
     recovery.with_entries = with_entries;
     recovery.open_chains = chains;

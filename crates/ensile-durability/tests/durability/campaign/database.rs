@@ -1,12 +1,12 @@
-//! Databases drawn from seeds, of known contents: one to three log folders, plain or linked, with and without checkpoints and
-//! compression, of several lives, closed or left open.
+//! Databases drawn from seeds, of known contents: one to three log folders, plain or linked, with and without checkpoints,
+//! of several lives, closed or left open.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{CheckpointConfig, DurabilityError, LogConfig, RecoveryReport, recover};
+use ensile_durability::{DurabilityError, LogConfig, RecoveryReport, recover};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::checkpoints::store::{Changes, KEYS, Life, Store, change, present, settings};
@@ -55,8 +55,7 @@ impl Making {
     fn log_config(&mut self, loggers: usize) -> LogConfig {
         let link = |logger: usize| PathBuf::from(format!("/device{logger}"));
         let folders = (0..if self.is_linked { loggers } else { 0 }).map(link).collect();
-        let compress = self.random.percent(40);
-        LogConfig { segment_bytes: SEGMENT_BYTES, folders, compress, ..config(loggers) }
+        LogConfig { segment_bytes: SEGMENT_BYTES, folders, ..config(loggers) }
     }
 
     fn commit(&mut self, life: &Life, workers: &mut [Worker], which: usize, bytes: u64) {
@@ -65,7 +64,7 @@ impl Making {
         let key = self.random.below(KEYS / count) * count + which as u64;
         let value = (!self.random.percent(15)).then(|| {
             let mut value = vec![0; self.random.below(bytes) as usize];
-            // Half of it is the same byte: there is something to compress.
+            // Half of it is zeros, as a torn block may have.
             let half = value.len() / 2;
             self.random.fill(&mut value[..half]);
             value
@@ -91,9 +90,7 @@ impl Making {
     fn live(&mut self, loggers: usize, is_closed: bool) {
         self.hinted = Epoch::ZERO;
         let log = self.log_config(loggers);
-        let compress = self.random.percent(50);
-        let checkpoints = CheckpointConfig { compress, ..settings() };
-        let life = Life::open_with(&self.disk, log, checkpoints).expect("the folder is whole");
+        let life = Life::open_with(&self.disk, log, settings()).expect("the folder is whole");
         let mut workers: Vec<Worker> = (0..loggers).map(|_| life.rig.worker()).collect();
         let bytes = [60, 400, 1500][self.random.below(3) as usize];
         let rounds = 1 + self.random.below(14);

@@ -1,19 +1,14 @@
-//! Checkpoints whose blocks are compressed: they come back, beside plain ones and plain blocks, and damage in one is told
-//! with file and offset.
+//! Damage in a checkpoint with blocks of all sizes: an error with file and offset; damage in the log beside it is cut.
 
 use std::sync::Arc;
 
 use ensile_base::random::Random;
 use ensile_disk::Disk;
+use ensile_durability::DurabilityError;
 use ensile_durability::examine::{Remedy, examine, repair};
-use ensile_durability::{CheckpointConfig, DurabilityError};
 use ensile_sim::SimDisk;
 
-use crate::checkpoints::store::{Changes, Framing, KEYS, Life, Store, settings};
-
-fn compressing(compress: bool) -> CheckpointConfig {
-    CheckpointConfig { compress, ..settings() }
-}
+use crate::checkpoints::store::{Framing, KEYS, Life, Store, settings};
 
 /// Half of the keys get values of one byte again and again, the others noise; most of them short, one larger than a
 /// block usually is.
@@ -29,10 +24,10 @@ fn fill(life: &Life, random: &mut Random) {
     life.rig.settle();
 }
 
-/// A disk with an installed checkpoint, which has lost power since; the state, and bytes of the checkpoint.
-fn disk_with_checkpoint(compress: bool) -> (SimDisk, Changes, u64) {
+/// A disk with an installed checkpoint, which has lost power since; and the checkpoint's bytes.
+fn disk_with_checkpoint() -> (SimDisk, u64) {
     let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, compressing(compress)).expect("opens");
+    let life = Life::open(&disk, 1, settings()).expect("opens");
     fill(&life, &mut Random::seeded(1));
     let report = life.checkpoint().expect("installs");
     assert_eq!(report.entries, KEYS);
@@ -41,57 +36,24 @@ fn disk_with_checkpoint(compress: bool) -> (SimDisk, Changes, u64) {
         report.bytes,
         "what is counted is what is written"
     );
-    let state = life.store.present();
     drop(life);
     disk.crash(1);
-    (disk, state, report.bytes)
+    (disk, report.bytes)
 }
 
 #[test]
-fn a_compressed_checkpoint_is_smaller_and_comes_back() {
-    let ((plain, state, plain_bytes), (compressed, same, bytes)) =
-        (disk_with_checkpoint(false), disk_with_checkpoint(true));
-    assert!(state == same && bytes < plain_bytes / 2, "{bytes} of {plain_bytes} bytes");
-    for (disk, stored) in [(plain, plain_bytes), (compressed, bytes)] {
-        let on: Arc<dyn Disk> = Arc::new(disk.clone());
-        disk.set_read_only(true);
-        let found = examine(&on, &Store::default()).expect("it can be read");
-        disk.set_read_only(false);
-        assert!(found.damage.is_empty(), "{found:?}");
-        let facts = found.checkpoint.expect("a checkpoint");
-        assert_eq!((facts.bytes, facts.plain_bytes), (stored, plain_bytes));
-        drop(on);
-        // Whatever is set now, what is there is read.
-        for compress in [false, true] {
-            let life = Life::open(&disk.fork(), 1, compressing(compress)).expect("opens");
-            assert!(life.found == state);
-        }
-    }
+fn an_examination_counts_the_bytes_that_the_checkpoint_wrote() {
+    let (disk, bytes) = disk_with_checkpoint();
+    let on: Arc<dyn Disk> = Arc::new(disk.clone());
+    disk.set_read_only(true);
+    let found = examine(&on, &Store::default()).expect("it can be read");
+    assert!(found.damage.is_empty(), "{found:?}");
+    assert_eq!(found.checkpoint.expect("a checkpoint").bytes, bytes);
 }
 
 #[test]
-fn compression_goes_on_and_off_between_lives_that_lose_power() {
-    let (disk, mut random) = (SimDisk::new(), Random::seeded(2));
-    let mut state = Changes::new();
-    for (life, compress) in [true, false, true, true, false].into_iter().enumerate() {
-        let open = Life::open(&disk, 1 + life % 2, compressing(compress)).expect("opens");
-        assert!(open.found == state, "before life {life}");
-        fill(&open, &mut random);
-        open.checkpoint().expect("installs");
-        let mut worker = open.rig.worker();
-        open.commit(&mut worker, life as u64, None);
-        open.commit(&mut worker, 10 + life as u64, Some(b"behind the checkpoint"));
-        open.rig.settle();
-        state = open.store.present();
-        drop((worker, open));
-        disk.crash(life as u64);
-    }
-    assert!(Life::open(&disk, 1, compressing(true)).expect("opens").found == state);
-}
-
-#[test]
-fn a_flipped_bit_or_a_cut_in_a_compressed_checkpoint_is_damage_with_file_and_offset() {
-    let (disk, ..) = disk_with_checkpoint(true);
+fn a_flipped_bit_or_a_cut_in_a_checkpoint_is_damage_with_file_and_offset() {
+    let (disk, _) = disk_with_checkpoint();
     let mut random = Random::seeded(3);
     let parts: Vec<String> = disk.files().into_iter().filter(|name| name.contains("ckpt-")).collect();
     assert_eq!(parts.len(), 4);
@@ -105,7 +67,7 @@ fn a_flipped_bit_or_a_cut_in_a_compressed_checkpoint_is_damage_with_file_and_off
             } else {
                 hurt.flip(&part, at, 1 << random.below(8));
             }
-            match Life::open(&hurt, 1, compressing(true)).map(|_| ()) {
+            match Life::open(&hurt, 1, settings()).map(|_| ()) {
                 Err(DurabilityError::Damaged { file, offset, .. }) => {
                     assert!(file == part && offset <= at, "{file} at {offset}, not {part} at {at}");
                 }
@@ -126,9 +88,9 @@ fn a_flipped_bit_or_a_cut_in_a_compressed_checkpoint_is_damage_with_file_and_off
 }
 
 #[test]
-fn a_damaged_log_is_cut_beside_a_compressed_checkpoint() {
+fn a_damaged_log_is_cut_beside_a_whole_checkpoint() {
     let disk = SimDisk::new();
-    let life = Life::open(&disk, 1, compressing(true)).expect("opens");
+    let life = Life::open(&disk, 1, settings()).expect("opens");
     fill(&life, &mut Random::seeded(4));
     life.checkpoint().expect("installs");
     let state = life.store.present();
@@ -148,5 +110,5 @@ fn a_damaged_log_is_cut_beside_a_compressed_checkpoint() {
     let done = repair(&on, &Framing).expect("it can be repaired").expect("something is damaged");
     assert!(done.loss.files.iter().any(|(file, _)| *file == log), "{done:?}");
     drop(on);
-    assert!(Life::open(&disk, 1, compressing(true)).expect("opens").found == state);
+    assert!(Life::open(&disk, 1, settings()).expect("opens").found == state);
 }
