@@ -12,16 +12,23 @@
 //! Neighbours: below, `control` decides, the log tells E and D and owns the manifest; `recovery` reads what is written
 //! here; the engine walks.
 
-pub(crate) mod block;
+// In the order of the data: what an application sets, who decides, who acts, what is written, what is read.
 mod config;
-mod manager;
+mod stats;
+mod ticket;
+
+mod walk;
+
+pub(crate) mod block;
 pub(crate) mod parts;
 pub(crate) mod read;
 mod room;
-mod stats;
-mod ticket;
-mod walk;
 mod write;
+
+mod life;
+mod part;
+
+mod manager;
 
 pub use block::CheckpointBlock;
 pub use config::CheckpointConfig;

@@ -12,8 +12,8 @@ use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, Opening, Phase, PhaseReport,
-    Progress, RecoveryReport, Scan,
+    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, LogScan, Opening, Phase,
+    PhaseReport, Progress, RecoveryReport,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -60,8 +60,8 @@ fn cores() -> usize {
 #[must_use = "open it"]
 pub struct Builder {
     path: Option<PathBuf>,
-    disk: Option<StdArc<dyn Disk>>,
-    clock: Clock,
+    pub(crate) disk: Option<StdArc<dyn Disk>>,
+    pub(crate) clock: Clock,
     log: LogConfig,
     checkpoints: CheckpointConfig,
     prefault_bytes: usize,
@@ -69,7 +69,7 @@ pub struct Builder {
     snapshot_interval: Duration,
     pub(crate) recovery_threads: usize,
     progress: Option<ProgressFn>,
-    own_threads: bool,
+    pub(crate) own_threads: bool,
     pub(crate) durability: Durability,
     pub(crate) snapshots: bool,
     pub(crate) before_images: bool,
@@ -331,29 +331,6 @@ impl Builder {
         self
     }
 
-    /// Another disk than the machine's: for simulation.
-    // Hidden, as all that simulation needs: its types are those of crates that applications do not have.
-    #[doc(hidden)]
-    pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
-        self.disk = Some(disk);
-        self
-    }
-
-    /// Another clock than the machine's: for simulation.
-    #[doc(hidden)]
-    pub fn manual_clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
-    /// results that are waited for on the driving thread may wait for ever.
-    #[doc(hidden)]
-    pub fn without_threads(mut self) -> Self {
-        self.own_threads = false;
-        self
-    }
-
     /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or not there, a new
     /// database is made; only the last folder of the path is.
     ///
@@ -482,7 +459,7 @@ impl Builder {
         let mut phases = Phases::new(&self.clock);
         config.checkpointers = self.checkpoints.checkpointers;
         config.checkpoint_folders = self.checkpoints.folders.clone();
-        let scan = Scan::begin(disk, config)?;
+        let scan = LogScan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
         phases.end(Phase::Scan, threads);

@@ -1,9 +1,10 @@
-//! Index and records for who has them to himself: what Silo's Partitioned-Store does inside a partition whose lock it
-//! holds (§5.4). No record lock, no fence, no sets, no TID, no versions, no log.
+//! Index and records for a thread that nobody shares them with: what Silo's Partitioned-Store does inside a partition
+//! whose lock it holds (§5.4). No record lock, no fence, no sets, no TID, no versions, no log.
 //!
 //! In builds with the feature `experiments` only, for tables that nothing else reads or writes meanwhile. Two callers
 //! at once in one table would lose each other's changes; memory stays safe, since data are atomic words and the tree
-//! keeps its own latches (a reader of it writes nothing, an insert latches its leaf).
+//! keeps its own latches (a reader of it writes nothing, an insert latches its leaf). A database with a log is refused,
+//! since no recovery would find these writes.
 //!
 //! Neighbours: `ensile-bench silo` is its user; `key_value` is the same with records that several may use at once.
 
@@ -44,10 +45,13 @@ impl std::fmt::Debug for Exclusive<'_> {
 
 impl Database {
     /// Access without concurrency control, for one thread: see the module's warning.
-    #[must_use]
-    pub fn exclusive(&self) -> Exclusive<'_> {
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the database has a log, which would not recover what is written through it.
+    pub fn exclusive(&self) -> Result<Exclusive<'_>> {
+        self.check_unlogged("access without concurrency control")?;
         let core = self.core();
-        Exclusive { core, pin: core.register_pin(), buffers: Buffers::default() }
+        Ok(Exclusive { core, pin: core.register_pin(), buffers: Buffers::default() })
     }
 }
 
@@ -229,7 +233,7 @@ mod tests {
             .open()?;
         let by_name = people.index::<String>("by_name")?;
         db.run(|tx| tx.put(&numbers, &1, &10))?;
-        let mut alone = db.exclusive();
+        let mut alone = db.exclusive()?;
         alone.run(|rows| {
             assert!(rows.update(&numbers, &1, |number| *number += 1)?);
             assert!(!rows.update(&numbers, &2, |number| *number += 1)?);

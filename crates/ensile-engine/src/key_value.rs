@@ -2,7 +2,10 @@
 //!
 //! Single-key reads and writes are atomic by the record's lock and optimistic read; there are no sets, no epochs
 //! beyond the pin, no log and no versions. For measuring in a database of its own, not for sharing tables with
-//! transactions: writes through here are not seen by snapshots as they should be, and not recovered.
+//! transactions: snapshots do not see what is written here as they should. A database with a log is refused, since no
+//! recovery would find these writes.
+//!
+//! In builds with the feature `laboratory` only.
 //!
 //! Neighbours: `ensile-bench` is its user; `reading` and `record` do the work.
 
@@ -116,23 +119,45 @@ impl<'db> RawKeyValue<'db> {
     /// Puts a value of the size that the key was first put with.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.core.check_open()?;
-        if self.modify(key, |_, out| out.extend_from_slice(value))? {
-            return Ok(());
-        }
+        // Another thread may add the key, or supersede its record, between the two.
+        while !(self.modify(key, |_, out| out.extend_from_slice(value))? || self.add(key, value)) {}
+        Ok(())
+    }
+
+    /// Adds a row whose key is missing or was deleted. False if there is one.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
         let core = self.core;
         let call = self.pin.begin(core.epochs.now());
-        let inserted = session::with_worker(core, |worker| {
+        let added = session::with_worker(core, |worker| {
             let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
             worker.changes.clear();
             let (mut nodes, changes) = worker.nodes(core);
-            self.table.tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned())
+            let tree = &self.table.tree;
+            match tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned()) {
+                Insert::Inserted => true,
+                Insert::Exists(there) => {
+                    let there = Handle::from_value(there).at(call.pinned());
+                    let before = there.lock();
+                    if before.is_latest() && before.is_absent() {
+                        // As in commit: whoever registered the absent record for removal frees it (U1).
+                        let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
+                        worker.blocks.finish(record, Word::written(tid), None);
+                        let handle = there.handle();
+                        let replaced = tree.replace(key, handle.value(), record.value(), call.pinned());
+                        assert!(replaced, "the index maps a key to its latest record");
+                        there.unlock_with(before.superseded());
+                        true
+                    } else {
+                        there.unlock_with(before);
+                        worker.blocks.destroy(record);
+                        false
+                    }
+                }
+            }
         });
         drop(call);
         self.pin.end();
-        match inserted {
-            Insert::Inserted => Ok(()),
-            Insert::Exists(_) => self.put(key, value),
-        }
+        added
     }
 }
 
@@ -151,23 +176,37 @@ impl<K, V> std::fmt::Debug for KeyValue<'_, K, V> {
 
 impl Database {
     /// Single-key access to `table` without transactions, for one thread: index and records alone, to measure what
-    /// transactions cost (Silo §5.2). Only for tables that no transaction writes: snapshots and recovery do not see
-    /// what is written through it.
+    /// transactions cost (Silo §5.2). Only for tables that no transaction writes: snapshots do not see what is written
+    /// through it.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the database has a log, which would not recover these writes, or for a table of another one.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
     /// # fn main() -> ensile::Result<()> {
     /// let db = ensile::Database::in_memory()?;
     /// let table = db.table::<u64, u64>("numbers")?;
-    /// let mut numbers = db.key_value(&table);
+    /// let mut numbers = db.key_value(&table)?;
     /// numbers.put(&1, &10)?;
     /// assert!(numbers.modify(&1, |value| *value += 1)?);
     /// assert_eq!(numbers.get(&1)?, Some(11));
     /// # Ok(()) }
     /// ```
-    #[must_use]
-    pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> KeyValue<'_, K, V> {
-        KeyValue { raw: RawKeyValue::new(self, table.shared()), types: PhantomData }
+    pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<KeyValue<'_, K, V>> {
+        let shared = Arc::clone(&table.core);
+        self.core().check_table(&shared)?;
+        self.check_unlogged("key-value access")?;
+        Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
+    }
+
+    /// Refuses what writes past the log, in a database that has one.
+    pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
+        if self.core().log.is_none() {
+            return Ok(());
+        }
+        let advice = "use a database in memory";
+        Err(Error::Misuse(format!("{what} writes no log, and this database has one: {advice}")))
     }
 }
 
@@ -263,7 +302,7 @@ mod tests {
     fn a_panic_while_a_record_is_locked_leaves_it_free_and_unchanged() -> Result<()> {
         let db = Database::in_memory()?;
         let table = db.table::<u64, u64>("numbers")?;
-        let mut numbers = db.key_value(&table);
+        let mut numbers = db.key_value(&table)?;
         numbers.put(&1, &10)?;
         let panicked = catch_unwind(AssertUnwindSafe(|| numbers.modify(&1, |_| panic!("the application's"))));
         assert!(panicked.is_err());
@@ -271,7 +310,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let (other, shared) = (db.clone(), table.clone());
         std::thread::spawn(move || {
-            let mut numbers = other.key_value(&shared);
+            let mut numbers = other.key_value(&shared).expect("in memory");
             let changed = numbers.modify(&1, |value| *value += 1);
             let _ = sender.send(changed.and_then(|_| numbers.get(&1)));
         });
@@ -282,10 +321,41 @@ mod tests {
     }
 
     #[test]
+    fn a_put_over_a_deleted_row_ends_and_is_seen() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, Vec<u8>>("texts")?;
+        for (round, length) in [3, 300, 0].into_iter().enumerate() {
+            db.run(|tx| tx.put(&table, &1, &vec![1; length]))?;
+            db.run(|tx| tx.delete(&table, &1))?;
+            let mut texts = db.key_value(&table)?;
+            assert_eq!(texts.get(&1)?, None);
+            // Longer than what was deleted: the new row has a record of its own.
+            let row = vec![round as u8; length + 100];
+            texts.put(&1, &row)?;
+            assert_eq!(texts.get(&1)?.as_ref(), Some(&row));
+            assert_eq!(db.run(|tx| tx.get(&table, &1))?.as_ref(), Some(&row));
+            db.run(|tx| tx.delete(&table, &1))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_database_with_a_log_is_refused_as_its_recovery_would_not_find_the_writes() -> Result<()> {
+        let disk = std::sync::Arc::new(ensile_sim::SimDisk::new());
+        let db = Database::builder("unused").disk(disk).open()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        let Err(Error::Misuse(words)) = db.key_value(&table) else { panic!("it is refused") };
+        assert!(words.contains("writes no log, and this database has one"), "{words}");
+        let other = Database::in_memory()?;
+        assert!(matches!(other.key_value(&table), Err(Error::Misuse(_))), "another database's table");
+        Ok(())
+    }
+
+    #[test]
     fn a_value_that_does_not_fit_is_no_new_version() -> Result<()> {
         let db = Database::in_memory()?;
         let table = db.table::<u64, Vec<u8>>("texts")?;
-        let mut texts = db.key_value(&table);
+        let mut texts = db.key_value(&table)?;
         texts.put(&1, &b"short".to_vec())?;
         let mut reader = db.begin();
         assert_eq!(reader.get(&table, &1)?.as_deref(), Some(&b"short"[..]));
@@ -300,19 +370,19 @@ mod tests {
         const EACH: u64 = 20_000;
         let db = Database::in_memory()?;
         let table = db.table::<u64, u64>("numbers")?;
-        db.key_value(&table).put(&1, &0)?;
+        db.key_value(&table)?.put(&1, &0)?;
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 let (db, table) = (&db, &table);
                 scope.spawn(move || {
-                    let mut numbers = db.key_value(table);
+                    let mut numbers = db.key_value(table).expect("in memory");
                     for _ in 0..EACH {
                         assert!(numbers.modify(&1, |value| *value += 1).expect("fits"));
                     }
                 });
             }
         });
-        assert_eq!(db.key_value(&table).get(&1)?, Some(3 * EACH));
+        assert_eq!(db.key_value(&table)?.get(&1)?, Some(3 * EACH));
         Ok(())
     }
 }

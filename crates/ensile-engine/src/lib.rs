@@ -28,6 +28,7 @@ mod error;
 #[cfg(feature = "experiments")]
 mod exclusive;
 pub mod folder;
+#[cfg(feature = "laboratory")]
 mod key_value;
 mod reading;
 mod receipt;
@@ -39,6 +40,8 @@ mod record;
 mod replay;
 mod run;
 mod session;
+#[cfg(feature = "simulation")]
+mod simulation;
 mod snapshot;
 mod stats;
 mod table;
@@ -60,22 +63,26 @@ pub use codec::{
 };
 pub use database::Database;
 pub use ensile_base::{Epoch, Tid};
+#[cfg(feature = "simulation")]
+pub use ensile_durability::CheckpointStep;
 pub use ensile_durability::{
     CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
-    CheckpointStep, DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport,
-    TornTail,
+    DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport, TornTail,
 };
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};
 #[cfg(feature = "experiments")]
 pub use exclusive::{Exclusive, ExclusiveRows};
+#[cfg(feature = "laboratory")]
 pub use key_value::KeyValue;
 pub use receipt::{Durability, DurableFuture, Receipt};
-#[doc(hidden)]
-pub use record::HEADER_BYTES as RECORD_HEADER_BYTES;
 pub use snapshot::Snapshot;
 pub use stats::{DatabaseHealth, Stats};
 pub use transaction::Transaction;
 pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
+
+/// Bytes of a record before its value: what benchmarks hold measured memory against.
+#[cfg(feature = "laboratory")]
+pub const RECORD_HEADER_BYTES: usize = record::HEADER_BYTES;

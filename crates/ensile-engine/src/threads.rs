@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicBool, Condvar, Mutex, MutexGuard, Ordering, yield_now};
-use ensile_durability::{CheckpointStep, Step};
+use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
 
-use crate::database::{Core, Database};
+use crate::database::Core;
 use crate::error::{Error, Result};
 
 /// How often a checkpointer looks whether the epoch that it waits for has come.
@@ -71,7 +71,7 @@ impl Threads {
                 let (log, core) = (StdArc::clone(log), Arc::clone(core));
                 self.spawn(format!("ensile-log-{logger}"), move || {
                     keep(&core, logger);
-                    while log.logger_step(logger) != Step::Stopped {
+                    while log.logger_step(logger) != LoggerStep::Stopped {
                         log.logger_prepare(logger);
                         log.logger_wait(logger, core.epoch_interval);
                     }
@@ -172,7 +172,7 @@ fn checkpoint(core: &Core, checkpointer: usize) {
 
 /// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was empty for
 /// long (M2), dooms (E4).
-fn step(core: &Core) {
+pub(crate) fn step(core: &Core) {
     let advanced = core.epochs.try_advance(core.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
         log.wake_loggers();
@@ -198,34 +198,6 @@ fn step(core: &Core) {
             // Relaxed: a figure.
             core.expired.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-// Hidden, since they are for simulation in this workspace: `Builder::without_threads` is what they go with.
-impl Database {
-    /// One beat of the heartbeat: for a database opened `without_threads`.
-    #[doc(hidden)]
-    pub fn heartbeat_step(&self) {
-        if self.core().is_own_process() {
-            step(self.core());
-        }
-    }
-
-    /// One step of a checkpointer: for a database opened `without_threads`. `None` without a folder.
-    #[doc(hidden)]
-    pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
-        let core = self.core();
-        core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
-    }
-
-    /// One step of a logger, and what its thread makes ready after it: for a database opened `without_threads`. True if it
-    /// wrote something.
-    #[doc(hidden)]
-    pub fn logger_step(&self, logger: usize) -> bool {
-        let Some(log) = &self.core().log else { return false };
-        let step = log.logger_step(logger);
-        log.logger_prepare(logger);
-        matches!(step, Step::Wrote | Step::Synced)
     }
 }
 

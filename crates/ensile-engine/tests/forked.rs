@@ -93,7 +93,7 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(db.snapshot_latest()),
             is_forked(db.table::<u64, u64>("another")),
             is_forked(db.checkpoint()),
-            is_forked(db.key_value(table).get(&1)),
+            is_forked(db.key_value(table).map(drop)),
             is_forked(db.close()),
             db.stats().commits == 0,
             db.health().is_forked && !db.health().is_well(),
@@ -255,9 +255,9 @@ fn figures_are_told_in_a_child_whatever_its_parents_threads_had_locked() {
 fn what_reads_single_keys_is_dropped_in_a_child_whatever_its_parents_threads_had_locked() {
     let db = Database::in_memory().expect("opens");
     let table = db.table::<u64, u64>("rows").expect("a table");
-    let beside = || drop(db.key_value(&table));
+    let beside = || drop(db.key_value(&table).expect("it is in memory"));
     let child = || {
-        let single = db.key_value(&table);
+        let single = db.key_value(&table).expect("it is in memory");
         holds_in_a_child(move || {
             drop(single);
             true

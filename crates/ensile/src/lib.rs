@@ -64,7 +64,9 @@
 //!
 //! # Features
 //! - `experiments`: `Builder::variants`, for `ensile-bench silo`; not for applications.
+//! - `laboratory`: `Database::key_value`, which benchmarks compare transactions with; not for applications.
 //! - `serde`: values in postcard's format, `Serde<T>` and `serde_value!`.
+//! - `simulation`: a database whose clock and threads a test drives itself; not for applications.
 //!
 //! Neighbours: applications above; everything here is `ensile-engine`'s.
 #![forbid(unsafe_code)]
@@ -73,17 +75,16 @@ pub use ensile_engine::{
     AsKey, AsValue, Builder, ByteRange, CheckpointConfig, CheckpointHandle, CheckpointProgress,
     CheckpointReport, CheckpointStats, CodecError, Database, DatabaseHealth, Descending, Durability,
     DurabilityError, DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix,
-    KeyValue, LogStats, MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport,
-    Result, Rows, Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch,
-    Transaction, Value, zerocopy,
+    LogStats, MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport, Result,
+    Rows, Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch, Transaction, Value,
+    zerocopy,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
+#[cfg(feature = "laboratory")]
+pub use ensile_engine::{KeyValue, RECORD_HEADER_BYTES};
 #[cfg(feature = "serde")]
 pub use ensile_engine::{Serde, serde_value};
-// For benchmarks, which hold measured memory against it.
-#[doc(hidden)]
-pub use ensile_engine::RECORD_HEADER_BYTES;
 pub use ensile_engine::{composite_key, fixed_layout, folder};
 
 /// What a program that uses the database usually names.

@@ -90,6 +90,7 @@ const BEATS_AFTER_LOAD: usize = 20;
 /// A database that moves only when it is told to.
 pub(super) struct Driven {
     pub(super) db: Database,
+    pub(super) has_log: bool,
     clock: Clock,
 }
 
@@ -112,7 +113,7 @@ impl Driven {
             .manual_clock(clock.clone())
             .without_threads()
             .open()?;
-        Ok(Self { db, clock })
+        Ok(Self { db, has_log: setup == Setup::Logged, clock })
     }
 
     /// Lets the epoch move on, and what hangs on it.

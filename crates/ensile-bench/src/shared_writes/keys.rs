@@ -57,6 +57,12 @@ enum Operation {
     Delete,
 }
 
+impl Operation {
+    fn is_bare(self) -> bool {
+        matches!(self, Self::BareGet | Self::BareModify)
+    }
+}
+
 /// What is run in each round, in this order; name, and what it does.
 const OPERATIONS: [(Operation, &str, Does); 18] = [
     (Operation::Get, "get", Does::Reads),
@@ -85,15 +91,16 @@ pub(super) struct SingleKeys<'d> {
     table: Table<u64, Value>,
     /// Nobody writes here after the load: what strict results read in it is durable.
     settled: Table<u64, Value>,
-    /// A table of its own: what goes through key-value is not for transactions.
-    bare: Table<u64, Value>,
+    /// A table of its own: what goes through key-value is not for transactions. A database with a log refuses that.
+    bare: Option<Table<u64, Value>>,
     keys: Keys,
 }
 
 impl<'d> SingleKeys<'d> {
     pub(super) fn load(driven: &'d Driven, keys: Keys) -> Result<Self> {
         let db = &driven.db;
-        let (table, settled, bare) = (db.table("rows")?, db.table("settled")?, db.table("bare")?);
+        let (table, settled) = (db.table("rows")?, db.table("settled")?);
+        let bare = if driven.has_log { None } else { Some(db.table("bare")?) };
         for table in [&table, &settled] {
             for first in (0..ROWS).step_by(ROWS_PER_TRANSACTION as usize) {
                 let mut rows = first..ROWS.min(first + ROWS_PER_TRANSACTION);
@@ -101,26 +108,35 @@ impl<'d> SingleKeys<'d> {
                 driven.beat();
             }
         }
-        let mut access = db.key_value(&bare);
-        (0..ROWS).try_for_each(|row| access.put(&(row * STEP), &Payload::of(row)))?;
-        drop(access);
+        if let Some(bare) = &bare {
+            let mut access = db.key_value(bare)?;
+            (0..ROWS).try_for_each(|row| access.put(&(row * STEP), &Payload::of(row)))?;
+        }
         driven.settle();
         Ok(Self { driven, table, settled, bare, keys })
+    }
+
+    /// The operations that this database takes.
+    fn operations(&self) -> impl Iterator<Item = (Operation, &'static str, Does)> {
+        let has_bare = self.bare.is_some();
+        OPERATIONS.into_iter().filter(move |(operation, ..)| has_bare || !operation.is_bare())
     }
 }
 
 impl Stage for SingleKeys<'_> {
     fn kinds(&self) -> Vec<Kind> {
-        OPERATIONS.iter().map(|&(_, name, does)| Kind { name, does, times: 1 }).collect()
+        self.operations().map(|(_, name, does)| Kind { name, does, times: 1 }).collect()
     }
 
     fn side(&self, side: usize) -> Side<'_> {
         let db = &self.driven.db;
+        let operations: Vec<Operation> = self.operations().map(|(operation, ..)| operation).collect();
+        let bare = self.bare.as_ref().map(|bare| db.key_value(bare).expect("this database has no log"));
         let mut client = Client {
             db,
             table: &self.table,
             settled: &self.settled,
-            bare: db.key_value(&self.bare),
+            bare,
             draw: Draw {
                 keys: self.keys,
                 side: side as u64,
@@ -128,7 +144,7 @@ impl Stage for SingleKeys<'_> {
                 inserted: VecDeque::new(),
             },
         };
-        Box::new(move |kind| recorded(|| client.run(OPERATIONS[kind].0)))
+        Box::new(move |kind| recorded(|| client.run(operations[kind])))
     }
 
     fn beat(&self) {
@@ -173,7 +189,7 @@ struct Client<'s> {
     db: &'s Database,
     table: &'s Table<u64, Value>,
     settled: &'s Table<u64, Value>,
-    bare: KeyValue<'s, u64, Value>,
+    bare: Option<KeyValue<'s, u64, Value>>,
     draw: Draw,
 }
 
@@ -206,8 +222,8 @@ impl Client<'_> {
                 look(&mut snapshot, settled, key)?;
                 snapshot.durable()
             }
-            Operation::BareGet => bare.get_with(&key, Payload::look).map(drop),
-            Operation::BareModify => bare.modify(&key, Payload::bump).map(drop),
+            Operation::BareGet => bare_of(bare).get_with(&key, Payload::look).map(drop),
+            Operation::BareModify => bare_of(bare).modify(&key, Payload::bump).map(drop),
             Operation::Modify => db.run(|tx| tx.update(table, &key, Payload::bump).map(drop)),
             Operation::Put => db.run(|tx| tx.put(table, &key, &Payload::of(!key))),
             Operation::Insert => {
@@ -220,6 +236,10 @@ impl Client<'_> {
             }
         }
     }
+}
+
+fn bare_of<'b, 's>(bare: &'b mut Option<KeyValue<'s, u64, Value>>) -> &'b mut KeyValue<'s, u64, Value> {
+    bare.as_mut().expect("its operations are run only where it is")
 }
 
 fn look(reader: &mut impl Readable, table: &Table<u64, Value>, key: u64) -> ensile::Result<()> {

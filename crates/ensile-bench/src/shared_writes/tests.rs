@@ -106,7 +106,8 @@ fn on_the_same_keys_readers_still_write_nothing_shared_and_writers_are_seen_to()
         registries_and_figures_are_a_workers_own(&case);
         if case.workload == Workload::SingleKeys {
             // The counting itself: a lock on a record that both want is one read-modify-write on a shared line.
-            let modify = account(&case, "key-value modify");
+            let locks = if case.setup == Setup::Logged { "read-modify-write" } else { "key-value modify" };
+            let modify = account(&case, locks);
             assert!(modify.each(modify.all.shared_lines) >= 0.9, "{modify:#?}");
             assert!(modify.each(modify.all.shared_rmws) >= 0.9, "{modify:#?}");
             assert!(modify.by_name["record"].shared_rmws > 0, "{modify:#?}");

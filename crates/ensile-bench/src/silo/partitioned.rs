@@ -126,7 +126,7 @@ impl Subject for Partitioned {
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
         let Business { tables, flags, constants, .. } = &self.business;
         let terminal = Terminal::new(tables, flags, *constants, (slice.worker, slice.workers), None);
-        let mut exclusive = tables.db.exclusive();
+        let mut exclusive = tables.db.exclusive()?;
         slice.repeat(
             || 0,
             |random| {

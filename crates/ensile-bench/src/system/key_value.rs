@@ -60,7 +60,7 @@ impl<const N: usize> Subject for KeyValueStore<N> {
     }
 
     fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
-        let mut store = self.db.key_value(&self.table);
+        let mut store = self.db.key_value(&self.table)?;
         let batch = slice.batch;
         let mut requests = Vec::with_capacity(batch);
         slice.repeat(

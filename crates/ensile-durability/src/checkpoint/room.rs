@@ -26,7 +26,7 @@ struct Device {
 }
 
 /// The devices of a checkpoint under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Room {
     devices: Vec<Device>,
 }

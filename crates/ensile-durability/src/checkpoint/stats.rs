@@ -34,7 +34,7 @@ pub struct CheckpointStats {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct CheckpointCounters {
     pub(crate) installed: Counter,
     pub(crate) failed: Counter,
     pub(crate) bytes: Counter,
@@ -44,7 +44,7 @@ pub(crate) struct Counters {
     pub(crate) removals_failed: Counter,
 }
 
-impl Counters {
+impl CheckpointCounters {
     pub(crate) fn read(&self) -> CheckpointStats {
         CheckpointStats {
             installed: self.installed.read(),

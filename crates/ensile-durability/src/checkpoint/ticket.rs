@@ -2,10 +2,11 @@
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, Condvar, Mutex, MutexGuard};
+use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
@@ -42,7 +43,7 @@ pub struct CheckpointProgress {
 }
 
 /// What came of an attempt.
-type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
+pub(super) type AttemptOutcome = Result<CheckpointReport, DurabilityError>;
 
 /// Shared by an attempt and its handles.
 #[derive(Debug, Default)]
@@ -76,6 +77,11 @@ impl Ticket {
         debug_assert!(bytes > 0 && entries > 0, "a block without entries is not written");
         self.bytes.add(bytes);
         self.entries.add(entries);
+    }
+
+    /// What came of it, if that is known yet.
+    pub(crate) fn outcome(&self) -> Option<AttemptOutcome> {
+        self.lock().clone()
     }
 
     /// How far it is: each figure may be a little old.
@@ -131,7 +137,7 @@ impl CheckpointHandle {
         if !self.process.is_this() {
             return Some(Err(DurabilityError::Forked));
         }
-        self.ticket.lock().clone()
+        self.ticket.outcome()
     }
 
     /// How far it is; all zero while it waits for its turn.

@@ -23,7 +23,7 @@ use crate::store::names::PartName;
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
-struct Part {
+struct PartFile {
     file: Box<dyn DiskFile>,
     name: PartName,
     offset: u64,
@@ -42,7 +42,7 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct PartWriter {
     disk: Arc<dyn Disk>,
-    parts: Vec<Part>,
+    parts: Vec<PartFile>,
     /// The file whose turn it is.
     turn: usize,
     unsynced_bytes: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Beginning {
 
 /// What one checkpointer wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct PartWritten {
     pub(crate) entries: u64,
     pub(crate) bytes: u64,
     /// Header checksums of the end blocks, by file.
@@ -80,7 +80,7 @@ impl PartWriter {
     ) -> Result<Self, DiskError> {
         let part = |file| {
             let name = PartName { checkpoint: checkpoint.number, checkpointer, file };
-            Part::create(disk, name, checkpoint)
+            PartFile::create(disk, name, checkpoint)
         };
         Ok(Self {
             disk: Arc::clone(disk),
@@ -127,8 +127,8 @@ impl PartWriter {
     }
 
     /// Ends every file, and makes all of them and their names survive a crash.
-    pub(crate) fn end(mut self) -> Result<Written, DiskError> {
-        let mut written = Written::default();
+    pub(crate) fn end(mut self) -> Result<PartWritten, DiskError> {
+        let mut written = PartWritten::default();
         for part in &mut self.parts {
             let mut block = [0; HEADER_BYTES + padded(size_of::<Totals>())];
             let payload = part.totals.encode();
@@ -148,7 +148,7 @@ impl PartWriter {
     }
 }
 
-impl Part {
+impl PartFile {
     fn create(disk: &Arc<dyn Disk>, name: PartName, checkpoint: &Beginning) -> Result<Self, DiskError> {
         let Beginning { generation, low, origin, .. } = *checkpoint;
         let header = Header::of(BlockKind::CheckpointOpening, name.checkpointer, generation);

@@ -37,7 +37,7 @@ pub(crate) use scratch::Scratch;
 use word::Word;
 
 /// Bytes before a record's data. The paper has 32 (§4.3).
-pub const HEADER_BYTES: usize = 20;
+pub(crate) const HEADER_BYTES: usize = 20;
 /// Data bytes that share the word of the length.
 const FIRST_BYTES: usize = 4;
 /// Words before the one that holds length and first data bytes.
@@ -396,6 +396,7 @@ impl<'p> Record<'p> {
     }
 
     /// Copies the data out under the lock, which holds it still.
+    #[cfg(feature = "laboratory")]
     #[inline]
     pub(crate) fn copy_locked(self, scratch: &mut Scratch) {
         debug_assert!(self.word().is_locked());

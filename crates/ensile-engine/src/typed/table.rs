@@ -37,11 +37,6 @@ pub struct Table<K, V> {
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// The table of bytes underneath.
-    pub(crate) fn shared(&self) -> Arc<TableCore> {
-        Arc::clone(&self.core)
-    }
-
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {

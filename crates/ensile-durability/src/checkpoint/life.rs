@@ -1,0 +1,595 @@
+//! The life of a checkpoint as decisions. Pure: what is seen and what came of an action go in, the next action comes out.
+//!
+//! ```text
+//!          due, and there is room: e_l = E          E >= e_l + 1: slices         all parts synced: e_h = E
+//! Idle ------------------------------------> Opening ----------------> Walking ----------------------------> Walked
+//!   ^                                           |                         | a part failed                      | marks of e_h:
+//!   |                                           v                         v                                    v  manifest
+//!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
+//!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
+//! ```
+//! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a poisoned
+//! log or a panic leads to `Ended`; what was under way then changes nothing any more.
+//!
+//! Invariants:
+//! - K1: the walk begins only when every epoch below e_l is installed. e_h is the E that is read when no checkpointer walks
+//!   any more. The manifest names the checkpoint once marks of e_h are synced in every log.
+//! - Nothing is removed before the manifest that makes it unneeded is durable.
+//! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the least
+//!   spacing).
+//! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
+//!
+//! Neighbours: `stage` has the arrows, `action` what goes in and comes out; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
+
+mod action;
+mod stage;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+
+use super::read;
+use super::room::Room;
+use super::ticket::{CheckpointReport, Ticket};
+use super::walk::Slice;
+use super::write::PartWritten;
+use crate::block::Salt;
+use crate::control::trigger::{Situation, Trigger};
+use crate::identity::Identity;
+use crate::store::manifest::Installed;
+use crate::{DurabilityError, Health};
+pub(super) use action::{Action, Answers, NotInstalled, PartTask, Seen};
+use stage::{Duty, Stage};
+
+/// Between two attempts to make a reserve that is missing.
+const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
+/// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
+const TRIED_EVERY: u32 = 8;
+/// Why a closed database makes no checkpoint.
+pub(super) const CLOSED: &str = "the database was closed";
+
+/// A checkpoint under way.
+#[derive(Debug)]
+struct Attempt {
+    number: u64,
+    low: Epoch,
+    high: Epoch,
+    salt: Salt,
+    ticket: Arc<Ticket>,
+    began_nanos: u64,
+    /// Bytes of log when e_l was read.
+    log_bytes: u64,
+    room: Arc<Room>,
+    /// How often the log had found the disk full when the reserve was given up for this attempt.
+    gave_up_at: Option<u64>,
+    /// Parts that their checkpointers have not begun.
+    parts: Vec<Option<Vec<Slice>>>,
+    written: Vec<PartWritten>,
+    /// Checkpointers that have not begun their part, or are at it.
+    unfinished: usize,
+    failure: Option<Arc<str>>,
+}
+
+/// What stays as it is while the database is open.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) trigger: Trigger,
+    pub(super) load_rate: u64,
+    pub(super) replay_rate: u64,
+    pub(super) checkpointers: usize,
+    /// Files of each checkpointer.
+    pub(super) files: u32,
+    pub(super) loggers: u64,
+    /// Whose checkpoints they are, and the generation that is open.
+    pub(super) database: Identity,
+    pub(super) generation: u64,
+}
+
+/// The checkpoints of an open database: at most one under way, one installed.
+#[derive(Debug)]
+pub(super) struct Life {
+    terms: Terms,
+    stage: Stage,
+    attempt: Option<Attempt>,
+    /// For callers that ask for the next checkpoint.
+    demand: Option<Arc<Ticket>>,
+    next_number: u64,
+    installed: Option<Installed>,
+    /// When the last attempt ended, and how many have failed since one did not.
+    ended_nanos: u64,
+    failures: u32,
+    /// What attempts that found no space had written, at least; and why the next one is put off.
+    needed_bytes: u64,
+    misfit: Option<Arc<str>>,
+    /// A reader's lease keeps files that the installed checkpoint covers: when their removal is tried again.
+    remove_again_nanos: Option<u64>,
+    /// The reserve that is missing is not tried before this.
+    reserve_not_before: u64,
+    /// Bytes of log when the installed checkpoint's e_l was read, and what was there before this database was opened.
+    log_bytes_base: u64,
+    log_bytes_before: u64,
+    last: Option<CheckpointReport>,
+    last_error: Option<Arc<str>>,
+    /// What a caller hears that asks for a checkpoint once there will be none.
+    ended: Option<DurabilityError>,
+}
+
+impl Life {
+    /// Of a database that was opened at `now_nanos` and replayed so many bytes of log. `number` is free, as are all above it.
+    pub(super) fn new(
+        terms: Terms,
+        installed: Option<Installed>,
+        number: u64,
+        now_nanos: u64,
+        replayed_bytes: u64,
+    ) -> Self {
+        assert!(installed.as_ref().is_none_or(|installed| installed.number < number), "numbers come once");
+        assert!(terms.checkpointers > 0 && terms.files > 0 && terms.loggers > 0);
+        Self {
+            terms,
+            stage: Stage::Idle,
+            attempt: None,
+            demand: None,
+            next_number: number,
+            installed,
+            ended_nanos: now_nanos,
+            failures: 0,
+            needed_bytes: 0,
+            misfit: None,
+            remove_again_nanos: None,
+            reserve_not_before: now_nanos + RESERVE_PAUSE_NANOS,
+            log_bytes_base: 0,
+            log_bytes_before: replayed_bytes,
+            last: None,
+            last_error: None,
+            ended: None,
+        }
+    }
+
+    /// A caller asks for the next checkpoint; those that do so meanwhile share it.
+    pub(super) fn demand(&mut self) -> (Arc<Ticket>, Answers) {
+        if let Some(why) = &self.ended {
+            let ticket = Arc::new(Ticket::default());
+            let outcomes = vec![(Arc::clone(&ticket), Err(why.clone()))];
+            return (ticket, Answers { outcomes, failed: 0 });
+        }
+        (Arc::clone(self.demand.get_or_insert_default()), Answers::default())
+    }
+
+    /// The epoch of which every log is to have a synced mark, if the checkpoint waits for that (K1).
+    pub(super) fn awaited_marks(&self) -> Option<Epoch> {
+        let attempt = self.attempt.as_ref().filter(|_| self.stage == Stage::Walked)?;
+        Some(attempt.high)
+    }
+
+    /// What this checkpointer, which is at no part, does next.
+    pub(super) fn decide(&mut self, checkpointer: usize, seen: &Seen) -> Action {
+        match &seen.health {
+            Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
+            Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
+            Health::Running | Health::Full(_) | Health::EpochsEnded(_) | Health::Forked => {}
+        }
+        match self.stage {
+            Stage::Ended => Action::Stop(Answers::default()),
+            Stage::Busy(_) => Action::Wait,
+            Stage::Idle => self.decide_idle(seen),
+            Stage::Opening => self.decide_opening(seen),
+            Stage::Walking => self.next_part(checkpointer),
+            Stage::Walked => self.decide_walked(seen),
+            Stage::Clearing => {
+                self.enter(Stage::Busy(Duty::Clear));
+                Action::Clear(self.installed.clone().expect("a checkpoint was installed before this stage"))
+            }
+            Stage::Failing if self.under_way().unfinished > 0 => Action::Wait,
+            Stage::Failing => {
+                self.enter(Stage::Busy(Duty::CleanUp));
+                Action::CleanUp { kept: self.installed_number() }
+            }
+        }
+    }
+
+    fn decide_idle(&mut self, seen: &Seen) -> Action {
+        if !seen.has_reserve && seen.now_nanos >= self.reserve_not_before {
+            self.reserve_not_before = seen.now_nanos + RESERVE_PAUSE_NANOS;
+            return Action::MakeReserve;
+        }
+        if self.remove_again_nanos.is_some_and(|again| seen.now_nanos >= again) {
+            self.enter(Stage::Busy(Duty::RemoveAgain));
+            return Action::RemoveAgain(self.installed.clone().expect("it made files unneeded"));
+        }
+        let installed_bytes = self.installed.as_ref().map_or(0, |installed| installed.bytes);
+        let situation = Situation {
+            is_demanded: self.demand.is_some(),
+            failures: self.failures,
+            is_log_full: matches!(seen.health, Health::Full(_)),
+            since_end: Duration::from_nanos(seen.now_nanos.saturating_sub(self.ended_nanos)),
+            log_bytes: seen.log_bytes - self.log_bytes_base + self.log_bytes_before,
+            checkpoint_bytes: installed_bytes,
+            load_rate: self.terms.load_rate,
+            replay_rate: self.terms.replay_rate,
+        };
+        if self.terms.trigger.decide(&situation).is_none() {
+            return Action::Rest;
+        }
+        self.enter(Stage::Busy(Duty::LookForRoom));
+        // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in time.
+        let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
+        Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(installed_bytes) } }
+    }
+
+    fn decide_opening(&mut self, seen: &Seen) -> Action {
+        let begins = self.under_way().low.next();
+        if seen.epoch < begins {
+            return self.wait_for_epoch(seen, begins);
+        }
+        self.enter(Stage::Busy(Duty::Cut));
+        Action::Cut
+    }
+
+    /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
+    fn wait_for_epoch(&mut self, seen: &Seen, epoch: Epoch) -> Action {
+        if let Health::EpochsEnded(reason) = &seen.health {
+            // No checkpointer writes a part now.
+            self.attempt_mut().unfinished = 0;
+            self.fail(format!("no epoch ends any more: {reason}").into());
+            return Action::GoOn;
+        }
+        if seen.epoch < epoch { Action::CloseEpoch } else { Action::Wait }
+    }
+
+    fn next_part(&mut self, checkpointer: usize) -> Action {
+        let attempt = self.attempt_mut();
+        let Some(slices) = attempt.parts[checkpointer].take() else { return Action::Wait };
+        let Attempt { number, low, salt, .. } = *attempt;
+        let (ticket, room) = (Arc::clone(&attempt.ticket), Arc::clone(&attempt.room));
+        Action::WritePart(PartTask { number, low, salt, slices, ticket, room })
+    }
+
+    fn decide_walked(&mut self, seen: &Seen) -> Action {
+        let loggers = self.terms.loggers;
+        let attempt = self.under_way();
+        if seen.has_marks {
+            let installed = self.to_install(attempt);
+            self.enter(Stage::Busy(Duty::Install));
+            return Action::Install(installed);
+        }
+        let Health::Full(reason) = &seen.health else {
+            // No mark covers e_h before its epoch has ended.
+            let ended = attempt.high.next();
+            return self.wait_for_epoch(seen, ended);
+        };
+        // No mark is written before there is space. This attempt frees some once it is installed, so it may have what is
+        // kept for such a moment. If that does not do, its own files may be what takes the space.
+        match attempt.gave_up_at {
+            None => {
+                self.enter(Stage::Busy(Duty::GiveUpReserve));
+                Action::GiveUpReserve
+            }
+            Some(before) if seen.full_tries <= before + loggers => Action::Wait,
+            Some(_) => {
+                self.fail(not_durable(reason));
+                Action::GoOn
+            }
+        }
+    }
+
+    fn to_install(&self, attempt: &Attempt) -> Installed {
+        assert_eq!(attempt.unfinished, 0, "K1: every part is written");
+        assert!(attempt.low < attempt.high, "K1: the walk began behind e_l");
+        let written = &attempt.written;
+        assert!(
+            written.iter().all(|part| part.ends.len() == self.terms.files as usize),
+            "each file has an end"
+        );
+        Installed {
+            number: attempt.number,
+            generation: self.terms.generation,
+            low: attempt.low,
+            high: attempt.high,
+            checkpointers: self.terms.checkpointers as u32,
+            files: self.terms.files,
+            entries: written.iter().map(|part| part.entries).sum(),
+            bytes: written.iter().map(|part| part.bytes).sum(),
+            salt: attempt.salt,
+            seal: read::seal(written.iter().flat_map(|part| part.ends.iter().copied())),
+            database: self.terms.database,
+        }
+    }
+
+    /// There is room: an attempt begins, with e_l = E. False if the checkpoints have ended meanwhile.
+    pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Seen) -> bool {
+        if !self.is_at(Duty::LookForRoom) {
+            return false;
+        }
+        self.misfit = None;
+        let checkpointers = self.terms.checkpointers;
+        self.attempt = Some(Attempt {
+            number: self.next_number,
+            low: seen.epoch,
+            high: seen.epoch,
+            salt,
+            ticket: self.demand.take().unwrap_or_default(),
+            began_nanos: seen.now_nanos,
+            log_bytes: seen.log_bytes,
+            room: Arc::new(room),
+            gave_up_at: None,
+            parts: Vec::new(),
+            written: vec![PartWritten::default(); checkpointers],
+            unfinished: checkpointers,
+            failure: None,
+        });
+        self.next_number += 1;
+        self.enter(Stage::Opening);
+        true
+    }
+
+    /// There is no room. A caller that asked is answered; otherwise room is looked for again later.
+    pub(super) fn put_off(&mut self, why: String, now_nanos: u64) -> Answers {
+        let mut answers = Answers::default();
+        if !self.is_at(Duty::LookForRoom) {
+            return answers;
+        }
+        let why: Arc<str> = why.into();
+        (self.ended_nanos, self.failures) = (now_nanos, self.failures.saturating_add(1));
+        self.misfit = Some(Arc::clone(&why));
+        if let Some(ticket) = self.demand.take() {
+            self.last_error = Some(Arc::clone(&why));
+            answers.failed = 1;
+            answers.outcomes.push((ticket, Err(DurabilityError::CheckpointFailed(why))));
+        }
+        self.enter(Stage::Idle);
+        answers
+    }
+
+    /// The state is cut into these parts. False if the checkpoints have ended meanwhile.
+    pub(super) fn cut(&mut self, mut parts: Vec<Vec<Slice>>) -> bool {
+        if !self.is_at(Duty::Cut) {
+            return false;
+        }
+        let checkpointers = self.terms.checkpointers;
+        assert!(parts.len() <= checkpointers, "a part for each checkpointer");
+        parts.resize_with(checkpointers, Vec::new);
+        let attempt = self.attempt_mut();
+        attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
+        attempt.parts = parts.into_iter().map(Some).collect();
+        self.enter(Stage::Walking);
+        true
+    }
+
+    /// May checkpointers go on with their parts?
+    pub(super) fn is_walking(&self) -> bool {
+        self.stage == Stage::Walking
+    }
+
+    /// A part is written and synced. `epoch` is E, read since: with the last part it is e_h (K1).
+    pub(super) fn part_ended(&mut self, checkpointer: usize, written: PartWritten, epoch: Epoch) {
+        if self.stage != Stage::Walking {
+            return self.part_left();
+        }
+        let attempt = self.attempt_mut();
+        assert!(attempt.parts[checkpointer].is_none(), "it was begun");
+        assert!(attempt.written[checkpointer].ends.is_empty(), "a part ends once");
+        attempt.written[checkpointer] = written;
+        attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
+        if attempt.unfinished == 0 {
+            attempt.high = epoch;
+            self.enter(Stage::Walked);
+        }
+    }
+
+    /// A checkpointer gives up its part because the others did, or because the checkpoints ended.
+    pub(super) fn part_left(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
+        }
+    }
+
+    /// A part cannot be written: no checkpointer goes on.
+    pub(super) fn part_failed(&mut self, reason: &str) {
+        let Some(attempt) = &mut self.attempt else { return };
+        let not_begun = attempt.parts.iter_mut().filter_map(Option::take).count();
+        attempt.unfinished = attempt.unfinished.checked_sub(not_begun + 1).expect("they were unfinished");
+        if self.stage == Stage::Walking {
+            self.fail(reason.into());
+        }
+    }
+
+    /// The reserve is given up. Where there was none, the attempt is given up.
+    pub(super) fn reserve_given_up(&mut self, had_any: bool, seen: &Seen) {
+        if !self.is_at(Duty::GiveUpReserve) {
+            return;
+        }
+        if had_any {
+            self.attempt_mut().gave_up_at = Some(seen.full_tries);
+            self.enter(Stage::Walked);
+        } else {
+            let reason = if let Health::Full(reason) = &seen.health { reason } else { "" };
+            self.fail(not_durable(reason));
+        }
+    }
+
+    /// What came of the manifest. False if the attempt was not installed.
+    pub(super) fn installed(
+        &mut self,
+        result: Result<Installed, NotInstalled>,
+        now_nanos: u64,
+    ) -> (bool, Answers) {
+        let is_at = self.is_at(Duty::Install);
+        match result {
+            Ok(installed) => {
+                let before = self.installed_number();
+                assert!(before < installed.number, "a later checkpoint replaces an earlier one");
+                if is_at {
+                    let attempt = self.under_way();
+                    let Installed { number, low, high, entries, bytes, .. } = installed;
+                    let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
+                    let log_bytes = attempt.log_bytes;
+                    self.last = Some(CheckpointReport { number, low, high, entries, bytes, elapsed });
+                    (self.log_bytes_base, self.log_bytes_before) = (log_bytes, 0);
+                }
+                // The manifest names it, also where a close came between.
+                self.installed = Some(installed);
+                if is_at {
+                    self.enter(Stage::Clearing);
+                }
+                (true, Answers::default())
+            }
+            Err(NotInstalled::OldStands(reason)) => {
+                if is_at {
+                    self.fail(reason.into());
+                }
+                (false, Answers::default())
+            }
+            Err(NotInstalled::Unknown(reason)) => (false, self.end(&reason, DurabilityError::Stopped)),
+        }
+    }
+
+    /// What the checkpoint covers is removed, or is to be tried again then.
+    pub(super) fn cleared(&mut self, again: Option<u64>, now_nanos: u64) -> Answers {
+        self.remove_again_nanos = again;
+        if !self.is_at(Duty::Clear) {
+            return Answers::default();
+        }
+        let report = self.last.clone().expect("it was installed");
+        (self.failures, self.needed_bytes) = (0, 0);
+        let attempt = self.leave_attempt(now_nanos);
+        Answers { outcomes: vec![(attempt.ticket, Ok(report))], failed: 0 }
+    }
+
+    /// The same, after a lease had kept it.
+    pub(super) fn removed_again(&mut self, again: Option<u64>) {
+        self.remove_again_nanos = again;
+        if self.is_at(Duty::RemoveAgain) {
+            self.enter(Stage::Idle);
+        }
+    }
+
+    /// The files of the attempt that failed are gone.
+    pub(super) fn cleaned_up(&mut self, now_nanos: u64) -> Answers {
+        if !self.is_at(Duty::CleanUp) {
+            return Answers::default();
+        }
+        self.failures = self.failures.saturating_add(1);
+        let attempt = self.leave_attempt(now_nanos);
+        self.needed_bytes = self.needed_bytes.max(attempt.ticket.progress().bytes);
+        let reason = attempt.failure.expect("an attempt that failed says why");
+        self.last_error = Some(Arc::clone(&reason));
+        let outcome = Err(DurabilityError::CheckpointFailed(reason));
+        Answers { outcomes: vec![(attempt.ticket, outcome)], failed: 1 }
+    }
+
+    /// No further checkpoint: answers every caller that waits for one. Files stay as they are.
+    pub(super) fn end(&mut self, reason: &str, error: fn(Arc<str>) -> DurabilityError) -> Answers {
+        if self.stage == Stage::Ended {
+            return Answers::default();
+        }
+        let reason: Arc<str> = reason.into();
+        let attempt = self.attempt.take();
+        let failed = u64::from(attempt.is_some());
+        let tickets = attempt.map(|attempt| attempt.ticket).into_iter().chain(self.demand.take());
+        let outcomes = tickets.map(|ticket| (ticket, Err(error(Arc::clone(&reason))))).collect();
+        self.ended = Some(error(Arc::clone(&reason)));
+        self.last_error = Some(reason);
+        self.enter(Stage::Ended);
+        Answers { outcomes, failed }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// The installed checkpoint, and whether files that it covers are still to be removed.
+    pub(super) fn owes_removal(&self) -> (Option<Installed>, bool) {
+        (self.installed.clone(), self.remove_again_nanos.is_some())
+    }
+
+    /// Why the next one is put off.
+    pub(super) fn misfit(&self) -> Option<&str> {
+        self.misfit.as_deref()
+    }
+
+    pub(super) fn last(&self) -> Option<&CheckpointReport> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
+    /// Something went wrong beside an attempt.
+    pub(super) fn note_error(&mut self, error: &str) {
+        self.last_error = Some(error.into());
+    }
+
+    /// The ticket of the attempt under way.
+    pub(super) fn running(&self) -> Option<&Ticket> {
+        self.attempt.as_ref().map(|attempt| &*attempt.ticket)
+    }
+
+    /// 0 if there is none.
+    pub(super) fn installed_number(&self) -> u64 {
+        self.installed.as_ref().map_or(0, |installed| installed.number)
+    }
+
+    /// Is this what a checkpointer does, and have the checkpoints not ended meanwhile?
+    fn is_at(&self, duty: Duty) -> bool {
+        assert!(
+            matches!(self.stage, Stage::Busy(_) | Stage::Ended),
+            "an action's outcome comes once: {:?}",
+            self.stage
+        );
+        self.stage == Stage::Busy(duty)
+    }
+
+    fn enter(&mut self, next: Stage) {
+        assert!(self.stage.may_become(next), "{:?} does not become {next:?}", self.stage);
+        self.stage = next;
+        self.check();
+    }
+
+    /// The attempt is given up.
+    fn fail(&mut self, reason: Arc<str>) {
+        self.attempt_mut().failure.get_or_insert(reason);
+        self.enter(Stage::Failing);
+    }
+
+    /// The attempt is over.
+    fn leave_attempt(&mut self, now_nanos: u64) -> Attempt {
+        self.ended_nanos = now_nanos;
+        let attempt = self.attempt.take().expect("one was under way");
+        self.enter(Stage::Idle);
+        attempt
+    }
+
+    fn under_way(&self) -> &Attempt {
+        self.attempt.as_ref().expect("this stage has an attempt")
+    }
+
+    fn attempt_mut(&mut self) -> &mut Attempt {
+        self.attempt.as_mut().expect("this stage has an attempt")
+    }
+
+    /// What holds between any two events.
+    fn check(&self) {
+        assert_eq!(self.attempt.is_some(), self.stage.has_attempt(), "{:?}", self.stage);
+        assert_eq!(self.ended.is_some(), self.stage == Stage::Ended);
+        assert!(self.next_number > self.installed_number(), "numbers come once");
+        let Some(attempt) = &self.attempt else { return };
+        assert!(attempt.number < self.next_number && attempt.low <= attempt.high);
+        assert!(attempt.unfinished <= self.terms.checkpointers);
+        match self.stage {
+            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: nobody walks when e_h is read"),
+            Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
+            Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
+            _ => {}
+        }
+    }
+}
+
+fn not_durable(reason: &str) -> Arc<str> {
+    format!("its epochs cannot become durable: {reason}").into()
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,98 @@
+//! What a decision over checkpoints depends on, and what comes of it.
+//!
+//! Neighbours: `super` decides; `manager` fills [`Seen`], carries each [`Action`] out and sends the [`Answers`].
+
+use ensile_base::Epoch;
+use std::sync::Arc;
+
+use crate::Health;
+use crate::block::Salt;
+use crate::checkpoint::room::Room;
+use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
+use crate::checkpoint::walk::Slice;
+use crate::store::manifest::Installed;
+
+/// What the next decision depends on, as it is now.
+#[derive(Clone, Debug)]
+pub(in crate::checkpoint) struct Seen {
+    pub(in crate::checkpoint) now_nanos: u64,
+    /// E.
+    pub(in crate::checkpoint) epoch: Epoch,
+    pub(in crate::checkpoint) health: Health,
+    /// Bytes of log that were written since the open.
+    pub(in crate::checkpoint) log_bytes: u64,
+    /// The space that is kept for a full disk is there.
+    pub(in crate::checkpoint) has_reserve: bool,
+    /// Every log has a synced mark of the epoch that [`super::Life::awaited_marks`] names.
+    pub(in crate::checkpoint) has_marks: bool,
+    /// How often loggers have tried to write to a full disk.
+    pub(in crate::checkpoint) full_tries: u64,
+}
+
+/// What a checkpointer does next.
+#[derive(Debug)]
+pub(in crate::checkpoint) enum Action {
+    /// Nothing, for good.
+    Stop(Answers),
+    /// Nothing: no checkpoint is under way.
+    Rest,
+    /// Nothing: the checkpoint waits for other checkpointers, or for the log.
+    Wait,
+    /// Close the epoch early, and wait.
+    CloseEpoch,
+    /// Step again.
+    GoOn,
+    /// Make the reserve that is missing.
+    MakeReserve,
+    /// Look whether a checkpoint of about so many bytes fits: [`super::Life::begin`] or [`super::Life::put_off`].
+    LookForRoom { bytes: u64 },
+    /// Cut the state into a part for each checkpointer: [`super::Life::cut`].
+    Cut,
+    /// Write this part: [`super::Life::part_ended`], [`super::Life::part_failed`] or [`super::Life::part_left`].
+    WritePart(PartTask),
+    /// Give up the reserve, so that the marks of e_h find space: [`super::Life::reserve_given_up`].
+    GiveUpReserve,
+    /// Name the checkpoint in the manifest: [`super::Life::installed`].
+    Install(Installed),
+    /// Remove what the checkpoint covers: [`super::Life::cleared`].
+    Clear(Installed),
+    /// The same once more, as a lease kept it: [`super::Life::removed_again`].
+    RemoveAgain(Installed),
+    /// Remove the files of checkpoints with larger numbers than this: [`super::Life::cleaned_up`].
+    CleanUp { kept: u64 },
+}
+
+/// A part of a checkpoint that one checkpointer writes.
+#[derive(Debug)]
+pub(in crate::checkpoint) struct PartTask {
+    pub(in crate::checkpoint) number: u64,
+    pub(in crate::checkpoint) low: Epoch,
+    pub(in crate::checkpoint) salt: Salt,
+    pub(in crate::checkpoint) slices: Vec<Slice>,
+    pub(in crate::checkpoint) ticket: Arc<Ticket>,
+    pub(in crate::checkpoint) room: Arc<Room>,
+}
+
+/// Why the manifest does not name the checkpoint.
+#[derive(Debug)]
+pub(in crate::checkpoint) enum NotInstalled {
+    /// The manifest stands as it was.
+    OldStands(String),
+    /// It is not known which manifest stands, so not even a file of the attempt may be removed.
+    Unknown(String),
+}
+
+/// What callers that asked for a checkpoint are to hear, once the lock is free.
+#[derive(Debug, Default)]
+#[must_use = "callers wait for it"]
+pub(in crate::checkpoint) struct Answers {
+    pub(super) outcomes: Vec<(Arc<Ticket>, AttemptOutcome)>,
+    /// Attempts that failed, those that were not begun for want of space included.
+    pub(in crate::checkpoint) failed: u64,
+}
+
+impl Answers {
+    pub(in crate::checkpoint) fn send(self) {
+        self.outcomes.into_iter().for_each(|(ticket, outcome)| ticket.answer(outcome));
+    }
+}

@@ -1,0 +1,326 @@
+//! A test for each arrow of the picture, and for what must not be one.
+
+use ensile_base::Epoch;
+use std::sync::Arc;
+
+use super::{Action, CLOSED, Life, NotInstalled, RESERVE_PAUSE_NANOS, Seen, TRIED_EVERY, Terms};
+use crate::block::Salt;
+use crate::checkpoint::room::Room;
+use crate::checkpoint::ticket::Ticket;
+use crate::checkpoint::walk::Slice;
+use crate::checkpoint::write::PartWritten;
+use crate::control::trigger::Trigger;
+use crate::identity::Identity;
+use crate::store::manifest::Installed;
+use crate::{DurabilityError, Health};
+
+const CHECKPOINTERS: usize = 2;
+const SECOND: u64 = 1_000_000_000;
+
+fn life() -> Life {
+    let terms = Terms {
+        trigger: Trigger::default(),
+        load_rate: 1,
+        replay_rate: 1,
+        checkpointers: CHECKPOINTERS,
+        files: 1,
+        loggers: 1,
+        database: Identity::draw(),
+        generation: 3,
+    };
+    Life::new(terms, None, 1, 0, 0)
+}
+
+fn seen(epoch: u64) -> Seen {
+    Seen {
+        now_nanos: SECOND,
+        epoch: Epoch::new(epoch),
+        health: Health::Running,
+        log_bytes: 0,
+        has_reserve: true,
+        has_marks: false,
+        full_tries: 0,
+    }
+}
+
+fn salt() -> Salt {
+    Salt::parse("1a2b3c4d").expect("one")
+}
+
+fn slice() -> Slice {
+    Slice { section: 1, from: Box::default(), to: None }
+}
+
+fn written(end: u32) -> PartWritten {
+    PartWritten { entries: 10, bytes: 1000, ends: vec![end] }
+}
+
+/// Asked for, and begun with e_l = `low`.
+fn begun(low: u64) -> (Life, Arc<Ticket>) {
+    let mut life = life();
+    let (ticket, answers) = life.demand();
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(low)), Action::LookForRoom { .. }));
+    assert!(life.begin(Room::default(), salt(), &seen(low)));
+    (life, ticket)
+}
+
+/// Begun at e_l = 7 and cut at E = 8.
+fn walking() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = begun(7);
+    assert!(matches!(life.decide(1, &seen(8)), Action::Cut));
+    assert!(life.cut(vec![vec![slice()], vec![slice()]]));
+    (life, ticket)
+}
+
+/// Both parts are begun.
+fn at_parts() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = walking();
+    for checkpointer in 0..CHECKPOINTERS {
+        let Action::WritePart(task) = life.decide(checkpointer, &seen(8)) else { panic!("it has a part") };
+        assert_eq!((task.number, task.low, task.slices.len()), (1, Epoch::new(7), 1));
+    }
+    (life, ticket)
+}
+
+/// Both parts are written, the last one at E = 9: e_h.
+fn walked() -> (Life, Arc<Ticket>) {
+    let (mut life, ticket) = at_parts();
+    life.part_ended(1, written(1), Epoch::new(8));
+    assert_eq!(life.awaited_marks(), None, "the other part is not written");
+    life.part_ended(0, written(2), Epoch::new(9));
+    (life, ticket)
+}
+
+fn to_install() -> (Life, Arc<Ticket>, Installed) {
+    let (mut life, ticket) = walked();
+    let Action::Install(installed) = life.decide(0, &Seen { has_marks: true, ..seen(9) }) else {
+        panic!("its marks are synced")
+    };
+    (life, ticket, installed)
+}
+
+fn failure(ticket: &Ticket) -> String {
+    match ticket.outcome() {
+        Some(Err(DurabilityError::CheckpointFailed(why))) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nothing_is_due_without_a_reason() {
+    assert!(matches!(life().decide(0, &seen(7)), Action::Rest));
+}
+
+#[test]
+fn k1_the_walk_begins_only_when_every_epoch_below_low_is_installed() {
+    let (mut life, _) = begun(7);
+    assert!(matches!(life.decide(0, &seen(7)), Action::CloseEpoch));
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
+    assert!(matches!(life.decide(1, &seen(8)), Action::Wait), "one checkpointer cuts");
+}
+
+#[test]
+fn each_checkpointer_writes_its_part_once() {
+    let (mut life, _) = at_parts();
+    assert!(matches!(life.decide(0, &seen(8)), Action::Wait));
+}
+
+#[test]
+fn k1_high_is_the_epoch_of_the_last_part_to_end() {
+    let (life, _) = walked();
+    assert_eq!(life.awaited_marks(), Some(Epoch::new(9)));
+}
+
+#[test]
+fn k1_without_marks_of_high_nothing_is_installed() {
+    let (mut life, _) = walked();
+    assert!(
+        matches!(life.decide(0, &seen(9)), Action::CloseEpoch),
+        "no mark covers an epoch that has not ended"
+    );
+    assert!(matches!(life.decide(0, &seen(10)), Action::Wait));
+    let Action::Install(installed) = life.decide(0, &Seen { has_marks: true, ..seen(10) }) else {
+        panic!("its marks are synced")
+    };
+    assert_eq!((installed.low, installed.high), (Epoch::new(7), Epoch::new(9)));
+    assert_eq!((installed.entries, installed.bytes, installed.generation), (20, 2000, 3));
+}
+
+#[test]
+fn what_an_installed_checkpoint_covers_is_removed_before_the_answer() {
+    let (mut life, ticket, installed) = to_install();
+    let (is_installed, answers) = life.installed(Ok(installed.clone()), 3 * SECOND);
+    assert!(is_installed);
+    answers.send();
+    assert!(ticket.outcome().is_none());
+    assert!(matches!(life.decide(1, &seen(10)), Action::Clear(covered) if covered == installed));
+    life.cleared(None, 4 * SECOND).send();
+    let report = ticket.outcome().expect("answered").expect("installed");
+    assert_eq!((report.number, report.elapsed.as_secs()), (1, 2));
+    assert!(matches!(life.decide(0, &seen(10)), Action::Rest));
+}
+
+#[test]
+fn what_a_lease_keeps_is_removed_later() {
+    let (mut life, _, installed) = to_install();
+    life.installed(Ok(installed.clone()), SECOND).1.send();
+    assert!(matches!(life.decide(0, &seen(10)), Action::Clear(_)));
+    life.cleared(Some(5 * SECOND), SECOND).send();
+    assert!(matches!(life.decide(0, &Seen { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
+    let later = Seen { now_nanos: 5 * SECOND, ..seen(10) };
+    assert!(matches!(life.decide(0, &later), Action::RemoveAgain(covered) if covered == installed));
+    life.removed_again(None);
+    assert!(matches!(life.decide(0, &later), Action::Rest));
+}
+
+#[test]
+fn a_part_that_fails_ends_the_attempt_once_nobody_writes() {
+    let (mut life, ticket) = at_parts();
+    life.part_failed("the device is gone");
+    assert!(!life.is_walking());
+    assert!(matches!(life.decide(0, &seen(8)), Action::Wait), "the other one still writes");
+    life.part_left();
+    assert!(matches!(life.decide(0, &seen(8)), Action::CleanUp { kept: 0 }));
+    let answers = life.cleaned_up(2 * SECOND);
+    assert_eq!(answers.failed, 1);
+    answers.send();
+    assert_eq!(failure(&ticket), "the device is gone");
+}
+
+#[test]
+fn a_part_that_was_not_begun_is_not_waited_for() {
+    let (mut life, _) = walking();
+    assert!(matches!(life.decide(0, &seen(8)), Action::WritePart(_)));
+    life.part_failed("no space");
+    assert!(matches!(life.decide(1, &seen(8)), Action::CleanUp { .. }));
+}
+
+#[test]
+fn a_manifest_that_stands_as_it_was_fails_the_attempt_only() {
+    let (mut life, ticket, _) = to_install();
+    let (is_installed, answers) = life.installed(Err(NotInstalled::OldStands("no space".to_owned())), SECOND);
+    assert!(!is_installed);
+    answers.send();
+    assert!(matches!(life.decide(0, &seen(10)), Action::CleanUp { kept: 0 }));
+    life.cleaned_up(SECOND).send();
+    assert_eq!(failure(&ticket), "no space");
+    assert!(!life.has_ended());
+}
+
+#[test]
+fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing() {
+    let (mut life, ticket, _) = to_install();
+    life.installed(Err(NotInstalled::Unknown("rename failed".to_owned())), SECOND).1.send();
+    assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+    assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
+}
+
+#[test]
+fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
+    let (mut life, ticket) = walked();
+    let full = |full_tries| Seen { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
+    assert!(matches!(life.decide(0, &full(4)), Action::GiveUpReserve));
+    assert!(matches!(life.decide(1, &full(4)), Action::Wait), "one checkpointer gives it up");
+    life.reserve_given_up(true, &full(4));
+    assert!(matches!(life.decide(0, &full(5)), Action::Wait), "each logger tries once more");
+    assert!(matches!(life.decide(0, &full(6)), Action::GoOn));
+    assert!(matches!(life.decide(0, &full(6)), Action::CleanUp { .. }));
+    life.cleaned_up(SECOND).send();
+    assert!(failure(&ticket).contains("cannot become durable: full"));
+}
+
+#[test]
+fn without_a_reserve_the_attempts_files_go_at_once() {
+    let (mut life, _) = walked();
+    let full = Seen { health: Health::Full("full".to_owned()), ..seen(10) };
+    assert!(matches!(life.decide(0, &full), Action::GiveUpReserve));
+    life.reserve_given_up(false, &full);
+    assert!(matches!(life.decide(0, &full), Action::CleanUp { .. }));
+}
+
+#[test]
+fn an_attempt_waits_for_no_epoch_that_never_ends() {
+    let ended = Seen { health: Health::EpochsEnded("used up".to_owned()), ..seen(7) };
+    for (mut life, ticket) in [begun(7), walked()] {
+        assert!(matches!(life.decide(0, &ended), Action::GoOn));
+        assert!(matches!(life.decide(0, &ended), Action::CleanUp { .. }));
+        life.cleaned_up(SECOND).send();
+        assert!(failure(&ticket).contains("used up"));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
+    let mut life = life();
+    for failed in 0..TRIED_EVERY {
+        let (ticket, answers) = life.demand();
+        answers.send();
+        life.needed_bytes = 1000;
+        let Action::LookForRoom { bytes } = life.decide(0, &seen(7)) else { panic!("it is due") };
+        assert_eq!(bytes, if failed + 1 == TRIED_EVERY { 0 } else { 1000 }, "{failed} failures");
+        let answers = life.put_off("too small".to_owned(), SECOND);
+        assert_eq!(answers.failed, 1);
+        answers.send();
+        assert_eq!((failure(&ticket).as_str(), life.misfit()), ("too small", Some("too small")));
+    }
+}
+
+#[test]
+fn a_missing_reserve_is_made_again_after_a_pause() {
+    let mut life = life();
+    let at = |now_nanos| Seen { now_nanos, has_reserve: false, ..seen(7) };
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
+    assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS + 1)), Action::Rest));
+}
+
+#[test]
+fn callers_that_ask_meanwhile_share_the_next_checkpoint() {
+    let (mut life, ticket) = begun(7);
+    let (next, _) = life.demand();
+    assert!(!Arc::ptr_eq(&ticket, &next) && Arc::ptr_eq(&next, &life.demand().0));
+}
+
+#[test]
+fn an_end_answers_every_caller_whatever_the_stage() {
+    for (mut life, ticket) in [begun(7), walking(), at_parts(), walked()] {
+        let (next, _) = life.demand();
+        let answers = life.end(CLOSED, DurabilityError::Stopped);
+        assert_eq!(answers.failed, 1, "the attempt under way");
+        answers.send();
+        for ticket in [ticket, next] {
+            assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+        }
+        life.part_left();
+        assert!(matches!(life.decide(0, &seen(10)), Action::Stop(_)));
+        let (late, answers) = life.demand();
+        answers.send();
+        assert!(matches!(late.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+    }
+}
+
+#[test]
+fn a_poisoned_log_ends_the_checkpoints() {
+    let (mut life, ticket) = walked();
+    let Action::Stop(answers) =
+        life.decide(0, &Seen { health: Health::Poisoned("gone".to_owned()), ..seen(10) })
+    else {
+        panic!("nothing becomes durable any more")
+    };
+    answers.send();
+    assert!(matches!(ticket.outcome(), Some(Err(DurabilityError::Stopped(_)))));
+}
+
+#[test]
+fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_names() {
+    let (mut life, _, installed) = to_install();
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    life.installed(Ok(installed.clone()), SECOND).1.send();
+    assert_eq!(life.owes_removal(), (Some(installed), false));
+    assert!(life.last().is_none() && life.has_ended());
+    let (mut life, _) = begun(7);
+    assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
+    life.end(CLOSED, DurabilityError::Stopped).send();
+    assert!(!life.cut(Vec::new()) && life.has_ended());
+}

@@ -1,0 +1,273 @@
+//! The actions of a checkpoint's life, each carried out and its outcome reported.
+//!
+//! Invariants:
+//! - K1: e_h is E, read under the lock of the decisions when a part has ended. A checkpoint counts once marks of e_h are
+//!   synced in every log and the manifest names it; log files are removed after that.
+//! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
+//!
+//! Neighbours: `life` decides; `part` writes; the log replaces the manifest and removes its files.
+
+use std::time::Duration;
+
+use ensile_base::random::Random;
+use ensile_epoch::Advance;
+
+use super::{CheckpointStep, Checkpoints};
+use crate::DurabilityError;
+use crate::block::Salt;
+use crate::block::origin::Origin;
+use crate::checkpoint::block::CheckpointBlock;
+use crate::checkpoint::life::{Action, NotInstalled, PartTask, Seen};
+use crate::checkpoint::part::{BlockStep, PartWork};
+use crate::checkpoint::parts;
+use crate::checkpoint::room::Room;
+use crate::checkpoint::walk::Walk;
+use crate::checkpoint::write::{Beginning, PartWriter};
+use crate::store::manifest::{Installed, NotReplaced};
+use crate::store::names::PartName;
+
+/// Between two attempts to remove what a reader's lease keeps.
+const REMOVAL_PAUSE_NANOS: u64 = 1_000_000_000;
+/// A checkpointer that waits for its bandwidth looks again after this.
+const PACED_MAX: Duration = Duration::from_secs(1);
+
+impl Checkpoints {
+    /// Carries an action out, and reports what came of it.
+    pub(super) fn carry_out(
+        &self,
+        checkpointer: usize,
+        action: Action,
+        seen: &Seen,
+        part: &mut Option<PartWork>,
+        walk: &dyn Walk,
+    ) -> CheckpointStep {
+        match action {
+            Action::Stop(answers) => {
+                self.send(answers);
+                CheckpointStep::Stopped
+            }
+            Action::Rest => CheckpointStep::Idle,
+            Action::Wait => CheckpointStep::Waiting,
+            Action::CloseEpoch => self.close_epoch_early(),
+            Action::GoOn => CheckpointStep::Worked,
+            Action::MakeReserve => {
+                self.make_reserve();
+                CheckpointStep::Idle
+            }
+            Action::LookForRoom { bytes } => self.look_for_room(bytes, seen),
+            Action::Cut => self.cut(walk),
+            Action::WritePart(task) => self.begin_part(checkpointer, task, part),
+            Action::GiveUpReserve => {
+                let had_any = self.log.give_up_reserve();
+                self.life.lock().reserve_given_up(had_any, seen);
+                CheckpointStep::Worked
+            }
+            Action::Install(installed) => self.install(installed),
+            Action::Clear(installed) => {
+                let again = self.remove_covered(&installed);
+                self.make_reserve();
+                let answers = self.life.lock().cleared(again, self.log.clock.nanos());
+                self.send(answers);
+                CheckpointStep::Worked
+            }
+            Action::RemoveAgain(installed) => {
+                let again = self.remove_covered(&installed);
+                self.life.lock().removed_again(again);
+                CheckpointStep::Idle
+            }
+            Action::CleanUp { kept } => self.clean_up(kept),
+        }
+    }
+
+    /// Closes the epoch, if its least length has passed.
+    fn close_epoch_early(&self) -> CheckpointStep {
+        if matches!(self.log.epochs.try_advance(self.log.clock.nanos()), Advance::Advanced(_)) {
+            self.log.wake_loggers();
+        }
+        CheckpointStep::Waiting
+    }
+
+    /// Makes the reserve again, if it was given up and there is space.
+    fn make_reserve(&self) {
+        if self.log.reserve.is_kept() {
+            return;
+        }
+        if let Err(error) = self.log.reserve.make() {
+            self.life.lock().note_error(&error.to_string());
+        }
+    }
+
+    /// A checkpoint is due: begins it if it fits.
+    fn look_for_room(&self, bytes: u64, seen: &Seen) -> CheckpointStep {
+        match Room::look(&*self.disk, self.checkpointers.len(), bytes) {
+            Ok(room) => {
+                let salt = Salt::draw(&mut Random::unpredictable());
+                if !self.life.lock().begin(room, salt, seen) {
+                    return CheckpointStep::Stopped;
+                }
+                // What is covered then stands in closed files, which can go.
+                self.log.request_roll();
+                self.wake_all();
+                CheckpointStep::Worked
+            }
+            Err(why) => {
+                let answers = self.life.lock().put_off(why, self.log.clock.nanos());
+                self.send(answers);
+                CheckpointStep::Idle
+            }
+        }
+    }
+
+    /// Every epoch below e_l is installed (K1, E2): cuts the state into parts.
+    fn cut(&self, walk: &dyn Walk) -> CheckpointStep {
+        let parts = walk.slices(self.checkpointers.len());
+        if !self.life.lock().cut(parts) {
+            return CheckpointStep::Stopped;
+        }
+        self.wake_all();
+        CheckpointStep::Worked
+    }
+
+    /// Makes the files of this checkpointer's part.
+    fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
+        let PartTask { number, low, salt, slices, ticket, room } = task;
+        let origin = Origin { identity: self.database, salt, entries: self.entries };
+        let beginning = Beginning { number, generation: self.generation, low, origin };
+        match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
+            Ok(writer) => {
+                let block = CheckpointBlock::sharing(self.permit.clone());
+                *part = Some(PartWork::new(slices, low, writer, block, (ticket, room)));
+            }
+            Err(error) => self.part_failed(&error.to_string()),
+        }
+        CheckpointStep::Worked
+    }
+
+    /// A block of this checkpointer's part.
+    pub(super) fn go_on(
+        &self,
+        checkpointer: usize,
+        part: &mut Option<PartWork>,
+        walk: &dyn Walk,
+    ) -> CheckpointStep {
+        let is_walking = self.life.lock().is_walking();
+        if !is_walking || self.log.health().has_ended() {
+            *part = None;
+            let mut life = self.life.lock();
+            life.part_left();
+            return if life.has_ended() { CheckpointStep::Stopped } else { CheckpointStep::Worked };
+        }
+        let wait = self.pace.lock().wait(self.log.clock.nanos());
+        if !wait.is_zero() {
+            // Not longer: this thread renews what is reserved, too.
+            return CheckpointStep::Paced(wait.min(PACED_MAX));
+        }
+        let Some(work) = part else { return CheckpointStep::Waiting };
+        let checked = work.check_room(&*self.disk, checkpointer);
+        let stepped = checked.and_then(|()| work.step(walk).map_err(|error| error.to_string()));
+        match stepped {
+            Ok(BlockStep::Refused) => return CheckpointStep::Waiting,
+            Ok(BlockStep::Written { bytes, entries, is_synced }) if entries > 0 => {
+                self.pace.lock().spend(bytes);
+                self.counters.bytes.add(bytes);
+                self.counters.entries.add(entries);
+                self.counters.syncs.add(u64::from(is_synced));
+            }
+            Ok(BlockStep::Written { .. }) => {}
+            Ok(BlockStep::Ended) => self.end_part(checkpointer, part.take()),
+            Err(reason) => {
+                *part = None;
+                self.part_failed(&reason);
+            }
+        }
+        CheckpointStep::Worked
+    }
+
+    /// All slices of a part are walked. E is read under the lock: nobody ends a part behind the read that counts (K1).
+    fn end_part(&self, checkpointer: usize, part: Option<PartWork>) {
+        match part.map(PartWork::end).transpose() {
+            Ok(written) => {
+                let mut life = self.life.lock();
+                life.part_ended(checkpointer, written.unwrap_or_default(), self.log.epochs.now());
+            }
+            Err(error) => self.part_failed(&error.to_string()),
+        }
+    }
+
+    /// This checkpointer's part cannot be written: nobody goes on.
+    fn part_failed(&self, reason: &str) {
+        self.life.lock().part_failed(reason);
+        self.wake_all();
+    }
+
+    /// Names the checkpoint in the manifest.
+    fn install(&self, installed: Installed) -> CheckpointStep {
+        let result = self.log.manifest.lock().install(installed.clone());
+        let result = match result {
+            Ok(()) => Ok(installed),
+            Err(NotReplaced::OldStands(error)) => Err(NotInstalled::OldStands(error.to_string())),
+            Err(NotReplaced::Unknown(error)) => {
+                Err(NotInstalled::Unknown(format!("the manifest could not be replaced: {error}")))
+            }
+        };
+        let unknown = match &result {
+            Err(NotInstalled::Unknown(reason)) => Some(reason.clone()),
+            _ => None,
+        };
+        let (is_installed, answers) = self.life.lock().installed(result, self.log.clock.nanos());
+        self.counters.installed.add(u64::from(is_installed));
+        self.send(answers);
+        match unknown {
+            Some(reason) => {
+                self.log.poison(&reason);
+                CheckpointStep::Stopped
+            }
+            None => CheckpointStep::Worked,
+        }
+    }
+
+    /// Removes the files of an attempt that failed: no checkpointer writes any more.
+    fn clean_up(&self, kept: u64) -> CheckpointStep {
+        // No manifest ever listed them, so no lease is about them. Older ones may be leased.
+        self.remove_parts(|part| part.checkpoint > kept);
+        // There is space now.
+        self.log.wake_loggers();
+        self.make_reserve();
+        let answers = self.life.lock().cleaned_up(self.log.clock.nanos());
+        self.send(answers);
+        CheckpointStep::Worked
+    }
+
+    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try again
+    /// then.
+    pub(super) fn remove_covered(&self, installed: &Installed) -> Option<u64> {
+        let clearance = match self.log.ask_leases() {
+            Ok(Some(clearance)) => clearance,
+            Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),
+            Err(error) => {
+                self.note_removed(Err(error.into()));
+                return None;
+            }
+        };
+        self.remove_parts(|part| part.checkpoint != installed.number);
+        let removed = self.log.remove_cleared_below(installed.low, &clearance);
+        self.note_removed(removed.map(|removed| removed.files));
+        None
+    }
+
+    /// Removes the parts that are not needed.
+    pub(super) fn remove_parts(&self, is_unneeded: impl Fn(&PartName) -> bool) {
+        let manifest = self.log.manifest.lock().manifest().clone();
+        self.note_removed(parts::remove(&*self.disk, &manifest, is_unneeded));
+    }
+
+    fn note_removed(&self, removed: Result<u64, DurabilityError>) {
+        match removed {
+            Ok(count) => self.counters.files_removed.add(count),
+            Err(error) => {
+                self.counters.removals_failed.add(1);
+                self.life.lock().note_error(&error.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A checkpointer at its part: the slices that it walks, the block that it fills, the files that it writes.
+//!
+//! Invariant: K1: no entry of an epoch >= e_l is asked for, and every slice is walked to its end.
+//!
+//! Neighbours: `manager` steps it, a block at a time; the state's [`Walk`] fills the block, `write` has the files.
+
+use ensile_base::Epoch;
+use ensile_disk::{Disk, DiskError};
+use std::sync::Arc;
+
+use super::block::CheckpointBlock;
+use super::room::Room;
+use super::ticket::Ticket;
+use super::walk::{Slice, Walk};
+use super::write::{PartWriter, PartWritten};
+
+/// A part under way.
+#[derive(Debug)]
+pub(super) struct PartWork {
+    slices: std::vec::IntoIter<Slice>,
+    slice: Option<Slice>,
+    /// Where the walk of `slice` goes on.
+    resume: Vec<u8>,
+    /// e_l.
+    low: Epoch,
+    writer: PartWriter,
+    block: CheckpointBlock,
+    ticket: Arc<Ticket>,
+    room: Arc<Room>,
+}
+
+/// What came of a block's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BlockStep {
+    /// So much was written; no entries if a slice ended that had no more.
+    Written { bytes: u64, entries: u64, is_synced: bool },
+    /// The next entry needs a large block, and another checkpointer has one.
+    Refused,
+    /// No slice is left.
+    Ended,
+}
+
+impl PartWork {
+    pub(super) fn new(
+        slices: Vec<Slice>,
+        low: Epoch,
+        writer: PartWriter,
+        block: CheckpointBlock,
+        (ticket, room): (Arc<Ticket>, Arc<Room>),
+    ) -> Self {
+        let slices = slices.into_iter();
+        Self { slices, slice: None, resume: Vec::new(), low, writer, block, ticket, room }
+    }
+
+    /// Looks whether there is still room for a block.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn check_room(&self, disk: &dyn Disk, checkpointer: usize) -> Result<(), String> {
+        self.room.check(disk, checkpointer)
+    }
+
+    /// Fills one block and writes it.
+    pub(super) fn step(&mut self, walk: &dyn Walk) -> Result<BlockStep, DiskError> {
+        assert_eq!(self.block.entries(), 0, "the block before was written");
+        let slice = match &self.slice {
+            Some(slice) => slice,
+            None => {
+                let Some(next) = self.slices.next() else { return Ok(BlockStep::Ended) };
+                self.resume.clear();
+                self.slice.insert(next)
+            }
+        };
+        let section = slice.section;
+        let has_more = walk.walk(slice, &mut self.resume, self.low, &mut self.block);
+        if has_more && self.block.entries() == 0 && self.block.take_refusal() {
+            return Ok(BlockStep::Refused);
+        }
+        let entries = u64::from(self.block.entries());
+        let (mut bytes, mut is_synced) = (0, false);
+        if entries > 0 {
+            (bytes, is_synced) = self.writer.write(section, &mut self.block)?;
+            self.ticket.add_block(bytes, entries);
+        }
+        if !has_more {
+            self.slice = None;
+            self.ticket.add_slice();
+        }
+        Ok(BlockStep::Written { bytes, entries, is_synced })
+    }
+
+    /// Ends the files, and makes them and their names survive a crash.
+    pub(super) fn end(self) -> Result<PartWritten, DiskError> {
+        assert!(self.slice.is_none() && self.slices.len() == 0, "K1: every slice is walked to its end");
+        self.writer.end()
+    }
+}
