@@ -134,6 +134,18 @@ const SAMPLES: &[Sample] = &[
         good: "//! Holds E1 and L1-L2's reason; `T0` and x86 are code, U+0000, v1.2 and §4.1 no names.\nlet Q1 = \"Q2\";\n",
     },
     Sample {
+        rule: "columns",
+        path: ENGINE,
+        bad: "//! A comment that goes on and on and on and on and on and on and on and on and on and on and on and on and on and on and on and on and on.~\n",
+        good: "//! A comment that ends.\n// https://a.b/ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\n",
+    },
+    Sample {
+        rule: "said-here",
+        path: ENGINE,
+        bad: "// Relaxed: as above.~\na(Ordering::Relaxed);\n// SAFETY: See above.~\n",
+        good: "// Relaxed: a figure.\n// Works as above.\n#[cfg(test)]\nmod t {\n// Relaxed: as above.\n}\n",
+    },
+    Sample {
         rule: "doc-example",
         path: ENGINE,
         bad: "//! ```\n//! use ensile_engine::A;~\n//! ```\n/// ```no_run\n/// ensile_engine::a!();~\n    /// #[b = \"ensile_engine\"]~\n#[doc = concat!(\"use ensile_engine::\", a!())]~\n/// ```\n",
