@@ -32,7 +32,8 @@ pub(super) fn planted(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     }
     for (number, line) in (1..).zip(source.lines.iter()) {
         if !source.in_test(number) && line.to_ascii_lowercase().contains("planted") {
-            report.add(number, "a planted bug is a patch in `planted/`, and shipping code does not know of it");
+            report
+                .add(number, "a planted bug is a patch in `planted/`, and shipping code does not know of it");
         }
     }
 }
