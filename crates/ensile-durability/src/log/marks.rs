@@ -93,7 +93,6 @@ impl MarkTable {
 
     /// Entries up to `epoch` are about to be written to this log. Only its logger calls this.
     pub(crate) fn raise_high(&self, logger: usize, epoch: Epoch) {
-        debug_assert!(epoch > self.at(logger, Frontier::Appended), "an entry of a claimed epoch (L1)");
         // Release: before the frontier that rests on it (partner: the Acquire in `high`).
         self.rows[logger].high.fetch_max(epoch.number(), Ordering::Release);
     }
