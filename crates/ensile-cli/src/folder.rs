@@ -340,7 +340,7 @@ fn role(role: &Role) -> String {
         Role::Folder => "says whose the folder is".to_owned(),
         Role::Log { generation, logger } => format!("log {logger} of generation {generation}"),
         Role::Checkpoint { number } => format!("checkpoint {number}"),
-        Role::Void(why) => format!("void: {why}; the next open removes it"),
+        Role::Discarded(why) => format!("void: {why}; the next open removes it"),
         _ => "not the database's".to_owned(),
     }
 }

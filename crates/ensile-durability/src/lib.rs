@@ -43,11 +43,11 @@ pub use checkpoint::{
     CheckpointStats, CheckpointStep, Checkpoints, Slice, Walk,
 };
 pub use error::DurabilityError;
-pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, Removed, Step};
+pub use log::{Appender, Durable, Health, Log, LogConfig, LogStart, LogStats, LoggerStep, Removed};
 pub use recoverable::{Entry, EntryKind, Recoverable, Refused};
 pub use recovery::examine;
 pub use recovery::{
-    Finished, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, Scan, TornTail,
+    Finished, LogScan, Phase, PhaseReport, Progress, ReadOnly, Recovered, Recovery, RecoveryReport, TornTail,
     recover,
 };
 pub use store::{Adopted, Lease, LeasedFile, Locks, Opening, adopt, lease};

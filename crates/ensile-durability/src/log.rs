@@ -13,14 +13,14 @@
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
 mod appender;
-mod bell;
 pub(crate) mod buffer;
+mod claim;
 mod config;
 mod durable;
 mod ending;
 mod logger;
 mod lone;
-mod look;
+
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod marks;
@@ -29,10 +29,12 @@ mod queue;
 mod refusing;
 mod removal;
 pub(crate) mod segments;
-mod slot;
+
 mod start;
 mod stats;
 mod waiters;
+mod wake_up;
+mod worker_slot;
 
 use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
@@ -45,7 +47,6 @@ use ensile_disk::{Disk, DiskError, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
-pub(crate) use bell::Bell;
 pub use config::LogConfig;
 pub use durable::Durable;
 pub use refusing::Health;
@@ -53,6 +54,7 @@ use refusing::Refusal;
 pub use removal::Removed;
 pub use start::LogStart;
 pub use stats::LogStats;
+pub(crate) use wake_up::WakeUp;
 
 use crate::DurabilityError;
 use crate::store::Locks;
@@ -64,12 +66,12 @@ use crate::store::reserved_epochs::ReservedEpochs;
 use logger::Logger;
 use marks::MarkTable;
 use segments::ClosedFile;
-use stats::Counters;
-use waiters::{End, Waiters, wake_all};
+use stats::LogCounters;
+use waiters::{LogEnd, Waiters, wake_all};
 
 /// What one logger step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LoggerStep {
     /// Nothing to write.
     Idle,
     /// Wrote buffers; their epoch is not closed yet.
@@ -90,7 +92,7 @@ pub struct Log {
     loggers: Box<[Logger]>,
     marks: MarkTable,
     waiters: Waiters,
-    counters: Counters,
+    counters: LogCounters,
     /// Of one logger's workers.
     buffer_bytes_max: usize,
     full_wait_nanos: u64,
@@ -135,9 +137,9 @@ impl Log {
 
     /// One iteration of a logger: close the epoch early if strict results wait, take what its workers appended, write
     /// it, and where a closed epoch is complete write a mark, sync once, and announce D (L1 to L3).
-    pub fn logger_step(&self, logger: usize) -> Step {
+    pub fn logger_step(&self, logger: usize) -> LoggerStep {
         if !self.process.is_this() {
-            return Step::Stopped;
+            return LoggerStep::Stopped;
         }
         self.loggers[logger].step(self)
     }
@@ -160,7 +162,7 @@ impl Log {
     /// Wakes every logger: for the heartbeat, after an epoch has closed.
     pub fn wake_loggers(&self) {
         if self.process.is_this() {
-            self.loggers.iter().for_each(Logger::ring);
+            self.loggers.iter().for_each(Logger::wake);
         }
     }
 
@@ -352,7 +354,7 @@ impl Log {
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
-        self.end(End::Poisoned(reason.into()));
+        self.end(LogEnd::Poisoned(reason.into()));
         DurabilityError::OutcomeUnknown(
             self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
         )
@@ -367,7 +369,7 @@ impl Log {
     }
 
     /// Stops the log for good; a close does it once everything is durable.
-    fn end(&self, end: End) {
+    fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);

@@ -12,8 +12,8 @@ use ensile_base::limits::PREFAULT_BYTES_MAX;
 use ensile_base::sync::{Arc, Mutex};
 use ensile_disk::{Disk, Process, RealDisk};
 use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, Opening, Phase, PhaseReport,
-    Progress, RecoveryReport, Scan,
+    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, LogScan, Opening, Phase,
+    PhaseReport, Progress, RecoveryReport,
 };
 use ensile_epoch::{EpochConfig, Epochs};
 use ensile_memory::{Memory, MemoryConfig};
@@ -459,7 +459,7 @@ impl Builder {
         let mut phases = Phases::new(&self.clock);
         config.checkpointers = self.checkpoints.checkpointers;
         config.checkpoint_folders = self.checkpoints.folders.clone();
-        let scan = Scan::begin(disk, config)?;
+        let scan = LogScan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;
         phases.end(Phase::Scan, threads);

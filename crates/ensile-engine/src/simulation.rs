@@ -8,7 +8,7 @@ use std::sync::Arc as StdArc;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{CheckpointStep, Step};
+use ensile_durability::{CheckpointStep, LoggerStep};
 
 use crate::builder::Builder;
 use crate::database::Database;
@@ -55,6 +55,6 @@ impl Database {
         let Some(log) = &self.core().log else { return false };
         let step = log.logger_step(logger);
         log.logger_prepare(logger);
-        matches!(step, Step::Wrote | Step::Synced)
+        matches!(step, LoggerStep::Wrote | LoggerStep::Synced)
     }
 }

@@ -14,6 +14,7 @@
 
 mod cache;
 mod class;
+mod exchange;
 mod general;
 mod map;
 mod memory;
@@ -23,4 +24,5 @@ mod span;
 
 pub use cache::{Cache, FREED_WORD};
 pub use class::SizeClass;
+pub use exchange::Exchange;
 pub use memory::{Memory, MemoryConfig, MemoryStats};

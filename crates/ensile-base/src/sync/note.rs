@@ -28,12 +28,3 @@ pub fn load<T: ?Sized>(value: &T) {
     note(std::ptr::from_ref(value).addr(), size_of_val(value), Touch::Load, Location::caller());
     let _ = value;
 }
-
-/// A value was exchanged in one step by an atomic of another make.
-#[inline(always)]
-#[cfg_attr(feature = "counted", track_caller)]
-pub fn exchange<T: ?Sized>(value: &T) {
-    #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
-    note(std::ptr::from_ref(value).addr(), size_of_val(value), Touch::ReadModifyWrite, Location::caller());
-    let _ = value;
-}

@@ -10,11 +10,11 @@ use super::{u32_at, u64_at};
 pub(crate) const ENTRY_FRAME_BYTES: usize = 12;
 
 /// The entries of a payload, each its TID and body; `Err` where the framing is broken.
-pub(crate) struct Entries<'a> {
+pub(crate) struct FramedEntries<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Entries<'a> {
+impl<'a> FramedEntries<'a> {
     pub(crate) fn of(payload: &'a [u8]) -> Self {
         Self { rest: payload }
     }
@@ -24,7 +24,7 @@ impl<'a> Entries<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BadFrame;
 
-impl<'a> Iterator for Entries<'a> {
+impl<'a> Iterator for FramedEntries<'a> {
     type Item = Result<(Tid, &'a [u8]), BadFrame>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -1,6 +1,6 @@
 //! The grammar: round trips, refusals, and the bytes that `docs/formats/log.md` shows.
 
-use super::entries::Entries;
+use super::entries::FramedEntries;
 use super::origin::{OPENING_BYTES, Opened, Origin, PartPlace};
 use super::{BlockKind, HEADER_BYTES, Header, NotABlock, Salt};
 use crate::identity::Identity;
@@ -173,7 +173,7 @@ fn entries_come_back_as_they_were_pushed() {
     let (payload, _) = buffer.seal();
     let block = buffer.block();
     assert!(block.len().is_multiple_of(8));
-    let entries = Entries::of(&block[HEADER_BYTES..HEADER_BYTES + payload as usize]);
+    let entries = FramedEntries::of(&block[HEADER_BYTES..HEADER_BYTES + payload as usize]);
     let found: Vec<_> =
         entries.map(|entry| entry.map(|(tid, body)| (tid, body.to_vec())).expect("framed")).collect();
     assert_eq!(found, expected);
@@ -184,7 +184,7 @@ fn a_cut_payload_is_refused_at_every_length() {
     let (header, block) = documented();
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
     for length in 1..payload.len() {
-        assert!(Entries::of(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
+        assert!(FramedEntries::of(&payload[..length]).any(|entry| entry.is_err()), "cut to {length}");
     }
 }
 
@@ -193,7 +193,7 @@ fn status_bits_in_a_logged_tid_are_refused() {
     let (header, mut block) = documented();
     block[HEADER_BYTES] |= 1;
     let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
-    assert!(Entries::of(payload).next().is_some_and(|entry| entry.is_err()));
+    assert!(FramedEntries::of(payload).next().is_some_and(|entry| entry.is_err()));
 }
 
 #[test]

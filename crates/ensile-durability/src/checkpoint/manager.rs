@@ -26,9 +26,9 @@ use super::stats::{CheckpointCounters, CheckpointStats};
 use super::ticket::CheckpointHandle;
 use super::walk::Walk;
 use crate::DurabilityError;
-use crate::control::pace::Pace;
+use crate::control::pace::WritePace;
 use crate::identity::Identity;
-use crate::log::{Bell, Log};
+use crate::log::{Log, WakeUp};
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::names::PartName;
@@ -54,7 +54,7 @@ pub enum CheckpointStep {
 /// What belongs to one checkpointer.
 #[derive(Debug)]
 struct CheckpointerState {
-    wake_up: Bell,
+    wake_up: WakeUp,
     part: Mutex<Option<PartWork>>,
 }
 
@@ -71,7 +71,7 @@ pub struct Checkpoints {
     entries: EntryKind,
     checkpointers: Box<[CheckpointerState]>,
     life: Mutex<Life>,
-    pace: Mutex<Pace>,
+    pace: Mutex<WritePace>,
     permit: LargePermit,
     counters: CheckpointCounters,
 }
@@ -110,7 +110,7 @@ impl Checkpoints {
             generation,
         };
         let life = Life::new(terms, installed, number, log.clock.nanos(), log.replayed_bytes);
-        let checkpointer = |_| CheckpointerState { wake_up: Bell::new(), part: Mutex::new(None) };
+        let checkpointer = |_| CheckpointerState { wake_up: WakeUp::new(), part: Mutex::new(None) };
         Ok(Arc::new(Self {
             log: Arc::clone(log),
             disk,
@@ -119,7 +119,7 @@ impl Checkpoints {
             entries,
             checkpointers: (0..config.checkpointers).map(checkpointer).collect(),
             life: Mutex::new(life),
-            pace: Mutex::new(Pace::new(config.bandwidth)),
+            pace: Mutex::new(WritePace::new(config.bandwidth)),
             permit: LargePermit::default(),
             counters: CheckpointCounters::default(),
             config,
@@ -146,7 +146,7 @@ impl Checkpoints {
     }
 
     fn wake_all(&self) {
-        self.checkpointers.iter().for_each(|checkpointer| checkpointer.wake_up.ring());
+        self.checkpointers.iter().for_each(|checkpointer| checkpointer.wake_up.wake());
     }
 
     /// To be called without the lock: callers wake up.

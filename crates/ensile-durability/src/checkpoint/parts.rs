@@ -39,7 +39,7 @@ pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Ok(())
 }
 
-/// Removes the files of checkpoints that `is_void` names and that prove to be this database's, and makes that durable; how many
+/// Removes the files of checkpoints that `is_unneeded` names and that prove to be this database's, and makes that durable; how many
 /// there were. A file that tells nothing stays.
 ///
 /// # Errors
@@ -47,10 +47,10 @@ pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
 pub(crate) fn remove(
     disk: &dyn Disk,
     manifest: &Manifest,
-    is_void: impl Fn(&PartName) -> bool,
+    is_unneeded: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
-    for part in list(disk, manifest)?.into_iter().filter(|part| is_void(part)) {
+    for part in list(disk, manifest)?.into_iter().filter(|part| is_unneeded(part)) {
         match proves_ours(disk, manifest, &part.to_string()) {
             Ok(true) => {
                 disk.remove(&part.to_string())?;

@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 
 use super::block::Totals;
 use crate::DurabilityError;
-use crate::block::entries::{ENTRY_FRAME_BYTES, Entries};
+use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::Scanner;
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
@@ -43,7 +43,7 @@ pub(crate) struct PartReader {
 
 /// A block of entries that is as it was written.
 #[derive(Debug)]
-pub(crate) struct Rows<'r> {
+pub(crate) struct CheckpointRows<'r> {
     pub(crate) section: u32,
     /// Where the block begins.
     pub(crate) offset: u64,
@@ -56,14 +56,14 @@ pub(crate) struct Rows<'r> {
     low: Epoch,
 }
 
-impl<'r> Rows<'r> {
+impl<'r> CheckpointRows<'r> {
     /// The entries: TID and body each.
     ///
     /// # Errors
     /// What is wrong with the framing, or an epoch that no entry of this checkpoint can have (K1).
     pub(crate) fn entries(&self) -> impl Iterator<Item = Result<(Tid, &'r [u8]), &'static str>> + use<'r> {
         let low = self.low;
-        Entries::of(self.payload).map(move |entry| match entry {
+        FramedEntries::of(self.payload).map(move |entry| match entry {
             Ok((tid, _)) if tid.epoch() >= low => Err("an entry's epoch is not below the checkpoint's"),
             Ok(entry) => Ok(entry),
             Err(_) => Err("an entry does not fit its block"),
@@ -178,7 +178,7 @@ impl PartReader {
     /// # Errors
     /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
     /// for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another database.
-    pub(crate) fn next_rows(&mut self) -> Result<Option<Rows<'_>>, DurabilityError> {
+    pub(crate) fn next_rows(&mut self) -> Result<Option<CheckpointRows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl PartReader {
         }
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
-        Ok(Some(Rows {
+        Ok(Some(CheckpointRows {
             section: header.section,
             offset,
             bytes: block_bytes as u64,

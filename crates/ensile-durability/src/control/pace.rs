@@ -13,14 +13,14 @@ const NANOS: u128 = 1_000_000_000;
 
 /// Bytes that may be written by now.
 #[derive(Clone, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct WritePace {
     bytes_per_second: Option<u64>,
     /// What may be written; negative is debt.
     tokens: i128,
     filled_at: u64,
 }
 
-impl Pace {
+impl WritePace {
     /// No limit, or so many bytes a second, which `CheckpointConfig` has checked not to be 0.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
@@ -51,19 +51,19 @@ impl Pace {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::Pace;
+    use super::WritePace;
     use std::time::Duration;
 
     #[test]
     fn without_a_limit_nobody_waits() {
-        let mut pace = Pace::new(None);
+        let mut pace = WritePace::new(None);
         pace.spend(u64::MAX);
         assert_eq!(pace.wait(0), Duration::ZERO);
     }
 
     #[test]
     fn a_block_is_paid_for_before_the_next() {
-        let mut pace = Pace::new(Some(1000));
+        let mut pace = WritePace::new(Some(1000));
         for (now_ms, spent, wait_ms) in
             [(0, 100, 0), (0, 0, 100), (40, 0, 60), (100, 50, 0), (110, 0, 40), (150, 0, 0)]
         {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_pause_is_not_followed_by_a_burst() {
-        let mut pace = Pace::new(Some(1_000_000));
+        let mut pace = WritePace::new(Some(1_000_000));
         assert_eq!(pace.wait(3_600_000_000_000), Duration::ZERO);
         pace.spend(30_000);
         assert_eq!(pace.wait(3_600_000_000_000), Duration::from_millis(20), "10 ms were kept");
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_as_told_writes_at_the_limit() {
-        let (mut pace, mut now, mut written) = (Pace::new(Some(300 << 20)), 0, 0_u64);
+        let (mut pace, mut now, mut written) = (WritePace::new(Some(300 << 20)), 0, 0_u64);
         while now < 10_000_000_000 {
             now += pace.wait(now).as_nanos() as u64;
             pace.spend(256 << 10);

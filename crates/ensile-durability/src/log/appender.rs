@@ -18,7 +18,7 @@ use ensile_epoch::CommitSlot;
 use super::Log;
 use super::buffer::Buffer;
 use super::logger::Logger;
-use super::slot::Slot;
+use super::worker_slot::WorkerSlot;
 use crate::DurabilityError;
 
 /// Appends one worker's entries.
@@ -26,14 +26,14 @@ use crate::DurabilityError;
 pub struct Appender {
     log: StdArc<Log>,
     logger: usize,
-    slot: Arc<Slot>,
+    slot: Arc<WorkerSlot>,
     owned: Option<Box<Buffer>>,
 }
 
 impl Appender {
     pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
         debug_assert!(commit.bound().is_none(), "a worker attaches between commits");
-        let slot = Arc::new(Slot::new(commit));
+        let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
         Self { log, logger, slot, owned: None }
     }
@@ -85,7 +85,7 @@ impl Appender {
         // While this worker waits for the disk it owns nothing, so it cannot hold D back (L2).
         self.slot.put(Buffer::stub());
         if was_sealed {
-            logger.ring();
+            logger.wake();
         }
         if body_bytes > TRANSACTION_BYTES_MAX {
             return Err(DurabilityError::TooLarge { bytes: body_bytes, limit: TRANSACTION_BYTES_MAX });

@@ -15,13 +15,13 @@ use ensile_epoch::Advance;
 
 use super::Log;
 use super::logger::Logger;
-use super::waiters::End;
+use super::waiters::LogEnd;
 use crate::DurabilityError;
 use crate::store::Locks;
 
 impl Log {
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
-    /// its workers' commits before; logger threads may still run, and find [`Step::Stopped`](super::Step::Stopped)
+    /// its workers' commits before; logger threads may still run, and find [`LoggerStep::Stopped`](super::LoggerStep::Stopped)
     /// afterwards. A second call does nothing.
     ///
     /// # Errors
@@ -53,8 +53,8 @@ impl Log {
         let target = self.epochs.now();
         while self.durable_epoch() < target {
             match self.waiters.how_ended() {
-                Some(End::Closed) => return Ok(()),
-                Some(End::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
+                Some(LogEnd::Closed) => return Ok(()),
+                Some(LogEnd::Poisoned(reason)) => return Err(DurabilityError::OutcomeUnknown(reason)),
                 None => {
                     let advanced = self.step_towards_close();
                     let is_stuck = advanced == Advance::AtLimit && self.epochs.now() <= target;
@@ -84,8 +84,8 @@ impl Log {
         });
         let unsealed = self.loggers.iter().filter(|logger| !logger.write_last_mark(self, true)).count();
         match self.waiters.how_ended() {
-            Some(End::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
-            Some(End::Closed) => Ok(()),
+            Some(LogEnd::Poisoned(reason)) => Err(DurabilityError::OutcomeUnknown(reason)),
+            Some(LogEnd::Closed) => Ok(()),
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
@@ -93,7 +93,7 @@ impl Log {
                     let ended = self.epochs.stop();
                     self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
                 }
-                self.end(End::Closed);
+                self.end(LogEnd::Closed);
                 // The next open may need it; without it that one begins as well as it can.
                 let _ = self.reserve.make();
                 Ok(())

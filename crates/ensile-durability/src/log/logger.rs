@@ -20,15 +20,15 @@ use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGua
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
-use super::bell::Bell;
 use super::buffer::Buffer;
-use super::look::look;
-use super::queue::Queue;
+use super::claim::scan_slots;
+use super::queue::BufferQueue;
 use super::segments::{ClosedFile, Segments};
-use super::slot::Slot;
-use super::waiters::{End, wake_all};
-use super::{Log, Step};
-use rolling::Next;
+use super::waiters::{LogEnd, wake_all};
+use super::wake_up::WakeUp;
+use super::worker_slot::WorkerSlot;
+use super::{Log, LoggerStep};
+use rolling::NextFilePlan;
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
@@ -44,9 +44,9 @@ const PANICKED: &str = "a logger panicked";
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
-    slots: Mutex<Vec<Arc<Slot>>>,
-    pub(super) queue: Queue,
-    bell: Bell,
+    slots: Mutex<Vec<Arc<WorkerSlot>>>,
+    pub(super) queue: BufferQueue,
+    wake_up: WakeUp,
     /// The last step wants to be repeated soon.
     hurry: AtomicBool,
     /// A new file is wanted, whatever the current one's size and age.
@@ -60,7 +60,7 @@ pub(crate) struct Logger {
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
     /// The next file, locked before the writer.
-    next: Mutex<Next>,
+    next: Mutex<NextFilePlan>,
     /// So many zeros the next file is to have; none: it is not time, or it is ready.
     next_wanted: AtomicU64,
     next_ready: AtomicBool,
@@ -74,7 +74,7 @@ pub(crate) struct Logger {
 struct Writer {
     segments: Segments,
     /// Buffers whose entries are encoded elsewhere or written.
-    spent: Vec<Box<Buffer>>,
+    used: Vec<Box<Buffer>>,
     /// Bytes since the last mark, and up to it since the one before.
     bytes_since_mark: u64,
     bytes_recent: u64,
@@ -87,7 +87,7 @@ struct Writer {
 
 /// What became of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
+enum WriteOutcome {
     All,
     /// The disk is full.
     Held,
@@ -100,12 +100,12 @@ struct Ended {
     mark: bool,
     wrote: bool,
     heavy: bool,
-    by: By,
+    by: StepBy,
 }
 
 /// Whose thread takes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum StepBy {
     /// The logger's own, or one that drives it.
     Logger,
     /// That of a waiter: what its result does not wait for is left to the logger.
@@ -130,10 +130,10 @@ struct Gathered {
 impl Logger {
     pub(super) fn new(index: usize, segments: Segments) -> Self {
         let open_bytes = AtomicU64::new(segments.file_bytes());
-        let next = Mutex::new(Next::of(&segments));
+        let next = Mutex::new(NextFilePlan::of(&segments));
         let writer = Writer {
             segments,
-            spent: Vec::new(),
+            used: Vec::new(),
             bytes_since_mark: 0,
             bytes_recent: 0,
             mark_due: None,
@@ -143,8 +143,8 @@ impl Logger {
         Self {
             index,
             slots: Mutex::new(Vec::new()),
-            queue: Queue::new(),
-            bell: Bell::new(),
+            queue: BufferQueue::new(),
+            wake_up: WakeUp::new(),
             hurry: AtomicBool::new(false),
             roll_asked: AtomicBool::new(false),
             writer: Mutex::new(writer),
@@ -174,10 +174,10 @@ impl Logger {
     pub(super) fn ask_roll(&self) {
         // Relaxed: the bell orders it before the step that it starts.
         self.roll_asked.store(true, Ordering::Relaxed);
-        self.ring();
+        self.wake();
     }
 
-    fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
+    fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<WorkerSlot>>> {
         // Only whole elements are added and removed under this lock.
         self.slots.lock()
     }
@@ -216,8 +216,8 @@ impl Logger {
     }
 
     /// Has somebody rung since the last wait?
-    fn is_rung(&self) -> bool {
-        self.bell.is_rung()
+    fn is_asked(&self) -> bool {
+        self.wake_up.is_asked()
     }
 
     /// Waits until no step is under way.
@@ -228,18 +228,18 @@ impl Logger {
 
     /// A worker joins. If the logger's scan misses it, then by this lock the worker's later reads of E give at least
     /// the E that the scan began with, so its entries are above the claim (L1).
-    pub(super) fn add(&self, slot: Arc<Slot>) {
+    pub(super) fn add(&self, slot: Arc<WorkerSlot>) {
         self.queue.add_worker();
         self.lock_slots().push(slot);
     }
 
-    pub(super) fn ring(&self) {
-        self.bell.ring();
+    pub(super) fn wake(&self) {
+        self.wake_up.wake();
     }
 
     /// Wakes the logger's thread and its workers that wait for space.
     pub(super) fn wake_all(&self) {
-        self.ring();
+        self.wake();
         self.wake_workers();
     }
 
@@ -251,16 +251,16 @@ impl Logger {
     pub(super) fn wait(&self, timeout: Duration) {
         // Relaxed: written and read by the thread that steps; a stale value costs one wait.
         let hurry = self.hurry.swap(false, Ordering::Relaxed);
-        self.bell.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
+        self.wake_up.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
     }
 
     /// One iteration. Wakers run code of others, and what they drop may be the last handle, which closes this log and
     /// steps every logger: so they are woken while no lock is held.
-    pub(super) fn step(&self, log: &Log) -> Step {
+    pub(super) fn step(&self, log: &Log) -> LoggerStep {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = StopOnPanic::new(log);
-        let Some(writer) = self.lock_writer(log) else { return Step::Stopped };
-        self.step_with(log, writer, By::Logger)
+        let _guard = PoisonOnPanic::new(log);
+        let Some(writer) = self.lock_writer(log) else { return LoggerStep::Stopped };
+        self.step_with(log, writer, StepBy::Logger)
     }
 
     /// The same on the thread of a waiter that waits alone. False if it is not for a waiter to take: another step is under
@@ -271,7 +271,7 @@ impl Logger {
             return false;
         }
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = StopOnPanic::new(log);
+        let _guard = PoisonOnPanic::new(log);
         // A step that panicked is told by the logger's thread.
         let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
@@ -281,7 +281,7 @@ impl Logger {
     /// is for all of them. False if it is not for a waiter to take.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = StopOnPanic::new(log);
+        let _guard = PoisonOnPanic::new(log);
         let Some(writer) = self.lock_writer(log) else { return false };
         log.waiters.durable() >= epoch || self.step_on(log, writer)
     }
@@ -291,13 +291,13 @@ impl Logger {
             return false;
         }
         log.counters.waiter_steps.add(1);
-        self.step_with(log, writer, By::Waiter);
+        self.step_with(log, writer, StepBy::Waiter);
         true
     }
 
-    fn step_with(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, by: By) -> Step {
+    fn step_with(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, by: StepBy) -> LoggerStep {
         if writer.closed || log.waiters.has_ended() {
-            return Step::Stopped;
+            return LoggerStep::Stopped;
         }
         if writer.held {
             // First of all what was held: it comes before anything else in the chain.
@@ -317,7 +317,7 @@ impl Logger {
         let mark = log.marks.needs_mark(self.index, claim);
         if mark {
             // The other logs need theirs too (L3): they write while we do.
-            self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::ring);
+            self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::wake);
         }
         let wrote = !gathered.buffers.is_empty();
         self.encode(log, &mut writer, gathered, mark);
@@ -325,20 +325,20 @@ impl Logger {
     }
 
     /// The second half of a step: writes what is encoded, announces, begins a new file.
-    fn end_step(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, ended: Ended) -> Step {
+    fn end_step(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, ended: Ended) -> LoggerStep {
         let Ended { claim, mark, wrote, heavy, by } = ended;
         match self.write(log, &mut writer) {
-            Ok(Written::All) => {}
-            Ok(Written::Held) => {
+            Ok(WriteOutcome::All) => {}
+            Ok(WriteOutcome::Held) => {
                 drop(writer);
                 // A file that holds nothing yet gives its space to blocks, of every log: they may share the disk.
                 log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
-                return Step::Held;
+                return LoggerStep::Held;
             }
             Err(error) => {
                 stop(log, writer, &error);
-                return Step::Stopped;
+                return LoggerStep::Stopped;
             }
         }
         let now = log.clock.nanos();
@@ -350,21 +350,21 @@ impl Logger {
         log.waiters.announce(|| log.marks.durable());
         match by {
             // Results of this mark did not wait for the new file.
-            By::Logger if due && !self.roll(log, now, heavy) => return Step::Stopped,
-            By::Logger => {
+            StepBy::Logger if due && !self.roll(log, now, heavy) => return LoggerStep::Stopped,
+            StepBy::Logger => {
                 let wanted = log.waiters.wanted();
                 // A strict result waits for a commit that is ending, or for the epoch's least length: soon, not next interval.
                 let hurry = wanted > log.waiters.durable() && claim < wanted && !heavy;
                 // Relaxed: as in `wait`.
                 self.hurry.store(hurry, Ordering::Relaxed);
             }
-            By::Waiter if due => self.ring(),
-            By::Waiter => {}
+            StepBy::Waiter if due => self.wake(),
+            StepBy::Waiter => {}
         }
         match (mark, wrote) {
-            (true, _) => Step::Synced,
-            (false, true) => Step::Wrote,
-            (false, false) => Step::Idle,
+            (true, _) => LoggerStep::Synced,
+            (false, true) => LoggerStep::Wrote,
+            (false, false) => LoggerStep::Idle,
         }
     }
 
@@ -378,14 +378,14 @@ impl Logger {
         let before = log.marks.claimed(self.index);
         let mut slots = self.lock_slots();
         let mut buffers = Vec::new();
-        let claim = look(&log.epochs, &slots, &mut || self.queue.spare(), PATIENCE, &mut buffers);
+        let claim = scan_slots(&log.epochs, &slots, &mut || self.queue.free_buffer(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
         slots.retain(|slot| {
-            let is_spent = slot.is_spent();
-            if is_spent {
+            let is_finished = slot.is_finished();
+            if is_finished {
                 self.queue.remove_worker(slot.reclaim());
             }
-            !is_spent
+            !is_finished
         });
         drop(slots);
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
@@ -404,7 +404,7 @@ impl Logger {
         for buffer in buffers {
             log.counters.blocks.add(1);
             log.counters.entries.add(u64::from(buffer.entries()));
-            writer.spent.extend(writer.segments.data(buffer, synced, published));
+            writer.used.extend(writer.segments.data(buffer, synced, published));
         }
         if mark {
             writer.segments.mark(claim, published);
@@ -413,10 +413,10 @@ impl Logger {
     }
 
     /// Writes what is encoded, and syncs it if a mark is among it.
-    fn write(&self, log: &Log, writer: &mut Writer) -> Result<Written, DiskError> {
+    fn write(&self, log: &Log, writer: &mut Writer) -> Result<WriteOutcome, DiskError> {
         let start = writer.segments.written_bytes();
-        let Writer { segments, spent, .. } = writer;
-        let flushed = segments.flush(|buffer| spent.push(buffer));
+        let Writer { segments, used, .. } = writer;
+        let flushed = segments.flush(|buffer| used.push(buffer));
         let bytes = writer.segments.written_bytes() - start;
         log.counters.bytes.add(bytes);
         writer.bytes_since_mark += bytes;
@@ -424,23 +424,23 @@ impl Logger {
             Err(error) if error.is_full() => {
                 writer.held = true;
                 log.hold(self.index, &error);
-                return Ok(Written::Held);
+                return Ok(WriteOutcome::Held);
             }
             flushed => flushed?,
         }
         if std::mem::take(&mut writer.held) {
             log.resume(self.index);
         }
-        if !writer.spent.is_empty() {
-            self.queue.give_back(writer.spent.drain(..));
+        if !writer.used.is_empty() {
+            self.queue.give_back(writer.used.drain(..));
         }
-        let Some(claim) = writer.mark_due.take() else { return Ok(Written::All) };
+        let Some(claim) = writer.mark_due.take() else { return Ok(WriteOutcome::All) };
         writer.segments.sync()?;
         log.counters.marks.add(1);
         log.counters.syncs.add(1);
         log.marks.note_synced(self.index, claim);
         writer.bytes_recent = std::mem::take(&mut writer.bytes_since_mark);
-        Ok(Written::All)
+        Ok(WriteOutcome::All)
     }
 
     /// How many blocks this log has; not while a step is under way.
@@ -485,26 +485,26 @@ impl Logger {
 /// Stops the log for a failed write or sync, before the writer is let go: no other step may sync behind it. Wakers are
 /// woken after.
 fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
-    let woken = log.waiters.end(End::Poisoned(error.to_string().into()));
+    let woken = log.waiters.end(LogEnd::Poisoned(error.to_string().into()));
     drop(writer);
     log.poison(&error.to_string());
     wake_all(woken);
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.
-struct StopOnPanic<'a> {
+struct PoisonOnPanic<'a> {
     log: &'a Log,
     /// Somebody else's panic is under way: a handle dropped by it closes the log, and these steps are as good as any.
     unwinding: bool,
 }
 
-impl<'a> StopOnPanic<'a> {
+impl<'a> PoisonOnPanic<'a> {
     fn new(log: &'a Log) -> Self {
         Self { log, unwinding: std::thread::panicking() }
     }
 }
 
-impl Drop for StopOnPanic<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.unwinding {
             self.log.poison(PANICKED);

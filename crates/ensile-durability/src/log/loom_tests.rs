@@ -11,9 +11,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::buffer::Buffer;
-use super::look::look;
+use super::claim::scan_slots;
 use super::marks::MarkTable;
-use super::slot::Slot;
+use super::worker_slot::WorkerSlot;
 
 fn epochs() -> Arc<Epochs> {
     Arc::new(Epochs::new(&EpochConfig { first: Epoch::new(1), snapshot_interval: Duration::from_secs(3600) }))
@@ -24,7 +24,12 @@ fn small_buffer() -> Box<Buffer> {
 }
 
 /// The engine's commit around an append; `unbind_first` picks one of the two orders that the appender allows.
-fn commit(slot: &Slot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs, unbind_first: bool) -> Epoch {
+fn commit(
+    slot: &WorkerSlot,
+    worker: &ensile_epoch::CommitHandle,
+    epochs: &Epochs,
+    unbind_first: bool,
+) -> Epoch {
     let mut buffer = slot.take();
     if !buffer.has_room(8) {
         buffer = small_buffer();
@@ -48,9 +53,9 @@ fn commit(slot: &Slot, worker: &ensile_epoch::CommitHandle, epochs: &Epochs, unb
 }
 
 /// One look of the logger: its claim; the epochs that it took are added to `taken`.
-fn look_once(slot: &Arc<Slot>, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
+fn look_once(slot: &Arc<WorkerSlot>, epochs: &Epochs, taken: &mut Vec<Epoch>) -> Epoch {
     let mut buffers = Vec::new();
-    let claim = look(epochs, std::slice::from_ref(slot), &mut || None, 0, &mut buffers);
+    let claim = scan_slots(epochs, std::slice::from_ref(slot), &mut || None, 0, &mut buffers);
     taken.extend(buffers.iter().map(|buffer| buffer.epochs().0));
     claim
 }
@@ -59,7 +64,7 @@ fn check_l1(unbind_first: bool) {
     loom::model(move || {
         let epochs = epochs();
         let worker = epochs.register_worker();
-        let slot = Arc::new(Slot::new(Arc::clone(worker.slot())));
+        let slot = Arc::new(WorkerSlot::new(Arc::clone(worker.slot())));
         let committed = Arc::new(Mutex::new(Epoch::ZERO));
         let thread = {
             let (slot, epochs, committed) = (Arc::clone(&slot), Arc::clone(&epochs), Arc::clone(&committed));

@@ -22,7 +22,7 @@ use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Ordering};
 
 #[derive(Debug)]
-struct Marks {
+struct LoggerMarks {
     high: AtomicU64,
     claimed: AtomicU64,
     synced: AtomicU64,
@@ -31,7 +31,7 @@ struct Marks {
 /// One row of marks per logger.
 #[derive(Debug)]
 pub(crate) struct MarkTable {
-    rows: Box<[CachePadded<Marks>]>,
+    rows: Box<[CachePadded<LoggerMarks>]>,
     /// Synced marks of this epoch are asked for, entries or not.
     asked: AtomicU64,
 }
@@ -41,12 +41,12 @@ impl MarkTable {
     pub(crate) fn new(loggers: usize, durable: Epoch) -> Self {
         let start = || AtomicU64::new(durable.number());
         let rows = (0..loggers)
-            .map(|_| CachePadded::new(Marks { high: start(), claimed: start(), synced: start() }))
+            .map(|_| CachePadded::new(LoggerMarks { high: start(), claimed: start(), synced: start() }))
             .collect();
         Self { rows, asked: AtomicU64::new(0) }
     }
 
-    fn min(&self, of: impl Fn(&Marks) -> &AtomicU64) -> Epoch {
+    fn min(&self, of: impl Fn(&LoggerMarks) -> &AtomicU64) -> Epoch {
         // Acquire: partners are the Release stores of `raise_high`, `claim` and `note_synced`.
         let numbers = self.rows.iter().map(|row| of(row).load(Ordering::Acquire));
         Epoch::new(numbers.min().expect("a log has a logger"))

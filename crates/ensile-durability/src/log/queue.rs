@@ -21,7 +21,7 @@ const SPARE_BUFFERS: usize = 4;
 
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     sealed: Vec<Box<Buffer>>,
     free: Vec<Box<Buffer>>,
     /// Capacity of all buffers, wherever they are, and of those that are larger than usual.
@@ -32,7 +32,7 @@ struct State {
     waiting: usize,
 }
 
-impl State {
+impl QueueState {
     /// A buffer is no more.
     fn forget(&mut self, capacity: usize) {
         self.bytes -= capacity;
@@ -83,17 +83,17 @@ impl State {
 }
 
 #[derive(Debug)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct BufferQueue {
+    state: Mutex<QueueState>,
     space: Condvar,
 }
 
-impl Queue {
+impl BufferQueue {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State::default()), space: Condvar::new() }
+        Self { state: Mutex::new(QueueState::default()), space: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing under this lock leaves the state half changed.
         self.state.lock()
     }
@@ -153,7 +153,7 @@ impl Queue {
     }
 
     /// An empty buffer of the usual size to put in the place of one that is taken, if one is at hand and nobody waits for it.
-    pub(crate) fn spare(&self) -> Option<Box<Buffer>> {
+    pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
         let mut state = self.lock();
         if state.waiting > 0 { None } else { state.free.pop() }
     }

@@ -12,7 +12,7 @@ use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
-use super::waiters::{End, Fullness, wake_all};
+use super::waiters::{Fullness, LogEnd, wake_all};
 use crate::DurabilityError;
 
 /// Does the log work?
@@ -65,8 +65,8 @@ impl Log {
             return Health::Forked;
         }
         match self.waiters.how_ended() {
-            Some(End::Closed) => Health::Closed,
-            Some(End::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
+            Some(LogEnd::Closed) => Health::Closed,
+            Some(LogEnd::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
             None => {
                 let refusal = self.lock_refusal();
                 let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
@@ -156,7 +156,7 @@ impl Log {
     pub(super) fn refusal(&self) -> Option<DurabilityError> {
         let refusal = self.lock_refusal();
         if refusal.stopped {
-            let end = self.waiters.how_ended().unwrap_or(End::Closed);
+            let end = self.waiters.how_ended().unwrap_or(LogEnd::Closed);
             return Some(DurabilityError::Stopped(end.reason()));
         }
         let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);

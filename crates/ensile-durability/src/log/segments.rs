@@ -42,14 +42,14 @@ const GATHER_BYTES: usize = 32 << 10;
 
 /// What is to be written, in order.
 #[derive(Debug)]
-enum Pending {
+enum Unwritten {
     /// Small blocks, one behind the other.
     Gathered(Vec<u8>),
     /// One large block.
     Block(Box<Buffer>),
 }
 
-impl Pending {
+impl Unwritten {
     fn bytes(&mut self) -> &[u8] {
         match self {
             Self::Gathered(bytes) => bytes,
@@ -69,7 +69,7 @@ pub(crate) struct ClosedFile {
 
 /// When a file is closed.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct RollLimits {
     bytes: u64,
     nanos: u64,
 }
@@ -79,7 +79,7 @@ struct Limits {
 pub(crate) struct Segments {
     file: Box<dyn DiskFile>,
     name: SegmentName,
-    limits: Limits,
+    limits: RollLimits,
     opened_nanos: u64,
     /// No new file is tried before this.
     roll_not_before: u64,
@@ -95,9 +95,9 @@ pub(crate) struct Segments {
     origin: Origin,
     /// The largest epoch of entries so far.
     largest: Epoch,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<Unwritten>,
     /// An empty one, kept for its memory.
-    spare: Vec<u8>,
+    free: Vec<u8>,
     /// Bytes written, over all files.
     written_bytes: u64,
 }
@@ -117,7 +117,7 @@ impl Segments {
         let mut segments = Self {
             file: disk.create(&file.to_string())?,
             name: file.name,
-            limits: Limits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
+            limits: RollLimits { bytes: config.segment_bytes, nanos: nanos(config.segment_interval) },
             opened_nanos: 0,
             roll_not_before: 0,
             offset: 0,
@@ -129,7 +129,7 @@ impl Segments {
             origin,
             largest: Epoch::ZERO,
             pending: VecDeque::new(),
-            spare: Vec::new(),
+            free: Vec::new(),
             written_bytes: 0,
         };
         segments.begin_with_zeros()?;
@@ -189,7 +189,7 @@ impl Segments {
             self.gathered().extend_from_slice(buffer.block());
             return Some(buffer);
         }
-        self.pending.push_back(Pending::Block(buffer));
+        self.pending.push_back(Unwritten::Block(buffer));
         None
     }
 
@@ -207,11 +207,11 @@ impl Segments {
 
     /// The last pending bytes, to add a small block to.
     fn gathered(&mut self) -> &mut Vec<u8> {
-        if !matches!(self.pending.back(), Some(Pending::Gathered(_))) {
-            self.pending.push_back(Pending::Gathered(std::mem::take(&mut self.spare)));
+        if !matches!(self.pending.back(), Some(Unwritten::Gathered(_))) {
+            self.pending.push_back(Unwritten::Gathered(std::mem::take(&mut self.free)));
         }
         match self.pending.back_mut() {
-            Some(Pending::Gathered(bytes)) => bytes,
+            Some(Unwritten::Gathered(bytes)) => bytes,
             _ => unreachable!("just pushed"),
         }
     }
@@ -225,10 +225,10 @@ impl Segments {
                 return Err(error);
             }
             match next {
-                Pending::Block(buffer) => written(buffer),
-                Pending::Gathered(mut bytes) => {
+                Unwritten::Block(buffer) => written(buffer),
+                Unwritten::Gathered(mut bytes) => {
                     bytes.clear();
-                    self.spare = bytes;
+                    self.free = bytes;
                 }
             }
         }

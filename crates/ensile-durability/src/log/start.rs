@@ -18,7 +18,7 @@ use super::logger::Logger;
 use super::marks::MarkTable;
 use super::refusing::Refusal;
 use super::segments::{ClosedFile, Segments};
-use super::stats::Counters;
+use super::stats::LogCounters;
 use super::waiters::Waiters;
 use crate::DurabilityError;
 use crate::store::Locks;
@@ -76,7 +76,7 @@ impl Log {
             marks: MarkTable::new(loggers.len(), durable),
             loggers,
             waiters: Waiters::new(durable),
-            counters: Counters::default(),
+            counters: LogCounters::default(),
             buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
             full_wait_nanos: u64::try_from(recovered.config.full_wait.as_nanos()).unwrap_or(u64::MAX),
             next_logger: AtomicUsize::new(0),

@@ -1,4 +1,4 @@
-//! Counters of the log, raised by loggers and by appends that had to wait: never on the hot path.
+//! LogCounters of the log, raised by loggers and by appends that had to wait: never on the hot path.
 //!
 //! Neighbours: read by the engine's statistics and metrics.
 
@@ -47,7 +47,7 @@ pub struct LogStats {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub(crate) struct LogCounters {
     pub(crate) bytes: Counter,
     pub(crate) blocks: Counter,
     pub(crate) entries: Counter,
@@ -63,7 +63,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_removed: Counter,
 }
 
-impl Counters {
+impl LogCounters {
     /// The counters; what is on disk is added by who knows the files.
     pub(crate) fn read(&self) -> LogStats {
         LogStats {

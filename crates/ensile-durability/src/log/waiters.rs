@@ -24,14 +24,14 @@ use crate::DurabilityError;
 
 /// How a log ended: D stands still from then on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum LogEnd {
     /// Everything was durable.
     Closed,
     /// A write or sync failed, and why.
     Poisoned(std::sync::Arc<str>),
 }
 
-impl End {
+impl LogEnd {
     /// Why a log that ended gives no further answers.
     pub(crate) fn reason(&self) -> std::sync::Arc<str> {
         match self {
@@ -42,7 +42,7 @@ impl End {
 }
 
 /// Where a waiter's waker stands: the epoch, and a number that no other waiter has.
-type Slot = (Epoch, u64);
+type WaiterKey = (Epoch, u64);
 
 #[derive(Debug)]
 struct Waiter {
@@ -51,12 +51,12 @@ struct Waiter {
 }
 
 #[derive(Debug)]
-struct List {
-    waiting: BTreeMap<Slot, Waiter>,
+struct WaiterList {
+    waiting: BTreeMap<WaiterKey, Waiter>,
     next: u64,
     /// How many the last announcement woke that woke any.
     woken_together: usize,
-    end: Option<End>,
+    end: Option<LogEnd>,
     /// What the disk said when waiters were last sent away.
     full: std::sync::Arc<str>,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Waiters {
     ended: AtomicBool,
     /// How often waiters were sent away, for those who are parked.
     expiries: AtomicU64,
-    list: Mutex<List>,
+    list: Mutex<WaiterList>,
 }
 
 impl Waiters {
@@ -88,7 +88,7 @@ impl Waiters {
             wanted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             expiries: AtomicU64::new(0),
-            list: Mutex::new(List {
+            list: Mutex::new(WaiterList {
                 waiting: BTreeMap::new(),
                 next: 0,
                 woken_together: 0,
@@ -98,7 +98,7 @@ impl Waiters {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, WaiterList> {
         // Nothing under this lock leaves the list half changed.
         self.list.lock()
     }
@@ -123,7 +123,7 @@ impl Waiters {
     }
 
     /// How the log ended, if it has.
-    pub(crate) fn how_ended(&self) -> Option<End> {
+    pub(crate) fn how_ended(&self) -> Option<LogEnd> {
         self.lock().end.clone()
     }
 
@@ -189,7 +189,7 @@ impl Waiters {
     /// Sends those away who have waited for space for too long: whom to wake. They find that their slot is gone.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
         let mut list = self.lock();
-        let is_overdue = |_: &Slot, waiter: &mut Waiter| {
+        let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
         };
@@ -259,7 +259,7 @@ impl Waiters {
 
     /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
     /// stays. Returns whom to wake: the caller may hold a lock, and wakers run code of others.
-    pub(crate) fn end(&self, end: End) -> Vec<Waker> {
+    pub(crate) fn end(&self, end: LogEnd) -> Vec<Waker> {
         let mut list = self.lock();
         if list.end.is_some() {
             return Vec::new();
@@ -302,7 +302,7 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{End, Fullness, Waiters};
+    use super::{Fullness, LogEnd, Waiters};
     use crate::DurabilityError;
     use ensile_base::Epoch;
     use std::sync::Arc;
@@ -317,8 +317,8 @@ mod tests {
     #[test]
     fn nothing_is_announced_after_the_poison() {
         let waiters = Waiters::new(Epoch::new(3));
-        waiters.end(End::Poisoned("sync failed".into()));
-        waiters.end(End::Poisoned("again".into()));
+        waiters.end(LogEnd::Poisoned("sync failed".into()));
+        waiters.end(LogEnd::Poisoned("again".into()));
         assert_eq!(waiters.announce(|| Epoch::new(9)), None);
         assert_eq!(waiters.durable(), Epoch::new(3));
         assert!(matches!(poll(&waiters, 3, &mut None), Some(Ok(()))), "was durable, stays so");

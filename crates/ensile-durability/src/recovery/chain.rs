@@ -16,7 +16,7 @@
 use ensile_base::Epoch;
 use ensile_disk::Disk;
 
-use super::file::{FileChain, Run, Tail};
+use super::file::{BlockRun, FileChain, Tail};
 use super::listing::missing_file;
 use crate::DurabilityError;
 use crate::block::origin::{OPENING_BYTES, Origin};
@@ -27,7 +27,7 @@ use crate::store::names::{SegmentFile, SegmentName};
 
 /// Where the chain ends, and why.
 #[derive(Clone, Debug)]
-pub(super) struct End {
+pub(super) struct ChainEnd {
     pub(super) file: SegmentFile,
     pub(super) offset: u64,
     pub(super) detail: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct End {
 /// Something is missing that was synced, and why that is known.
 #[derive(Clone, Debug)]
 pub(super) struct Lost {
-    pub(super) end: End,
+    pub(super) end: ChainEnd,
     pub(super) why: &'static str,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Link {
     pub(super) end: u64,
     pub(super) synced_to: u64,
     pub(super) largest: Epoch,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<BlockRun>,
     pub(super) origin: Origin,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Chain {
     pub(super) published: Epoch,
     /// The largest epoch in any block.
     pub(super) seen: Epoch,
-    pub(super) end: End,
+    pub(super) end: ChainEnd,
     /// How many blocks come before that.
     pub(super) blocks: u64,
     pub(super) tail: Tail,
@@ -78,7 +78,7 @@ pub(super) struct Chain {
     /// Files behind the end.
     pub(super) beyond: Vec<SegmentFile>,
     /// Files before the beginning.
-    pub(super) void: Vec<SegmentFile>,
+    pub(super) discarded: Vec<SegmentFile>,
 }
 
 impl Chain {
@@ -93,7 +93,7 @@ impl Chain {
         covered: Epoch,
     ) -> Result<Self, DurabilityError> {
         let begin = beginning(&files, covered)?;
-        let void = files.drain(..begin).map(|file| file.file).collect();
+        let discarded = files.drain(..begin).map(|file| file.file).collect();
         let first = files.first().expect("a listed log has a file");
         let SegmentName { generation, logger, .. } = first.file.name;
         let mut chain = Self {
@@ -103,12 +103,12 @@ impl Chain {
             mark: Epoch::ZERO,
             published: Epoch::ZERO,
             seen: Epoch::ZERO,
-            end: End { file: first.file, offset: 0, detail: first.detail },
+            end: ChainEnd { file: first.file, offset: 0, detail: first.detail },
             blocks: 0,
             tail: Tail::default(),
             lost: None,
             beyond: Vec::new(),
-            void,
+            discarded,
         };
         let mut last: Option<FileChain> = None;
         for (index, file) in files.into_iter().enumerate() {
@@ -132,7 +132,7 @@ impl Chain {
         self.blocks = file.next_sequence;
         self.published = self.published.max(file.published);
         self.seen = self.seen.max(file.seen);
-        self.end = End { file: file.file, offset: file.end, detail: file.detail };
+        self.end = ChainEnd { file: file.file, offset: file.end, detail: file.detail };
         self.tail = file.tail.clone();
         let is_lost = file.shown > file.mark;
         self.lost = is_lost.then(|| Lost { end: self.end.clone(), why: BLOCK_SHOWS_IT });
@@ -168,7 +168,7 @@ impl Chain {
                 } else {
                     self.is_closed_before(file.file).then_some(NAME_SHOWS_IT)
                 };
-                let end = End { file: file.file, offset: 0, detail: file.detail };
+                let end = ChainEnd { file: file.file, offset: 0, detail: file.detail };
                 lost = why.map(|why| Lost { end, why });
             }
             // The first file: whatever stands behind it, it is the end.
@@ -251,7 +251,7 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
-    let (void, first) = (&files[..begin], &files[begin]);
+    let (discarded, first) = (&files[..begin], &files[begin]);
     let number = first.file.name.number;
     let misplaced =
         |file: &FileChain, detail: &str| Err(DurabilityError::damaged(&file.file.to_string(), 0, detail));
@@ -265,9 +265,9 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
         Some(opening) if number == 0 || opening.before < covered => {
             // What the checkpoint covers comes before, or this file, or that one, has another one's name.
             let is_later = |file: &&FileChain| {
-                file.opening.as_ref().is_some_and(|void| void.sequence >= opening.sequence)
+                file.opening.as_ref().is_some_and(|other| other.sequence >= opening.sequence)
             };
-            void.iter().find(is_later).map_or(Ok(begin), |file| {
+            discarded.iter().find(is_later).map_or(Ok(begin), |file| {
                 misplaced(file, "a later file of the log stands in place of an earlier one")
             })
         }

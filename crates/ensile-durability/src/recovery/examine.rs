@@ -15,7 +15,6 @@
 
 mod facts;
 mod judge;
-pub(super) mod ordered;
 mod repair;
 
 use std::ops::ControlFlow;
@@ -30,7 +29,8 @@ pub use facts::{
 pub use repair::{repair, repair_without_missing_folders};
 
 use super::judgement::Findings as _;
-use super::unproven::{self, Pieces};
+use super::ordered;
+use super::unproven::{self, AtOnce};
 use crate::store::Hold;
 use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
@@ -96,7 +96,7 @@ pub fn visit_log(
     judge.look()?;
     judge.found.damage.extend(damage);
     if judge.found.is_whole() {
-        judge.open_chains.iter().try_for_each(|chain| unproven::rewrite(&**disk, chain, Pieces::Whole))?;
+        judge.open_chains.iter().try_for_each(|chain| unproven::rewrite(&**disk, chain, AtOnce::File))?;
         ordered::visit(&**disk, judge.logs, visit)?;
     }
     Ok(judge.found)

@@ -29,7 +29,7 @@ const PIECE_BYTES: u64 = 4 << 20;
 
 /// Neighbouring blocks of one file, marks included, that are replayed at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct BlockRun {
     pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) entries: u64,
@@ -63,7 +63,7 @@ impl Tail {
 
 /// What the block that opens a file tells.
 #[derive(Clone, Debug)]
-pub(super) struct Opening {
+pub(super) struct FileOpening {
     pub(super) origin: Origin,
     pub(super) sequence: u64,
     pub(super) previous_crc: u32,
@@ -76,7 +76,7 @@ pub(super) struct Opening {
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
     /// `None`: nothing here can be told to belong to the log.
-    pub(super) opening: Option<Opening>,
+    pub(super) opening: Option<FileOpening>,
     /// Why it has no opening block; `None` if it has one, perhaps of another log.
     pub(super) not_opened: Option<NotABlock>,
     /// Of which database its opening block says it is, whichever log it names.
@@ -94,7 +94,7 @@ pub(super) struct FileChain {
     pub(super) seen: Epoch,
     /// The largest synced d of this log that a block behind the end shows.
     pub(super) shown: Epoch,
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Vec<BlockRun>,
     /// Where its chain ends, and why.
     pub(super) end: u64,
     pub(super) detail: &'static str,
@@ -174,7 +174,7 @@ impl FileChain {
         let salt = origin.salt;
         let mut chain = Self::empty(file, "");
         chain.identity = Some(origin.identity);
-        chain.opening = Some(Opening {
+        chain.opening = Some(FileOpening {
             origin,
             sequence: header.sequence,
             previous_crc: header.previous_crc,
@@ -182,7 +182,7 @@ impl FileChain {
         });
         // What the next file's first block shows: all before it was synced.
         let proven = next.map_or(Ok(0), |next| sequence_behind(disk, next, salt))?;
-        let mut walk = Walk {
+        let mut walk = HeaderWalk {
             chain,
             salt,
             open: VecDeque::new(),
@@ -273,7 +273,7 @@ impl FileChain {
                 run.epoch_min = run.epoch_min.min(header.epoch_min);
                 run.epoch_max = run.epoch_max.max(header.epoch_max);
             }
-            _ => self.runs.push(Run {
+            _ => self.runs.push(BlockRun {
                 offset,
                 bytes: self.end - offset,
                 entries,
@@ -315,7 +315,7 @@ struct Block {
 }
 
 /// A walk over the headers of a file.
-struct Walk {
+struct HeaderWalk {
     /// Blocks that are known to be whole, or are for replay to check.
     chain: FileChain,
     salt: Salt,
@@ -329,7 +329,7 @@ struct Walk {
     contradiction: Option<u64>,
 }
 
-impl Walk {
+impl HeaderWalk {
     /// From the opening block to where no block follows.
     fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
         let mut offset = opening.0.block_bytes() as u64;

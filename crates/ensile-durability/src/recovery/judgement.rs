@@ -16,7 +16,6 @@ use ensile_base::Epoch;
 use ensile_disk::Disk;
 
 use super::chain::{self, Chain};
-use super::check_high;
 use super::file::FileChain;
 use super::listing::{self, Files};
 use super::load::Load;
@@ -164,7 +163,7 @@ pub(super) fn generation(
         }
     };
     if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.generation == generation.number) {
-        findings.note(check_high(checkpoint, verdict.durable, chains))?;
+        findings.note(verdict::check_high(checkpoint, verdict.durable, chains))?;
     }
     Ok(Some(verdict))
 }

@@ -11,7 +11,7 @@ use ensile_base::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::read::{PartReader, Rows, seal};
+use crate::checkpoint::read::{CheckpointRows, PartReader, seal};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::manifest::Installed;
@@ -51,12 +51,12 @@ pub(super) struct Load {
 }
 
 /// A thread at its file: however it leaves, those that wait for it are told.
-struct Turn<'l> {
+struct FileTurn<'l> {
     load: &'l Load,
     is_loaded: bool,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for FileTurn<'_> {
     fn drop(&mut self) {
         self.load.lock().has_failed |= !self.is_loaded;
         self.load.ended.notify_all();
@@ -122,7 +122,7 @@ impl Load {
         // Relaxed: hands out numbers.
         let index = self.taken.fetch_add(1, Ordering::Relaxed);
         let Some(part) = self.parts.get(index) else { return Ok(self.wait_for_others()) };
-        let mut turn = Turn { load: self, is_loaded: false };
+        let mut turn = FileTurn { load: self, is_loaded: false };
         let result = self.load(disk, *part, target).and_then(|end| self.note(index, end));
         turn.is_loaded = result.is_ok();
         result.map(|()| LoadStep::Loaded)
@@ -193,7 +193,7 @@ fn not_installed() -> DurabilityError {
     DurabilityError::damaged(MANIFEST, 0, detail)
 }
 
-fn entries_of<'r>(rows: &Rows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {
+fn entries_of<'r>(rows: &CheckpointRows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {
     let mut entries = Vec::with_capacity(rows.entries as usize);
     for entry in rows.entries() {
         let (tid, body) = entry?;

@@ -24,8 +24,8 @@ use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError};
 
-use super::examine::ordered;
-use super::replay::Piece;
+use super::ordered;
+use super::replay::LogPiece;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
@@ -90,7 +90,7 @@ pub(super) fn write(
     config: &LogConfig,
     (database, number): (Identity, u64),
     sources: &[Generation],
-    logs: Vec<Vec<Piece>>,
+    logs: Vec<Vec<LogPiece>>,
 ) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
     let bytes = logs.iter().flatten().map(|piece| piece.bytes).sum::<u64>();
@@ -124,7 +124,7 @@ fn write_file(
     config: &LogConfig,
     generation: &Generation,
     file: SegmentFile,
-    logs: Vec<Vec<Piece>>,
+    logs: Vec<Vec<LogPiece>>,
 ) -> Result<ClosedFile, DurabilityError> {
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;

@@ -15,7 +15,7 @@ pub(super) const AHEAD: usize = 8;
 
 /// One thread's buffers.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
+pub(super) struct ReadBuffers {
     bytes: Vec<u8>,
     /// Empty, for its memory.
     entries: Vec<Entry<'static>>,
@@ -23,20 +23,20 @@ pub(super) struct Buffers {
 
 /// Buffers that no thread has.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<Vec<Buffers>>);
+pub(super) struct BufferPool(Mutex<Vec<ReadBuffers>>);
 
-impl Pool {
-    pub(super) fn take(&self) -> Buffers {
+impl BufferPool {
+    pub(super) fn take(&self) -> ReadBuffers {
         // Whole elements go in and out.
         self.0.lock().pop().unwrap_or_default()
     }
 
-    pub(super) fn give(&self, buffers: Buffers) {
+    pub(super) fn give(&self, buffers: ReadBuffers) {
         self.0.lock().push(buffers);
     }
 }
 
-impl Buffers {
+impl ReadBuffers {
     /// Reads a part of a file; with it, an empty vector for its entries.
     ///
     /// # Errors

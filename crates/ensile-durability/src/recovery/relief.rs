@@ -1,60 +1,75 @@
-//! A crash on a full disk opens: what is void goes before the next generation is begun, then the reserve; and if even that
-//! does not do, what was recovered can be read.
+//! A crash on a full disk opens: what is not needed goes before the next generation is begun, then the reserve; and if even
+//! that does not do, what was recovered can be read.
 //!
 //! Invariants:
-//! - Nothing goes before the manifest that makes it void is durable. The folder is synced first: the manifest that was read
+//! - Nothing goes before the manifest that makes it unneeded is durable. The folder is synced first: the manifest that was read
 //!   may be a rename that only the system's cache has.
 //! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never come
 //!   back. It stays where a file stands behind it, as that file shows that it was closed.
-//! - What was recovered is written again before it counts as durable; where not even that finds space, it is told up to
-//!   where it
-//!   is proven.
+//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up to
+//!   which epoch it is proven.
 //! - A disk that is not full is left as it is: all this is done only once a step has found no space.
 //!
-//! Neighbours: `super` begins the generation; `docs/protocols/durability.md` ("A crash on a full disk") has the argument.
+//! Neighbours: `finish` begins the generation, `clearing` frees; `docs/protocols/durability.md` ("A crash on a full disk") has the
+//! argument.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_disk::{DiskError, Operation};
 
-use super::chain::Chain;
-use super::unproven::{self, Pieces};
-use super::{Recovered, Recovery, RecoveryReport};
+use super::replaying::Recovery;
+use super::unproven::{self, AtOnce};
 use crate::DurabilityError;
 use crate::block::origin::Origin;
-use crate::checkpoint::parts;
 use crate::log::segments::Segments;
-use crate::store::Locks;
 use crate::store::hint::HintWriter;
 use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::names::{SegmentName, log_folder};
 use crate::store::reserve::Reserve;
 
-/// What a recovery came to.
-#[derive(Debug)]
-pub enum Finished {
-    /// The next generation has begun.
-    Open(Box<Recovered>),
-    /// The disk is too full for that.
-    ReadOnly(Box<ReadOnly>),
+/// A way to find space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relief {
+    /// Free what the manifest that was read does not need.
+    FreeUnneeded,
+    /// Give up the reserve.
+    GiveUpReserve,
 }
 
-/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was void.
-#[derive(Debug)]
-pub struct ReadOnly {
-    /// Above every epoch that was recovered: `EpochConfig::first`.
-    pub next_first_epoch: Epoch,
-    /// What was found.
-    pub report: RecoveryReport,
-    /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write
-    /// again what no block proves.
-    pub durable: Epoch,
-    /// What the disk said.
-    pub reason: Arc<str>,
-    /// Keeps others out until it is dropped.
-    pub locks: Locks,
+impl Relief {
+    /// What is tried after this: each way once, the one that costs nothing first.
+    fn after(tried: Option<Self>) -> Option<Self> {
+        match tried {
+            None => Some(Self::FreeUnneeded),
+            Some(Self::FreeUnneeded) => Some(Self::GiveUpReserve),
+            Some(Self::GiveUpReserve) => None,
+        }
+    }
+}
+
+/// A failure that more space may cure.
+trait SpaceError: From<DiskError> {
+    fn lacks_space(&self) -> bool;
+}
+
+impl SpaceError for DurabilityError {
+    fn lacks_space(&self) -> bool {
+        matches!(self, Self::Disk(error) if lacks_space(error))
+    }
+}
+
+impl SpaceError for NotReplaced {
+    fn lacks_space(&self) -> bool {
+        let (Self::OldStands(error) | Self::Unknown(error)) = self;
+        lacks_space(error)
+    }
+}
+
+/// While space is looked for the manifest stands as it was.
+impl From<DiskError> for NotReplaced {
+    fn from(error: DiskError) -> Self {
+        Self::OldStands(error)
+    }
 }
 
 impl Recovery {
@@ -62,27 +77,24 @@ impl Recovery {
     /// for that.
     ///
     /// # Errors
-    /// The disk's. If it is full nothing was changed but what is void: the state can be read, as far as it is proven.
+    /// The disk's. If it is full nothing was changed but what is not needed: the state can be read, as far as it is proven.
     pub(super) fn write_unproven(&mut self, reserve: &Reserve) -> Result<(), DurabilityError> {
-        let write = |this: &Self, pieces| {
-            this.open_chains.iter().try_for_each(|chain| unproven::rewrite(&*this.disk, chain, pieces))
-        };
-        let lacks_space = |written: &Result<(), DurabilityError>| matches!(written, Err(DurabilityError::Disk(error)) if wants_space(error));
-        // What a failed sync should have written may be read as it was before. It cannot be written again then, for
-        // want of space.
-        let again = |this: &Self, before| match write(this, Pieces::Small) {
-            Err(DurabilityError::Damaged { .. }) => before,
-            written => written,
-        };
-        let mut written = write(self, Pieces::Whole);
-        if lacks_space(&written) {
-            self.free_what_is_void()?;
-            written = again(self, written);
-        }
-        if lacks_space(&written) && reserve.give_up()? {
-            written = again(self, written);
-        }
-        written?;
+        let mut shortage: Option<DurabilityError> = None;
+        self.with_relief(reserve, |this| {
+            let at_once = if shortage.is_none() { AtOnce::File } else { AtOnce::Little };
+            let mut chains = this.open_chains.iter();
+            let written = chains.try_for_each(|chain| unproven::rewrite(&*this.disk, chain, at_once));
+            match (written, &shortage) {
+                // What a failed sync should have written may be read as it was before. It cannot be written again then,
+                // for want of space.
+                (Err(DurabilityError::Damaged { .. }), Some(before)) => Err(before.clone()),
+                (Err(error), _) => {
+                    shortage = Some(error.clone());
+                    Err(error)
+                }
+                (Ok(()), _) => Ok(()),
+            }
+        })?;
         self.proven = self.report.durable_epoch;
         Ok(())
     }
@@ -114,7 +126,7 @@ impl Recovery {
         };
         let begun = segments.and_then(|mut segments| {
             let mut replaced = self.with_relief(reserve, replace);
-            if finds_no_space(&replaced) {
+            if replaced.as_ref().is_err_and(NotReplaced::lacks_space) {
                 // What the logs set aside may be all that there was.
                 segments.iter_mut().try_for_each(Segments::trim).map_err(NotReplaced::OldStands)?;
                 replaced = replace(self);
@@ -172,82 +184,44 @@ impl Recovery {
         }
     }
 
-    /// Takes a step; where it finds no space, again after each thing that frees some.
-    fn with_relief<T>(
+    /// Takes a step; where it finds no space, again after each way to find some.
+    fn with_relief<T, E: SpaceError>(
         &mut self,
         reserve: &Reserve,
-        step: impl Fn(&mut Self) -> Result<T, NotReplaced>,
-    ) -> Result<T, NotReplaced> {
-        let mut result = step(self);
-        if finds_no_space(&result) {
-            self.free_what_is_void().map_err(NotReplaced::OldStands)?;
-            result = step(self);
-        }
-        if finds_no_space(&result) && reserve.give_up().map_err(NotReplaced::OldStands)? {
+        mut step: impl FnMut(&mut Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (mut result, mut tried) = (step(self), None);
+        while result.as_ref().is_err_and(E::lacks_space)
+            && let Some(relief) = Relief::after(tried)
+        {
+            tried = Some(relief);
+            match relief {
+                Relief::FreeUnneeded => self.free_unneeded()?,
+                // Nothing was kept: another attempt would find what this one found.
+                Relief::GiveUpReserve if !reserve.give_up()? => break,
+                Relief::GiveUpReserve => {}
+            }
             result = step(self);
         }
         result
-    }
-
-    /// Frees what the manifest that was read has made void, and the torn tails of the logs that it lists as open.
-    fn free_what_is_void(&mut self) -> Result<(), DiskError> {
-        self.disk.sync_folder("")?;
-        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        // What cannot be removed, or is not ours, is told by the same call behind the manifest.
-        let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
-        if !self.given_up.is_empty() || !self.cuts.is_empty() {
-            // A repair's files tell which epochs were used, until its manifest does (L4).
-            return Ok(());
-        }
-        for chain in &self.closed_chains {
-            self.remove_unread(chain)?;
-            self.cut_tail(chain)?;
-            self.disk.sync_folder(&log_folder(chain.logger))?;
-        }
-        for chain in self.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
-            self.cut_tail(chain)?;
-        }
-        let covered = self.load.low();
-        let mut chains = std::mem::take(&mut self.closed_chains);
-        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
-        self.closed_chains = chains;
-        freed?;
-        let mut chains = std::mem::take(&mut self.open_chains);
-        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
-        self.open_chains = chains;
-        freed
-    }
-
-    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once it is
-    /// installed (K1).
-    fn free_covered(&self, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
-        while chain.links.len() > 1 && chain.links[0].largest < covered {
-            self.disk.remove(&chain.links[0].file.to_string())?;
-            // Each for good before the next: a crash must not leave a gap.
-            self.disk.sync_folder(&log_folder(chain.logger))?;
-            chain.links.remove(0);
-        }
-        Ok(())
-    }
-
-    /// What can be read of a recovery that could not begin the next generation.
-    pub(super) fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
-        let report = self.final_report(next_first_epoch);
-        let durable = self.proven.min(report.durable_epoch);
-        ReadOnly { next_first_epoch, report, durable, reason: error.to_string().into(), locks: self.locks }
-    }
-}
-
-fn finds_no_space<T>(result: &Result<T, NotReplaced>) -> bool {
-    match result {
-        Err(NotReplaced::OldStands(error) | NotReplaced::Unknown(error)) => wants_space(error),
-        Ok(_) => false,
     }
 }
 
 /// Does the disk lack space for what was to be made, so that a second attempt may find some? Not after a folder's sync:
 /// nothing is known of its names then, and making them once more changes none of them. Files are made anew before they
 /// are synced again.
-fn wants_space(error: &DiskError) -> bool {
+fn lacks_space(error: &DiskError) -> bool {
     error.is_full() && !matches!(error, DiskError::Io { operation: Operation::SyncFolder, .. })
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Relief;
+
+    #[test]
+    fn each_way_to_find_space_is_tried_once_and_the_reserve_last() {
+        let ways: Vec<_> =
+            std::iter::successors(Relief::after(None), |tried| Relief::after(Some(*tried))).collect();
+        assert_eq!(ways, [Relief::FreeUnneeded, Relief::GiveUpReserve]);
+    }
 }

@@ -12,11 +12,11 @@ use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::RecoveryReport;
 use super::chain::Chain;
-use super::file::Run;
-use super::reading::{self, Buffers, recycled};
-use crate::block::entries::Entries;
+use super::file::BlockRun;
+use super::reading::{self, ReadBuffers, recycled};
+use super::report::RecoveryReport;
+use crate::block::entries::FramedEntries;
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
@@ -27,15 +27,15 @@ use crate::{DurabilityError, Entry, Recoverable};
 pub(super) struct Bounds {
     /// No entry has a smaller one.
     pub(super) first: Epoch,
-    /// Entries of smaller ones are in a checkpoint.
+    /// FramedEntries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
-    /// Entries of larger ones are void.
+    /// FramedEntries of larger ones are void.
     pub(super) durable: Epoch,
 }
 
 /// Neighbouring blocks of one file.
 #[derive(Clone, Debug)]
-pub(super) struct Piece {
+pub(super) struct LogPiece {
     pub(super) file: SegmentFile,
     pub(super) offset: u64,
     pub(super) bytes: u64,
@@ -58,17 +58,17 @@ pub(super) struct Counts {
 }
 
 /// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
-pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<Piece> {
+pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();
     for link in &chain.links {
-        for &Run { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
+        for &BlockRun { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
             if epoch_min > bounds.durable {
                 report.ignored_entries += entries;
             } else if epoch_max < bounds.covered {
                 report.covered_entries += entries;
             } else {
                 let (file, salt, kind) = (link.file, link.origin.salt, link.origin.entries);
-                pieces.push(Piece {
+                pieces.push(LogPiece {
                     file,
                     offset,
                     bytes,
@@ -86,15 +86,15 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
 }
 
 /// Asks for a piece before its turn.
-pub(super) fn ask_for(disk: &dyn Disk, piece: &Piece) {
+pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
     reading::ask_for(disk, &piece.file.to_string(), piece.offset, piece.bytes);
 }
 
 /// Reads a piece and replays its entries.
 pub(super) fn replay(
     disk: &dyn Disk,
-    piece: &Piece,
-    buffers: &mut Buffers,
+    piece: &LogPiece,
+    buffers: &mut ReadBuffers,
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
     let file = piece.file.to_string();
@@ -144,14 +144,14 @@ pub(super) fn replay(
 
 /// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
 fn parse<'p>(
-    piece: &Piece,
+    piece: &LogPiece,
     header: &Header,
     payload: &'p [u8],
     entries: &mut Vec<Entry<'p>>,
     counts: &mut Counts,
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
-    for entry in Entries::of(payload) {
+    for entry in FramedEntries::of(payload) {
         let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {

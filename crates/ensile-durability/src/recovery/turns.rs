@@ -20,14 +20,14 @@ use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
 use ensile_base::sync::{Mutex, MutexGuard};
 
 use super::reading::AHEAD;
-use super::replay::Piece;
+use super::replay::LogPiece;
 use crate::{EntryKind, Recoverable};
 
 /// The pieces of all logs and generations, and which of them are taken.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     /// The oldest first.
-    pieces: Vec<Piece>,
+    pieces: Vec<LogPiece>,
     ends: Mutex<Ends>,
     /// The newest piece is taken while the state keeps fewer bytes.
     waiting_bytes_max: u64,
@@ -43,14 +43,14 @@ struct Ends {
 
 /// A piece that a thread has taken, and those to ask for now, the next one first.
 #[derive(Debug)]
-pub(super) struct Turn<'t> {
-    pub(super) piece: &'t Piece,
-    pub(super) ahead: Vec<&'t Piece>,
+pub(super) struct PieceTurn<'t> {
+    pub(super) piece: &'t LogPiece,
+    pub(super) ahead: Vec<&'t LogPiece>,
 }
 
 impl Turns {
     /// Adds pieces, before any thread takes one.
-    pub(super) fn add(&mut self, pieces: Vec<Piece>) {
+    pub(super) fn add(&mut self, pieces: Vec<LogPiece>) {
         self.pieces.extend(pieces);
     }
 
@@ -72,7 +72,7 @@ impl Turns {
     }
 
     /// All of them, the oldest first.
-    pub(super) fn pieces(&self) -> &[Piece] {
+    pub(super) fn pieces(&self) -> &[LogPiece] {
         &self.pieces
     }
 
@@ -82,7 +82,7 @@ impl Turns {
     }
 
     /// Takes the piece whose turn it is for a state that keeps what it says now. `None` if none is left.
-    pub(super) fn take(&self, target: &dyn Recoverable) -> Option<Turn<'_>> {
+    pub(super) fn take(&self, target: &dyn Recoverable) -> Option<PieceTurn<'_>> {
         // Asked before the lock is taken: the state has locks of its own.
         let is_newest = target.waiting() < self.waiting_bytes_max;
         let mut ends = self.lock();
@@ -92,7 +92,7 @@ impl Turns {
         if is_newest {
             ahead.reverse();
         }
-        Some(Turn { piece: &self.pieces[taken], ahead })
+        Some(PieceTurn { piece: &self.pieces[taken], ahead })
     }
 }
 

@@ -22,15 +22,15 @@ const TIGHT_BYTES: usize = 16 << 10;
 
 /// How much is written before a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pieces {
+pub(super) enum AtOnce {
     /// All of a file.
-    Whole,
+    File,
     /// As little as possible: space is short.
-    Small,
+    Little,
 }
 
 /// Writes again, and syncs, what no later block of the chain shows to be on stable storage.
-pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, pieces: Pieces) -> Result<(), DurabilityError> {
+pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result<(), DurabilityError> {
     for link in chain.links.iter().filter(|link| link.synced_to < link.end) {
         let name = link.file.to_string();
         let file = disk.open(&name)?;
@@ -43,19 +43,19 @@ pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, pieces: Pieces) -> Result<
                 .ok_or_else(|| DurabilityError::damaged(&name, at, "the block reads differently now"))?;
             bytes.extend_from_slice(block);
             if bytes.len() >= WRITE_BYTES {
-                write(&*file, &bytes, from, pieces)?;
+                write(&*file, &bytes, from, at_once)?;
                 from += bytes.len() as u64;
                 bytes.clear();
             }
         }
-        write(&*file, &bytes, from, pieces)?;
+        write(&*file, &bytes, from, at_once)?;
         file.sync_all()?;
     }
     Ok(())
 }
 
-fn write(file: &dyn DiskFile, bytes: &[u8], from: u64, pieces: Pieces) -> Result<(), DiskError> {
-    if pieces == Pieces::Whole {
+fn write(file: &dyn DiskFile, bytes: &[u8], from: u64, at_once: AtOnce) -> Result<(), DiskError> {
+    if at_once == AtOnce::File {
         return file.write_at(bytes, from);
     }
     for (piece, at) in bytes.chunks(TIGHT_BYTES).zip((from..).step_by(TIGHT_BYTES)) {

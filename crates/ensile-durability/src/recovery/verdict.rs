@@ -15,11 +15,11 @@
 
 use ensile_base::Epoch;
 
-use super::TornTail;
 use super::chain::{Chain, Lost};
+use super::report::TornTail;
 use crate::DurabilityError;
 use crate::store::hint::Hint;
-use crate::store::manifest::Generation;
+use crate::store::manifest::{Generation, Installed};
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,6 +100,23 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
     let published = chains.iter().map(|chain| chain.published).max();
     let hinted = hint.map(|hint| hint.durable);
     generation.durable.or(published.max(hinted)).unwrap_or_default()
+}
+
+/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
+pub(super) fn check_high(
+    checkpoint: &Installed,
+    durable: Epoch,
+    chains: &[Chain],
+) -> Result<(), DurabilityError> {
+    let Some(shortest) = chains.iter().min_by_key(|chain| chain.mark) else { return Ok(()) };
+    if durable >= checkpoint.high {
+        return Ok(());
+    }
+    let detail = format!(
+        "{}; checkpoint {} was installed when epoch {} was durable, but this log is whole up to epoch {} only",
+        shortest.end.detail, checkpoint.number, checkpoint.high, shortest.mark
+    );
+    Err(DurabilityError::damaged(&shortest.end_file(), shortest.end.offset, detail))
 }
 
 /// An error if something was found.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, RealDisk};
-use ensile_durability::{DurabilityError, LogConfig, Removed, Step};
+use ensile_durability::{DurabilityError, LogConfig, LoggerStep, Removed};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Folder, MARK_BYTES, OPENING_BYTES, Rig, Worker, config};
@@ -169,7 +169,7 @@ fn a_file_is_closed_by_its_age_and_only_if_it_was_written_to() {
     assert_eq!(rig.log.stats().rolls, 1, "young");
     // Nothing comes any more: the file is closed all the same.
     rig.clock.advance(Duration::from_secs(4));
-    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
     assert_eq!(names(&disk, "log0"), [closed, format!("log-1-1-to-{}", next.epoch()), "log-1-2".to_owned()]);
     for _ in 0..3 {
         rig.clock.advance(Duration::from_secs(5));

@@ -9,7 +9,7 @@ use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, RESERVE_BYTES};
 use ensile_base::random::Random;
 use ensile_disk::Operation;
-use ensile_durability::{DurabilityError, Health, LogConfig, Step};
+use ensile_durability::{DurabilityError, Health, LogConfig, LoggerStep};
 use ensile_sim::{Call, Fault, SimDisk};
 
 use crate::rig::{Rig, ask, config, is_durable};
@@ -37,7 +37,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     rig.advance();
     let before = rig.log.durable_epoch();
     for _ in 0..5 {
-        assert_eq!(rig.log.logger_step(0), Step::Held);
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
         rig.advance();
     }
     assert!(matches!(rig.log.health(), Health::Full(reason) if reason.contains("log0/log-1-0")));
@@ -47,7 +47,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     assert_eq!(rig.log.stats().holds, 1);
 
     disk.set_capacity(None);
-    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced);
     assert_eq!(rig.log.health(), Health::Running);
     assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))));
     let later = worker.commit(&rig.epochs, 2, b"later").expect("there is space");
@@ -72,7 +72,7 @@ fn who_waits_for_space_is_told_after_a_stated_time_and_what_was_committed_stays(
     let half = LogConfig::default().full_wait / 2;
     let pass = |time| {
         rig.clock.advance(time);
-        assert_eq!(rig.log.logger_step(0), Step::Held);
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
     };
     pass(Duration::ZERO);
     pass(half);
@@ -115,11 +115,11 @@ fn no_space_to_overwrite_zeros_is_a_full_disk_like_any_other() {
     let waits = is_durable(&rig.log, tid.epoch());
     assert!(waits.is_pending());
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Held);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
     assert!(matches!(rig.log.health(), Health::Full(_)), "{:?}", rig.log.health());
     assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::DiskFull(_))));
     disk.set_capacity(None);
-    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced);
     assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))));
     disk.crash(1);
     assert_eq!(Rig::simulated(&disk, 1).rows.len(), 2);
@@ -135,7 +135,7 @@ fn large_and_small_buffers_are_held_in_order() {
         worker.commit(&rig.epochs, key as u64, &vec![key as u8; bytes]).expect("runs");
     }
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Held);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
     // A little space at a time.
     let full = disk.used_bytes();
     for more in (0..400_000).step_by(30_000) {
@@ -160,7 +160,7 @@ fn no_space_reported_by_a_sync_poisons() {
     let sync = disk.calls().all + 2;
     disk.record(true);
     disk.fail_calls(sync..=sync, Fault::NO_SPACE);
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     assert_eq!(disk.trace().last().expect("calls").operation, Operation::Sync);
     assert!(matches!(rig.log.health(), Health::Poisoned(_)));
     assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
-use ensile_durability::{DurabilityError, Health, Step};
+use ensile_durability::{DurabilityError, Health, LoggerStep};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Rig, config, is_durable};
@@ -17,10 +17,10 @@ fn a_commit_is_durable_once_its_epoch_is_closed_written_and_synced() {
     let rig = Rig::simulated(&disk, 1);
     let mut worker = rig.worker();
     let tid = worker.commit(&rig.epochs, 1, b"one").expect("runs");
-    assert_eq!(rig.log.logger_step(0), Step::Idle, "its epoch is still open");
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle, "its epoch is still open");
     assert!(rig.log.durable_epoch() < tid.epoch());
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced);
     assert_eq!(rig.log.durable_epoch(), tid.epoch());
     disk.crash(0);
     let rig = Rig::simulated(&disk, 1);
@@ -114,9 +114,9 @@ fn l3_a_log_without_entries_marks_the_epochs_of_the_others() {
     let _second_without_entries = rig.worker();
     let tid = first.commit(&rig.epochs, 1, b"one").expect("runs");
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced);
     assert!(rig.log.durable_epoch() < tid.epoch(), "the other log has no mark yet");
-    assert_eq!(rig.log.logger_step(1), Step::Synced);
+    assert_eq!(rig.log.logger_step(1), LoggerStep::Synced);
     assert_eq!(rig.log.durable_epoch(), tid.epoch());
     disk.crash(3);
     assert_eq!(Rig::simulated(&disk, 2).rows[&1].0, tid);
@@ -147,7 +147,7 @@ fn strict_results_close_the_epoch_early_and_only_as_often_as_allowed() {
     rig.log.logger_step(0);
     assert!(rig.log.durable_epoch() < tid.epoch(), "E5: too soon after the last epoch");
     rig.clock.advance(Duration::from_millis(1));
-    assert_eq!(rig.log.logger_step(0), Step::Synced);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced);
     assert!(matches!(is_durable(&rig.log, tid.epoch()), Poll::Ready(Ok(()))));
     assert_eq!(rig.log.stats().early_closes, 1);
     let epoch = rig.epochs.now();
@@ -168,7 +168,7 @@ fn full_buffers_are_written_before_their_epoch_closes_and_come_back() {
     for key in 0..7 {
         worker.commit(&rig.epochs, key, &value).expect("runs");
     }
-    assert_eq!(rig.log.logger_step(0), Step::Wrote);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Wrote);
     let after = rig.log.stats();
     assert_eq!(after.blocks - before.blocks, 3, "the fourth has room still");
     assert_eq!(after.syncs, before.syncs);
@@ -250,7 +250,7 @@ fn close_makes_everything_durable_and_refuses_more() {
     rig.log.close().expect("a second call does nothing");
     assert!(matches!(a.commit(&rig.epochs, 3, b"late"), Err(DurabilityError::Stopped(_))));
     assert_eq!(rig.log.health(), Health::Closed);
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     let never = rig.epochs.now();
     assert!(rig.log.wait_durable(never).is_err(), "nobody waits for ever");
     disk.crash(7);
@@ -266,7 +266,7 @@ fn threads_that_wait_are_woken_by_logger_threads() {
         for logger in 0..2 {
             let log = &rig.log;
             scope.spawn(move || {
-                while log.logger_step(logger) != Step::Stopped {
+                while log.logger_step(logger) != LoggerStep::Stopped {
                     log.logger_wait(logger, Duration::from_millis(20));
                 }
             });
@@ -302,7 +302,7 @@ fn busy_workers_a_heartbeat_and_loggers_lose_nothing_together() {
         let rig = &rig;
         for logger in 0..2 {
             scope.spawn(move || {
-                while rig.log.logger_step(logger) != Step::Stopped {
+                while rig.log.logger_step(logger) != LoggerStep::Stopped {
                     rig.log.logger_wait(logger, Duration::from_millis(2));
                 }
             });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::{Disk, Operation};
-use ensile_durability::{Health, LogConfig, Step};
+use ensile_durability::{Health, LogConfig, LoggerStep};
 use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, Worker, config};
@@ -55,7 +55,7 @@ fn a_file_is_begun_by_one_synced_mark_and_the_used_one_is_closed_behind_it() {
     let (rig, ..) = prepared(&disk);
     rig.log.request_roll();
     disk.record(true);
-    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
     let calls: Vec<_> = disk.trace().iter().map(|call| (call.operation, call.name.clone())).collect();
     let [mark, sync, cut, rename, names] = &calls[..] else { panic!("{calls:?}") };
     let (next, used) = ("log0/log-1-1".to_owned(), "log0/log-1-0".to_owned());
@@ -109,9 +109,9 @@ fn blocks_go_before_a_file_that_is_made_ahead_when_the_disk_is_full() {
     // More than what is left of the current file.
     let tid = worker.commit(&rig.epochs, key, &[1; 14_000]).expect("runs");
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Held);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
     assert!(!has(&disk, "log0/log-1-1"), "its space is given back");
-    assert_eq!(rig.log.logger_step(0), Step::Synced, "and used");
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Synced, "and used");
     assert_eq!(rig.log.durable_epoch(), tid.epoch());
     // Nothing is made ahead while there is no space, and a later attempt harms nobody.
     rig.clock.advance(Duration::from_secs(1));
@@ -212,11 +212,11 @@ fn no_space_from_a_sync_of_a_file_that_is_begun_leaves_the_current_one_going_on(
     let sync = disk.calls().all + 3;
     disk.fail_calls(sync..=sync, Fault::NO_SPACE);
     disk.record(true);
-    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
     assert!(disk.trace().iter().any(|call| call.number == sync && call.operation == Operation::Sync));
     assert_eq!((rig.log.health(), rig.log.stats().rolls_held), (Health::Running, 1));
     rig.clock.advance(Duration::from_secs(1));
-    assert_eq!(rig.log.logger_step(0), Step::Idle);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Idle);
     assert_eq!(rig.log.stats().rolls, 1, "later");
 }
 

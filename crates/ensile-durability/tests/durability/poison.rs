@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use ensile_base::Tid;
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Health, Log, Step, examine};
+use ensile_durability::{DurabilityError, Health, Log, LoggerStep, examine};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, Rig, ask, is_durable};
@@ -25,7 +25,7 @@ fn poisoned_by(fail: impl Fn(&SimDisk)) {
     assert!(is_durable(&rig.log, unknown.epoch()).is_pending());
     fail(&disk);
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     let Poll::Ready(Err(DurabilityError::OutcomeUnknown(reason))) = is_durable(&rig.log, unknown.epoch())
     else {
         panic!("the outcome is unknown");
@@ -38,7 +38,7 @@ fn poisoned_by(fail: impl Fn(&SimDisk)) {
     // The disk works again, and the log still does not believe it.
     for _ in 0..3 {
         rig.settle();
-        assert_eq!(rig.log.logger_step(0), Step::Stopped);
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
         assert_eq!(rig.log.durable_epoch(), kept.epoch(), "no later epoch is ever reported durable");
     }
     assert!(matches!(rig.log.close(), Err(DurabilityError::OutcomeUnknown(_))));
@@ -66,7 +66,7 @@ fn a_worker_with_room_in_its_buffer_is_refused_too() {
     rig.advance();
     young.commit(&rig.epochs, 2, b"young").expect("runs");
     disk.fail_write(1);
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     // Its entry is of an open epoch, so the logger left it the buffer.
     for worker in [&mut young, &mut old] {
         assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::Stopped(_))));
@@ -243,7 +243,7 @@ fn a_waker_that_panics_harms_nobody_else() {
     let (unknown, _questions) = poll(2, &mut worker);
     disk.fail_sync(1);
     rig.advance();
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
     assert!(is_woken(&unknown), "by a poison too");
 }
 

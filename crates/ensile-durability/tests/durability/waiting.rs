@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use ensile_base::Tid;
-use ensile_durability::{DurabilityError, Health, Step};
+use ensile_durability::{DurabilityError, Health, LoggerStep};
 use ensile_sim::{SimDisk, Survival};
 
 use crate::rig::Rig;
@@ -92,7 +92,7 @@ fn a_lone_waiter_whose_sync_fails_is_told_and_the_log_is_poisoned() {
     let waited = rig.log.wait_durable(tid.epoch());
     assert!(matches!(waited, Err(DurabilityError::OutcomeUnknown(_))), "{waited:?}");
     assert!(matches!(rig.log.health(), Health::Poisoned(_)));
-    assert_eq!(rig.log.logger_step(0), Step::Stopped);
+    assert_eq!(rig.log.logger_step(0), LoggerStep::Stopped);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_lone_waiter_leaves_a_full_disk_to_the_logger_and_waits() {
         while rig.log.stats().holds == 0 {
             std::thread::yield_now();
         }
-        assert_eq!(rig.log.logger_step(0), Step::Held);
+        assert_eq!(rig.log.logger_step(0), LoggerStep::Held);
         disk.set_capacity(None);
         while !waiting.is_finished() {
             rig.log.logger_step(0);

@@ -12,15 +12,15 @@
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
-use super::{Log, Logger, PANICKED, StopOnPanic, Writer};
+use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer};
 use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
-use crate::log::waiters::{End, wake_all};
+use crate::log::waiters::{LogEnd, wake_all};
 use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
 #[derive(Debug)]
-pub(super) struct Next {
+pub(super) struct NextFilePlan {
     made: Option<NextFile>,
     name: SegmentName,
     /// Bytes that it begins with, at the least.
@@ -31,7 +31,7 @@ pub(super) struct Next {
     is_over: bool,
 }
 
-impl Next {
+impl NextFilePlan {
     pub(super) fn of(segments: &Segments) -> Self {
         let (name, first_bytes) = (segments.next_name(), segments.first_bytes());
         Self { made: None, name, first_bytes, not_before: 0, is_over: false }
@@ -71,7 +71,7 @@ impl Next {
 }
 
 impl Logger {
-    fn lock_next(&self) -> MutexGuard<'_, Next> {
+    fn lock_next(&self) -> MutexGuard<'_, NextFilePlan> {
         // A panic stops the log, and a file that is half made counts for nothing.
         self.next.lock()
     }
@@ -93,7 +93,7 @@ impl Logger {
             // On a full disk blocks go first, of whichever log.
             return;
         }
-        let _guard = StopOnPanic::new(log);
+        let _guard = PoisonOnPanic::new(log);
         let mut next = self.lock_next();
         let now = log.clock.nanos();
         if next.is_over || log.waiters.has_ended() || now < next.not_before {
@@ -101,7 +101,7 @@ impl Logger {
         }
         let made = self.while_away(|| {
             // What rang before this thread was known to be away goes first.
-            if self.is_rung() { Ok(Some(false)) } else { next.make_some(log, wanted) }
+            if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
         });
         let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
         // Relaxed: figures, and as in `note_next`.
@@ -172,7 +172,7 @@ impl Logger {
                 // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes
                 // wakers.
                 let reason = error.to_string();
-                let woken = log.waiters.end(End::Poisoned(reason.as_str().into()));
+                let woken = log.waiters.end(LogEnd::Poisoned(reason.as_str().into()));
                 drop((writer, next));
                 log.poison(&reason);
                 wake_all(woken);
@@ -196,7 +196,7 @@ impl Logger {
     }
 
     /// There is no space for a new file: the current one goes on.
-    fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, Next>, now_nanos: u64) -> bool {
+    fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
         if let Err(error) = next.give_up(log) {
             return fail(log, next, &error);
@@ -245,7 +245,7 @@ impl Logger {
 }
 
 /// Stops the log. The poison wakes wakers: not under the lock of the next file.
-fn fail(log: &Log, next: MutexGuard<'_, Next>, error: &DiskError) -> bool {
+fn fail(log: &Log, next: MutexGuard<'_, NextFilePlan>, error: &DiskError) -> bool {
     drop(next);
     log.poison(&error.to_string());
     false

@@ -153,7 +153,7 @@ fn a_log_may_begin_with_a_later_file_if_a_checkpoint_covers_what_is_gone() {
     disk.lose(&second.file.to_string());
     assert!(read_covered(&disk, first.largest.next()).is_err());
     let chain = read_covered(&disk, second.largest.next()).expect("covered");
-    assert_eq!((chain.void, chain.links[0].file), (vec![first.file], third.file));
+    assert_eq!((chain.discarded, chain.links[0].file), (vec![first.file], third.file));
 }
 
 #[test]

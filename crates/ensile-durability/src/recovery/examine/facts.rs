@@ -84,7 +84,7 @@ pub enum Role {
         number: u64,
     },
     /// Counts nothing, and is removed by the next open: why.
-    Void(&'static str),
+    Discarded(&'static str),
     /// Not one of ours.
     Foreign,
 }

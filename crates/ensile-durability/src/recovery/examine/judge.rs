@@ -7,14 +7,14 @@ use std::sync::Arc;
 use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
-use super::super::RecoveryReport;
 use super::super::chain::Chain;
-use super::super::file::{FileChain, Run};
+use super::super::file::{BlockRun, FileChain};
 use super::super::judgement::{self, Findings, Inventory};
 use super::super::listing::Files;
 use super::super::load::{Load, LoadStep};
-use super::super::reading::Buffers;
-use super::super::replay::{self, Bounds, Piece};
+use super::super::reading::ReadBuffers;
+use super::super::replay::{self, Bounds, LogPiece};
+use super::super::report::RecoveryReport;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
 use super::{Nowhere, widened};
 use crate::checkpoint::parts;
@@ -35,7 +35,7 @@ pub(super) struct Judge<'a> {
     hint: Option<Hint>,
     pub(super) found: Examination,
     /// What counts of each log of each generation, in the order in which it stands there.
-    pub(super) logs: Vec<Vec<Piece>>,
+    pub(super) logs: Vec<Vec<LogPiece>>,
     /// The logs of the generation over which no recovery has decided.
     pub(super) open_chains: Vec<Chain>,
     /// The largest epoch that anything shows, damaged or not (L4).
@@ -89,10 +89,10 @@ impl<'a> Judge<'a> {
             if let Some(chain) = self.found.note(FileChain::read(self.disk, *file, None))? {
                 self.saw_file(&chain);
             }
-            self.add_file(file.to_string(), Role::Void("of a generation that left nothing"))?;
+            self.add_file(file.to_string(), Role::Discarded("of a generation that left nothing"))?;
         }
         for file in unfinished {
-            self.add_file(file.to_string(), Role::Void("of a merge that had not ended"))?;
+            self.add_file(file.to_string(), Role::Discarded("of a merge that had not ended"))?;
         }
         self.list_foreign()?;
         judgement::reserved(&manifest, self.hint.as_ref(), self.shown, &mut self.found)?;
@@ -127,7 +127,7 @@ impl<'a> Judge<'a> {
                 MANIFEST => Role::Manifest,
                 HINT => Role::Hint,
                 RESERVE => Role::Reserve,
-                MANIFEST_NEW => Role::Void("a manifest that was being written"),
+                MANIFEST_NEW => Role::Discarded("a manifest that was being written"),
                 LOCK | LEASES => Role::Lock,
                 _ => Role::Foreign,
             };
@@ -167,7 +167,7 @@ impl<'a> Judge<'a> {
             let role = if is_installed {
                 Role::Checkpoint { number }
             } else {
-                Role::Void("of a checkpoint that is not installed")
+                Role::Discarded("of a checkpoint that is not installed")
             };
             self.add_file(part.to_string(), role)?;
         }
@@ -257,10 +257,10 @@ impl<'a> Judge<'a> {
         let chain = judgement::log(self.disk, generation, read, self.covered, &mut self.found)?;
         self.saw(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen.max(chain.published)));
         self.shown = self.shown.max(chain.as_ref().map_or(Epoch::ZERO, |chain| chain.seen));
-        for file in chain.iter().flat_map(|chain| &chain.void) {
+        for file in chain.iter().flat_map(|chain| &chain.discarded) {
             let name = file.to_string();
             let facts = self.found.files.iter_mut().filter(|facts| facts.name == name);
-            facts.for_each(|facts| facts.role = Role::Void("the checkpoint covers it"));
+            facts.for_each(|facts| facts.role = Role::Discarded("the checkpoint covers it"));
         }
         Ok(chain)
     }
@@ -270,7 +270,7 @@ impl<'a> Judge<'a> {
         let name = chain.file.to_string();
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let Some(bytes) = self.length(length)? else { return Ok(()) };
-        let wider = |range, run: &Run| widened(range, run.epoch_min, run.epoch_max);
+        let wider = |range, run: &BlockRun| widened(range, run.epoch_min, run.epoch_max);
         self.found.files.push(FileFacts {
             name,
             role: Role::Log { generation, logger },
@@ -289,7 +289,7 @@ impl<'a> Judge<'a> {
         bounds: Bounds,
         facts: &mut GenerationFacts,
     ) -> Result<(), DurabilityError> {
-        let mut buffers = Buffers::default();
+        let mut buffers = ReadBuffers::default();
         // Of each log what does not count, and its pieces.
         let mut skipped = vec![RecoveryReport::default(); chains.len()];
         let logs = chains.iter().zip(&mut skipped).map(|(chain, report)| replay::cut(chain, bounds, report));
@@ -328,7 +328,7 @@ impl<'a> Judge<'a> {
         &mut self,
         chain: &Chain,
         first: Epoch,
-        buffers: &mut Buffers,
+        buffers: &mut ReadBuffers,
     ) -> Result<(), DurabilityError> {
         let everything = Bounds { first, covered: Epoch::ZERO, durable: Epoch::MAX };
         for piece in replay::cut(chain, everything, &mut RecoveryReport::default()) {

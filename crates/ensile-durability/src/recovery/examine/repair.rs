@@ -21,10 +21,11 @@ use ensile_disk::Disk;
 
 use super::super::chain::{self, Chain};
 use super::super::file::{FileChain, Tail};
+use super::super::finish::Recovered;
 use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files};
 use super::super::load::{Load, LoadStep};
-use super::super::{Recovered, Recovery};
+use super::super::replaying::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::block::scan::Scanner;
@@ -195,12 +196,12 @@ struct Cutting<'c> {
     disk: &'c dyn Disk,
     manifest: &'c Manifest,
     files: &'c Files,
-    limits: &'c Limits,
+    limits: &'c WholeLimits,
     hint: Option<&'c Hint>,
 }
 
 /// Where it is cut.
-struct Cut {
+struct RepairCut {
     /// Of the generation that is closed there, in the manifest's order.
     index: usize,
     durable: Epoch,
@@ -214,7 +215,7 @@ struct Cut {
 
 impl Cutting<'_> {
     /// The first generation that cannot be whole again, or the last one; or why nothing can be cut.
-    fn find(&self) -> Result<Result<Cut, String>, DurabilityError> {
+    fn find(&self) -> Result<Result<RepairCut, String>, DurabilityError> {
         let mut cuts = Vec::new();
         let generations = &self.manifest.generations;
         for (index, generation) in generations.iter().enumerate() {
@@ -226,7 +227,7 @@ impl Cutting<'_> {
             if let Some((durable, chains)) = self.whole(generation)? {
                 cuts.extend(self.cuts_of(&chains)?);
                 if is_last {
-                    return Ok(Ok(Cut { index, durable, chains, is_lossless: true, cuts }));
+                    return Ok(Ok(RepairCut { index, durable, chains, is_lossless: true, cuts }));
                 }
                 continue;
             }
@@ -247,7 +248,7 @@ impl Cutting<'_> {
             }
             let durable =
                 whole.min(generation.durable.unwrap_or(Epoch::MAX)).max(generation.first.previous());
-            return Ok(Ok(Cut { index, durable, chains, is_lossless: false, cuts }));
+            return Ok(Ok(RepairCut { index, durable, chains, is_lossless: false, cuts }));
         }
         Ok(Err("the manifest lists no log".to_owned()))
     }
@@ -329,8 +330,8 @@ impl Cutting<'_> {
     }
 
     /// Why a cut there would not help, or would do harm.
-    fn reason_against(&self, cut: &Cut) -> Result<Option<String>, DurabilityError> {
-        let Cut { durable, is_lossless, .. } = *cut;
+    fn reason_against(&self, cut: &RepairCut) -> Result<Option<String>, DurabilityError> {
+        let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
         if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.high > durable) {
             return Ok(Some(format!(
@@ -358,8 +359,8 @@ impl Cutting<'_> {
         Ok(None)
     }
 
-    fn plan(&self, cut: Cut, found: &Examination, seen: Epoch) -> Result<Plan, DurabilityError> {
-        let Cut { index, durable, chains, is_lossless, cuts } = cut;
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<Plan, DurabilityError> {
+        let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
         let stays = durable >= generation.first;
@@ -392,10 +393,10 @@ impl Cutting<'_> {
 }
 
 /// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.
-type Limits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
+type WholeLimits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
 
-fn limits_of(damage: &[Damage]) -> Result<Limits, String> {
-    let mut limits = Limits::new();
+fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
+    let mut limits = WholeLimits::new();
     for Damage { file, offset, detail, is_refused } in damage {
         if *is_refused {
             return Err(format!(
@@ -429,7 +430,7 @@ fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item
 
 fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
     let is_link = chain.links.iter().any(|link| link.file == file);
-    is_link || chain.beyond.contains(&file) || chain.void.contains(&file)
+    is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
 }
 
 /// Reads the files of a log as if each ended where it is damaged, and where the next one goes on.

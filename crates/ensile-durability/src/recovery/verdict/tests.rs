@@ -4,7 +4,7 @@ use super::Verdict;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
-use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, End, Link, Lost};
+use crate::recovery::chain::{BLOCK_SHOWS_IT, Chain, ChainEnd, Link, Lost};
 use crate::recovery::file::Tail;
 use crate::store::hint::Hint;
 use crate::store::manifest::Generation;
@@ -48,12 +48,12 @@ fn chain(logger: u32, mark: u64, published: u64, tail_bytes: u64) -> Chain {
         mark: Epoch::new(mark),
         published: Epoch::new(published),
         seen: Epoch::new(mark),
-        end: End { file, offset: 640, detail: "the block's checksum is wrong" },
+        end: ChainEnd { file, offset: 640, detail: "the block's checksum is wrong" },
         blocks: mark,
         tail: Tail { bytes: tail_bytes, ..Tail::default() },
         lost: None,
         beyond: Vec::new(),
-        void: Vec::new(),
+        discarded: Vec::new(),
     }
 }
 
@@ -97,7 +97,7 @@ fn an_open_log_shorter_than_a_published_d_is_damaged() {
 fn an_empty_log_is_damaged_though_nothing_shows_a_larger_d() {
     for closed in [None, Some(2)] {
         let file = SegmentFile::from(SegmentName { generation: 4, logger: 1, number: 0 });
-        let end = End { file, offset: 0, detail: "the file is empty" };
+        let end = ChainEnd { file, offset: 0, detail: "the file is empty" };
         let chains = [chain(0, 2, 2, 0), Chain { end, links: Vec::new(), ..chain(1, 0, 0, 0) }];
         let Err(DurabilityError::Damaged { file, offset, .. }) = decide(&generation(closed), &chains, None)
         else {

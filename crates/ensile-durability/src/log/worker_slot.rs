@@ -13,93 +13,39 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Backoff, Ordering};
 use ensile_epoch::CommitSlot;
+use ensile_memory::Exchange;
 
 use super::buffer::Buffer;
-
-/// One box, taken and put by atomic exchange, Acquire and Release both ways. Outside model checkers this is a single
-/// `swap` of a pointer; there is no such safe cell behind the door to atomics, so a checker sees a mutex around the
-/// same two calls.
-struct Exchange {
-    #[cfg(not(any(loom, shuttle)))]
-    cell: crossbeam_utils::atomic::AtomicCell<Option<Box<Buffer>>>,
-    #[cfg(any(loom, shuttle))]
-    cell: ensile_base::sync::Mutex<Option<Box<Buffer>>>,
-}
-
-impl std::fmt::Debug for Exchange {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The buffer is its owner's to look at.
-        f.write_str("Exchange")
-    }
-}
-
-#[cfg(not(any(loom, shuttle)))]
-impl Exchange {
-    fn new(buffer: Box<Buffer>) -> Self {
-        const {
-            assert!(crossbeam_utils::atomic::AtomicCell::<Option<Box<Buffer>>>::is_lock_free());
-        }
-        Self { cell: crossbeam_utils::atomic::AtomicCell::new(Some(buffer)) }
-    }
-
-    #[inline]
-    fn take(&self) -> Option<Box<Buffer>> {
-        ensile_base::sync::note::exchange(&self.cell);
-        self.cell.take()
-    }
-
-    #[inline]
-    fn put(&self, buffer: Box<Buffer>) {
-        ensile_base::sync::note::exchange(&self.cell);
-        let before = self.cell.swap(Some(buffer));
-        debug_assert!(before.is_none(), "only the owner puts a buffer back");
-    }
-}
-
-#[cfg(any(loom, shuttle))]
-impl Exchange {
-    fn new(buffer: Box<Buffer>) -> Self {
-        Self { cell: ensile_base::sync::Mutex::new(Some(buffer)) }
-    }
-
-    fn take(&self) -> Option<Box<Buffer>> {
-        self.cell.lock().take()
-    }
-
-    fn put(&self, buffer: Box<Buffer>) {
-        *self.cell.lock() = Some(buffer);
-    }
-}
 
 /// No entry in the slot's buffer.
 const NONE: u64 = u64::MAX;
 
 /// What the logger found at a slot.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum SlotScan {
     /// Nothing that the mark would claim.
     Nothing,
     /// A buffer with entries, now the logger's.
     Taken(Box<Buffer>),
     /// The worker holds it, with entries from this epoch on.
-    Held(Epoch),
+    Owned(Epoch),
 }
 
 /// One worker's slot, on cache lines of its own.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct WorkerSlot {
     shared: CachePadded<Shared>,
     commit: Arc<CommitSlot>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    exchange: Exchange,
+    exchange: Exchange<Buffer>,
     oldest: AtomicU64,
     ended: AtomicBool,
 }
 
-impl Slot {
+impl WorkerSlot {
     pub(crate) fn new(commit: Arc<CommitSlot>) -> Self {
         let exchange = Exchange::new(Buffer::stub());
         let shared = Shared { exchange, oldest: AtomicU64::new(NONE), ended: AtomicBool::new(false) };
@@ -163,30 +109,32 @@ impl Slot {
     pub(crate) fn find(
         &self,
         claim: Epoch,
-        spare: &mut impl FnMut() -> Option<Box<Buffer>>,
+        fresh: &mut impl FnMut() -> Option<Box<Buffer>>,
         patience: u32,
-    ) -> Found {
+    ) -> SlotScan {
         let mut backoff = Backoff::new();
         for _ in 0..=patience {
-            let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else { return Found::Nothing };
+            let Some(oldest) = self.oldest().filter(|oldest| *oldest <= claim) else {
+                return SlotScan::Nothing;
+            };
             let Some(buffer) = self.shared.exchange.take() else {
                 // The worker is between reserve and release, which is short: it waits for nothing there.
                 backoff.wait();
                 if patience == 0 {
-                    return Found::Held(oldest);
+                    return SlotScan::Owned(oldest);
                 }
                 continue;
             };
             if buffer.is_empty() {
                 // It sealed the buffer as full in the meantime: the entries are in the queue.
                 self.put(buffer);
-                return Found::Nothing;
+                return SlotScan::Nothing;
             }
             self.clear_oldest();
-            self.put(spare().unwrap_or_else(Buffer::stub));
-            return Found::Taken(buffer);
+            self.put(fresh().unwrap_or_else(Buffer::stub));
+            return SlotScan::Taken(buffer);
         }
-        self.oldest().filter(|oldest| *oldest <= claim).map_or(Found::Nothing, Found::Held)
+        self.oldest().filter(|oldest| *oldest <= claim).map_or(SlotScan::Nothing, SlotScan::Owned)
     }
 
     /// The buffer of a worker that is spent: nobody else takes it any more.
@@ -196,12 +144,12 @@ impl Slot {
 
     /// The worker's appender is gone; nothing is appended here any more.
     pub(crate) fn end(&self) {
-        // Release: after the last append (partner: `is_spent`).
+        // Release: after the last append (partner: `is_finished`).
         self.shared.ended.store(true, Ordering::Release);
     }
 
     /// Has the worker ended, with nothing left in its buffer (L2)?
-    pub(crate) fn is_spent(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         // Acquire: the last append's `note_oldest` is visible (partner: `end`).
         self.shared.ended.load(Ordering::Acquire) && self.oldest().is_none()
     }

@@ -15,17 +15,17 @@ use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use super::super::reading::Buffers;
-use super::super::replay::{self, Piece};
+use super::reading::ReadBuffers;
+use super::replay::{self, LogPiece};
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 
 /// What is left of a log: its pieces, the next one last, each with the smallest epoch from it on.
-struct Rest(Vec<(Epoch, Piece)>);
+struct LogRemainder(Vec<(Epoch, LogPiece)>);
 
-impl Rest {
-    fn of(pieces: Vec<Piece>) -> Self {
+impl LogRemainder {
+    fn of(pieces: Vec<LogPiece>) -> Self {
         let mut least = Epoch::MAX;
-        let with_least = |piece: Piece| {
+        let with_least = |piece: LogPiece| {
             least = least.min(piece.oldest);
             (least, piece)
         };
@@ -43,9 +43,9 @@ type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
 /// Entries that were read and not shown.
 #[derive(Default)]
-struct Held(Mutex<Bodies>);
+struct HeldEntries(Mutex<Bodies>);
 
-impl Recoverable for Held {
+impl Recoverable for HeldEntries {
     fn takes(&self, _kind: EntryKind) -> bool {
         true
     }
@@ -66,7 +66,7 @@ impl Recoverable for Held {
     }
 }
 
-impl Held {
+impl HeldEntries {
     /// Shows and forgets all entries of epochs below `end`.
     fn show_below(
         &mut self,
@@ -85,18 +85,18 @@ impl Held {
 }
 
 /// Shows the entries of these logs until `visit` breaks.
-pub(in crate::recovery) fn visit(
+pub(super) fn visit(
     disk: &dyn Disk,
-    logs: Vec<Vec<Piece>>,
+    logs: Vec<Vec<LogPiece>>,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), DurabilityError> {
-    let mut rests: Vec<Rest> = logs.into_iter().map(Rest::of).collect();
-    let (mut held, mut buffers) = (Held::default(), Buffers::default());
+    let mut rests: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::of).collect();
+    let (mut held, mut buffers) = (HeldEntries::default(), ReadBuffers::default());
     while let Some(rest) = rests.iter_mut().min_by_key(|rest| rest.least())
         && let Some((_, piece)) = rest.0.pop()
     {
         replay::replay(disk, &piece, &mut buffers, &held)?;
-        let complete = rests.iter().map(Rest::least).min().unwrap_or(Epoch::MAX);
+        let complete = rests.iter().map(LogRemainder::least).min().unwrap_or(Epoch::MAX);
         if held.show_below(complete, visit).is_break() {
             return Ok(());
         }

@@ -11,18 +11,18 @@ use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_epoch::Epochs;
 
 use super::buffer::Buffer;
-use super::slot::{Found, Slot};
+use super::worker_slot::{SlotScan, WorkerSlot};
 
 /// Looks at `slots`, taking buffers into `taken`; returns L1's d, for entries that did not come through the queue.
-/// `spare` gives fresh buffers to put in their place; `patience` is how often a held buffer is looked at again.
+/// `fresh` gives fresh buffers to put in their place; `patience` is how often a held buffer is looked at again.
 ///
 /// The caller holds the list of slots still. A worker that joins later reads, by that list's lock, an E at least as
 /// large as ours, so its entries are above the claim.
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
-pub(super) fn look(
+pub(super) fn scan_slots(
     epochs: &Epochs,
-    slots: &[Arc<Slot>],
-    spare: &mut impl FnMut() -> Option<Box<Buffer>>,
+    slots: &[Arc<WorkerSlot>],
+    fresh: &mut impl FnMut() -> Option<Box<Buffer>>,
     patience: u32,
     taken: &mut Vec<Box<Buffer>>,
 ) -> Epoch {
@@ -30,19 +30,19 @@ pub(super) fn look(
     // SeqCst: between the load of E above and the loads of c_w below; partner: the commit's fence between its bind
     // and its epoch load (L1, C1).
     fence(Ordering::SeqCst);
-    let mut claim = look_at_bindings(slots, claim);
+    let mut claim = bounded_by_bindings(slots, claim);
     for slot in slots {
-        match slot.find(claim, spare, patience) {
-            Found::Nothing => {}
-            Found::Taken(buffer) => taken.push(buffer),
-            Found::Held(oldest) => claim = claim.min(oldest.previous()),
+        match slot.find(claim, fresh, patience) {
+            SlotScan::Nothing => {}
+            SlotScan::Taken(buffer) => taken.push(buffer),
+            SlotScan::Owned(oldest) => claim = claim.min(oldest.previous()),
         }
     }
     claim
 }
 
 /// The minimum of the claim and c_w - 1 of each bound worker (L1).
-fn look_at_bindings(slots: &[Arc<Slot>], claim: Epoch) -> Epoch {
+fn bounded_by_bindings(slots: &[Arc<WorkerSlot>], claim: Epoch) -> Epoch {
     let bindings = slots.iter().filter_map(|slot| slot.bound());
     bindings.fold(claim, |claim, bound| claim.min(bound.previous()))
 }

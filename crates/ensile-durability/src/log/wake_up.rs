@@ -1,0 +1,57 @@
+//! How a logger or checkpointer is woken: asked by strict waiters, full buffers, whoever asks for a checkpoint, and close,
+//! many rings being one.
+//!
+//! Invariant: a wake after a wait has returned is not lost: the next wait returns at once.
+//!
+//! Neighbours: one per logger, one per checkpointer.
+
+use std::time::Duration;
+
+use ensile_base::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct WakeUp {
+    asked: AtomicBool,
+    /// Guards nothing but the moment between looking at `asked` and sleeping.
+    sleeping: Mutex<()>,
+    condition: Condvar,
+}
+
+impl WakeUp {
+    pub(crate) fn new() -> Self {
+        Self { asked: AtomicBool::new(false), sleeping: Mutex::new(()), condition: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        // It guards no data that a panic could leave half changed.
+        self.sleeping.lock()
+    }
+
+    /// Ends the current or the next wait.
+    pub(crate) fn wake(&self) {
+        // AcqRel: what the ringer did before is seen by the wait that this ends, also if an earlier wake ended it
+        // (partner: the swap in `wait`).
+        if !self.asked.swap(true, Ordering::AcqRel) {
+            drop(self.lock());
+            self.condition.notify_one();
+        }
+    }
+
+    /// Has it been asked since the last wait returned?
+    pub(crate) fn is_asked(&self) -> bool {
+        // Acquire: partner is the swap in `wake`.
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Waits for a wake, or `timeout`.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let guard = self.lock();
+        // Acquire: partner is the swap in `wake`. Under the lock, so a wake from here on finds us asleep.
+        if !self.asked.load(Ordering::Acquire) {
+            // One sleep: a spurious end only makes the caller look once more.
+            drop(self.condition.wait_timeout(guard, timeout));
+        }
+        // AcqRel: takes part in the order of rings (partner: `wake`).
+        self.asked.swap(false, Ordering::AcqRel);
+    }
+}

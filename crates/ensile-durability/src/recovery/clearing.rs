@@ -1,0 +1,136 @@
+//! What a recovery removes and cuts: files behind the ends of logs, torn tails, generations that leave the list.
+//!
+//! Invariants:
+//! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
+//! - A crash in between leaves the remainder to the next recovery.
+//! - L4: a repair's files tell which epochs were used. They stay until the manifest says so.
+//!
+//! Neighbours: `finish` calls behind the manifest, `relief` before it, where a full disk needs the space.
+
+use std::collections::BTreeSet;
+
+use ensile_base::Epoch;
+use ensile_disk::DiskError;
+
+use super::chain::Chain;
+use super::plan::Plan;
+use super::replaying::Recovery;
+use crate::DurabilityError;
+use crate::checkpoint::parts;
+use crate::error::unless_full;
+use crate::log::segments::ClosedFile;
+use crate::store::names::{SegmentFile, log_folder};
+
+impl Recovery {
+    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge may need
+    /// its name.
+    pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
+        if !self.unlisted.is_empty() {
+            // The manifest that does not list them may be a rename that only the system's cache has.
+            self.disk.sync_folder("")?;
+        }
+        self.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
+    }
+
+    /// Removes what the manifest has made void: files behind the ends of the logs that have just been closed, their torn tails
+    /// and unused space, the files of dropped generations. A crash here leaves it to the next recovery. Returns what stays.
+    pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
+        self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
+        let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
+        folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
+        self.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
+        let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
+        for chain in self.closed_chains.iter().chain(&self.open_chains) {
+            let folder = log_folder(chain.logger);
+            self.remove_unread(chain)?;
+            let is_dropped = plan.drops(chain.generation);
+            let removed = if is_dropped { &chain.links[..] } else { &[] };
+            for link in removed {
+                self.disk.remove(&link.file.to_string())?;
+            }
+            if !(chain.discarded.is_empty() && removed.is_empty()) {
+                changed.insert(folder);
+            }
+            if !is_dropped {
+                self.cut_tail(chain)?;
+                kept.extend(chain.closed_files());
+            }
+        }
+        changed.iter().try_for_each(|folder| self.disk.sync_folder(folder))?;
+        Ok(kept)
+    }
+
+    /// Removes the files of a closed generation's log that recovery does not read. One that is gone was removed before.
+    fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
+        let remove = |file: &SegmentFile| match self.disk.remove(&file.to_string()) {
+            Err(error) if error.is_not_found() => Ok(()),
+            removed => removed,
+        };
+        // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
+        for file in chain.beyond.iter().rev() {
+            remove(file)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        chain.discarded.iter().try_for_each(remove)
+    }
+
+    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
+    /// next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says nothing.
+    fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
+        let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
+        for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
+            unless_full(self.cut_file(&name, end))?;
+        }
+        Ok(())
+    }
+
+    fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
+        let file = self.disk.open(name)?;
+        if file.len()? > end {
+            file.set_len(end)?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Frees what the manifest that was read has made void, and the torn tails of the logs that it lists as open.
+    pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
+        self.disk.sync_folder("")?;
+        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        // What cannot be removed, or is not ours, is told by the same call behind the manifest.
+        let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
+        if !self.given_up.is_empty() || !self.cuts.is_empty() {
+            // A repair's files tell which epochs were used, until its manifest does (L4).
+            return Ok(());
+        }
+        for chain in &self.closed_chains {
+            self.remove_unread(chain)?;
+            self.cut_tail(chain)?;
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+        }
+        for chain in self.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
+            self.cut_tail(chain)?;
+        }
+        let covered = self.load.low();
+        let mut chains = std::mem::take(&mut self.closed_chains);
+        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
+        self.closed_chains = chains;
+        freed?;
+        let mut chains = std::mem::take(&mut self.open_chains);
+        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
+        self.open_chains = chains;
+        freed
+    }
+
+    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once it is
+    /// installed (K1).
+    fn free_covered(&self, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
+        while chain.links.len() > 1 && chain.links[0].largest < covered {
+            self.disk.remove(&chain.links[0].file.to_string())?;
+            // Each for good before the next: a crash must not leave a gap.
+            self.disk.sync_folder(&log_folder(chain.logger))?;
+            chain.links.remove(0);
+        }
+        Ok(())
+    }
+}

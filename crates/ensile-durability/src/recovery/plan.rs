@@ -1,0 +1,113 @@
+//! What a recovery leaves to the next life, decided before anything is changed. Pure: what was read goes in, the plan comes
+//! out.
+//!
+//! Invariants:
+//! - L4: the next generation begins above every epoch in any block that was seen, and above D of every generation before it.
+//! - L6: it begins above every epoch that an earlier life may have shown, and what it may use is reserved with it.
+//! - A generation is kept if an entry of it counts. Numbers of generations come once.
+//!
+//! Neighbours: `replaying` has read, `merge` chooses and writes what is merged, `finish` carries the plan out.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+
+use super::merge;
+use crate::block::{FORMAT, Salt};
+use crate::recoverable::EntryKind;
+use crate::store::manifest::{Generation, Making, Manifest};
+use crate::store::reserved_epochs;
+
+/// What was read and decided over.
+#[derive(Clone, Debug)]
+pub(super) struct Decided<'r> {
+    /// The generations that the manifest lists, oldest first, each closed at its D; a repair's may be fewer.
+    pub(super) generations: Vec<Generation>,
+    /// Those with entries that count.
+    pub(super) with_entries: &'r [u64],
+    /// Bytes of log of those that may be merged.
+    pub(super) log_bytes: &'r BTreeMap<u64, u64>,
+    /// The first number of a generation that is free.
+    pub(super) number: u64,
+    /// The largest epoch in any block.
+    pub(super) seen: Epoch,
+    /// The last E of the life before, if it was closed cleanly.
+    pub(super) ended: Option<Epoch>,
+}
+
+/// What the next life begins with, and what becomes of those before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// The first epoch of the next generation, and the first that is not reserved for it.
+    pub(super) first: Epoch,
+    pub(super) reserved: Epoch,
+    /// The next generation's number.
+    pub(super) number: u64,
+    /// The generations that stay listed.
+    kept: Vec<Generation>,
+    /// The numbers of those that leave the list.
+    dropped: Vec<u64>,
+    /// Which of `kept` are to be merged.
+    merging: Option<Range<usize>>,
+}
+
+impl Plan {
+    /// Behind what was recovered with this manifest. `None`: the epochs are used up.
+    pub(super) fn new(decided: Decided<'_>, before: &Manifest, interval: Duration) -> Option<Self> {
+        let Decided { generations, with_entries, log_bytes, number, seen, ended } = decided;
+        assert!(generations.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        assert!(generations.iter().all(|generation| generation.number < number), "numbers come once");
+        // A hint of an epoch that was not reserved is damage: see `judgement::reserved`.
+        let unused = ended.map_or(before.reserved, Epoch::next);
+        assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
+        let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
+        let reserved = reserved_epochs::at_open(first, interval)?;
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            generations.into_iter().partition(|generation| with_entries.contains(&generation.number));
+        let dropped = dropped.iter().map(|generation| generation.number).collect();
+        let checkpoint = before.checkpoint.as_ref().map(|checkpoint| checkpoint.generation);
+        let merging = merge::sources(&kept, checkpoint, log_bytes);
+        Some(Self { first, reserved, number, kept, dropped, merging })
+    }
+
+    /// The generations that are to be merged into one with the number of this plan; none in most lives.
+    pub(super) fn merging(&self) -> &[Generation] {
+        self.merging.clone().map_or(&[], |range| &self.kept[range])
+    }
+
+    /// They are merged into `generation`, whose file is synced: it is listed in their place.
+    pub(super) fn merged(&mut self, generation: Generation) {
+        let range = self.merging.take().expect("there was something to merge");
+        let sources = &self.kept[range.clone()];
+        assert_eq!(generation.number, self.number, "it has a number of its own");
+        assert_eq!(
+            (generation.first, generation.durable),
+            (sources[0].first, sources[sources.len() - 1].durable),
+            "L4: it is closed where the last of them was"
+        );
+        self.dropped.extend(sources.iter().map(|source| source.number));
+        self.kept.splice(range, [generation]);
+        self.number += 1;
+    }
+
+    /// Does this generation leave the manifest's list?
+    pub(super) fn drops(&self, generation: u64) -> bool {
+        self.dropped.contains(&generation)
+    }
+
+    /// The manifest that lists the next generation behind those that are kept.
+    pub(super) fn manifest(&self, before: &Manifest, salt: Salt, entries: EntryKind, logs: u32) -> Manifest {
+        assert!(logs > 0, "a generation has a log");
+        assert!(self.kept.iter().all(|kept| kept.durable < Some(self.first)), "L4: epochs grow");
+        assert!(self.first < self.reserved, "L6: what it may use is reserved");
+        let (number, first, database) = (self.number, self.first, before.identity);
+        let open = Generation { number, first, format: FORMAT, entries, logs, salt, database, durable: None };
+        let generations = self.kept.iter().cloned().chain([open]).collect();
+        Manifest { state: Making::Created, reserved: self.reserved, generations, ..before.clone() }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,151 @@
+//! A test for each decision over the next life.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
+use ensile_disk::FolderId;
+
+use super::{Decided, Plan};
+use crate::block::{FORMAT, Salt};
+use crate::identity::Identity;
+use crate::recoverable::EntryKind;
+use crate::store::manifest::{Generation, Installed, Making, Manifest};
+
+const INTERVAL: Duration = Duration::from_millis(40);
+
+fn salt() -> Salt {
+    Salt::parse("1a2b3c4d").expect("one")
+}
+
+fn manifest(reserved: u64) -> Manifest {
+    let main = FolderId { inode: 7, born_nanos: None };
+    let creating = Manifest::creating(Identity::draw(), main);
+    Manifest { state: Making::Created, reserved: Epoch::new(reserved), ..creating }
+}
+
+/// Of ten epochs, the last of which counts.
+fn generation(number: u64) -> Generation {
+    let durable = Some(Epoch::new(10 * number + 9));
+    let (first, entries, format) = (Epoch::new(10 * number), EntryKind::Values, FORMAT);
+    Generation { number, first, format, entries, logs: 1, salt: salt(), database: Identity::draw(), durable }
+}
+
+/// So many generations, each with a hundred bytes of entries.
+fn recovered<'r>(numbers: &'r [u64], log_bytes: &'r BTreeMap<u64, u64>) -> Decided<'r> {
+    let number = numbers.last().map_or(1, |last| last + 1);
+    Decided {
+        generations: numbers.iter().copied().map(generation).collect(),
+        with_entries: numbers,
+        log_bytes,
+        number,
+        seen: Epoch::new(10 * number),
+        ended: None,
+    }
+}
+
+fn bytes(numbers: &[u64]) -> BTreeMap<u64, u64> {
+    numbers.iter().map(|number| (*number, 100)).collect()
+}
+
+fn plan(decided: Decided<'_>, before: &Manifest) -> Plan {
+    Plan::new(decided, before, INTERVAL).expect("epochs are left")
+}
+
+#[test]
+fn a_new_database_begins_at_the_first_epoch_that_is_not_reserved() {
+    let plan = plan(recovered(&[], &BTreeMap::new()), &manifest(1));
+    assert_eq!((plan.first, plan.number), (Epoch::new(1), 1));
+    assert!(plan.reserved > plan.first);
+}
+
+#[test]
+fn l6_after_a_crash_nothing_below_what_was_reserved_is_used_again() {
+    let plan = plan(recovered(&[1], &BTreeMap::new()), &manifest(5000));
+    assert_eq!(plan.first, Epoch::new(5000));
+}
+
+#[test]
+fn l6_a_clean_close_gives_back_what_was_not_used() {
+    let none = BTreeMap::new();
+    let closed = Decided { ended: Some(Epoch::new(131)), ..recovered(&[1], &none) };
+    assert_eq!(plan(closed, &manifest(5000)).first, Epoch::new(132));
+}
+
+#[test]
+fn l4_the_next_life_begins_above_every_block_that_was_seen() {
+    let none = BTreeMap::new();
+    let torn = Decided { seen: Epoch::new(300), ended: Some(Epoch::new(131)), ..recovered(&[1], &none) };
+    assert_eq!(plan(torn, &manifest(5000)).first, Epoch::new(301));
+}
+
+#[test]
+fn when_the_epochs_are_used_up_there_is_no_plan() {
+    let none = BTreeMap::new();
+    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..recovered(&[1], &none) };
+    assert_eq!(Plan::new(last, &manifest(5000), INTERVAL), None);
+}
+
+#[test]
+fn generations_without_entries_leave_the_list() {
+    let none = BTreeMap::new();
+    let some = Decided { with_entries: &[2], ..recovered(&[1, 2, 3], &none) };
+    let before = manifest(5000);
+    let plan = plan(some, &before);
+    assert_eq!([1, 2, 3].map(|number| plan.drops(number)), [true, false, true]);
+    let next = plan.manifest(&before, salt(), EntryKind::Values, 2);
+    let listed: Vec<_> = next.generations.iter().map(|listed| (listed.number, listed.logs)).collect();
+    assert_eq!(listed, [(2, 1), (4, 2)]);
+    assert_eq!(next.reserved, plan.reserved);
+}
+
+#[test]
+fn few_generations_are_not_merged() {
+    let bytes = bytes(&[1, 2]);
+    assert!(plan(recovered(&[1, 2], &bytes), &manifest(5000)).merging().is_empty());
+}
+
+#[test]
+fn many_small_generations_are_listed_as_one_once_they_are_merged() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    let bytes = bytes(&numbers);
+    let before = manifest(5000);
+    let mut plan = plan(recovered(&numbers, &bytes), &before);
+    let sources = plan.merging().to_vec();
+    assert_eq!(sources.len(), numbers.len());
+    let merged =
+        Generation { number: plan.number, durable: sources[sources.len() - 1].durable, ..sources[0].clone() };
+    plan.merged(merged.clone());
+    assert!(numbers.iter().all(|number| plan.drops(*number)));
+    let next = plan.manifest(&before, salt(), EntryKind::Values, 1);
+    assert_eq!(next.generations[0], merged);
+    assert_eq!((next.generations.len(), next.generations[1].number), (2, merged.number + 1));
+}
+
+#[test]
+fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    let bytes = bytes(&numbers);
+    let mut before = manifest(5000);
+    before.checkpoint = Some(Installed {
+        number: 1,
+        generation: 1,
+        low: Epoch::new(12),
+        high: Epoch::new(14),
+        checkpointers: 1,
+        files: 1,
+        entries: 0,
+        bytes: 0,
+        salt: salt(),
+        seal: 0,
+        database: before.identity,
+    });
+    assert!(plan(recovered(&numbers, &bytes), &before).merging().is_empty(), "one too few are left");
+}
+
+#[test]
+fn a_repair_knows_no_bytes_and_merges_nothing() {
+    let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
+    assert!(plan(recovered(&numbers, &BTreeMap::new()), &manifest(5000)).merging().is_empty());
+}

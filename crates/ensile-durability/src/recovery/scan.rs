@@ -1,0 +1,136 @@
+//! The first part of a recovery: the manifest and the blocks of the logs are read, and D is decided.
+//!
+//! Invariants:
+//! - I1, I3: the folders are locked, and proved to be this database's, before anything is read.
+//! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain.
+//!
+//! Neighbours: the store opens the folders, `file` reads each file on any thread, `judgement` judges; then `Recovery`
+//! replays.
+
+use std::sync::Arc;
+
+use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
+use ensile_disk::Disk;
+
+use super::file::FileChain;
+use super::judgement::{self, FirstEnds, Inventory};
+use super::listing::Files;
+use super::load::Load;
+use super::replaying::Recovery;
+use super::verdict;
+use crate::DurabilityError;
+use crate::log::LogConfig;
+use crate::store::Locks;
+use crate::store::claim::{Wanted, claim};
+use crate::store::hint::Hint;
+use crate::store::manifest::ManifestKeeper;
+use crate::store::names::{PartName, SegmentFile, log_folder};
+use crate::store::open::Store;
+
+/// Why a judgement that ends with its first finding gives a value when it ends without.
+const NOTHING_FOUND: &str = "the first finding has ended the open";
+
+/// The reading of the logs, file by file: the first part of a recovery.
+#[derive(Debug)]
+pub struct LogScan {
+    disk: Arc<dyn Disk>,
+    config: LogConfig,
+    locks: Locks,
+    keeper: ManifestKeeper,
+    hint: Option<Hint>,
+    load: Load,
+    listed: Files,
+    unlisted: Vec<SegmentFile>,
+    /// Every listed file and the one behind it in its log.
+    files: Vec<(SegmentFile, Option<SegmentFile>)>,
+    taken: AtomicUsize,
+    /// In the order of `files`.
+    read: Mutex<Vec<Option<FileChain>>>,
+}
+
+impl LogScan {
+    /// Opens the store, makes the logs' folders and finds the files.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
+    /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
+    /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
+    /// changed.
+    pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
+        config.check()?;
+        let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
+        let hint = judgement::hint(&*disk, keeper.manifest(), &mut FirstEnds)?;
+        let logs = Wanted { count: config.loggers, links: &config.folders, name: log_folder };
+        let (count, links) = (config.checkpointers, &config.checkpoint_folders);
+        let checkpoints = Wanted { count, links, name: PartName::folder };
+        locks.extend(claim(&mut keeper, &[logs, checkpoints])?.0);
+        let inventory = Inventory::take(&*disk, keeper.manifest(), &mut FirstEnds)?;
+        let Inventory { listed, removable: unlisted, load, .. } = inventory.expect(NOTHING_FOUND);
+        let load = load.expect(NOTHING_FOUND);
+        let with_next = |files: &Vec<SegmentFile>| {
+            let next = files.iter().skip(1).copied().map(Some).chain([None]);
+            files.iter().copied().zip(next).collect::<Vec<_>>()
+        };
+        let files: Vec<_> = listed.values().flat_map(with_next).collect();
+        let read = Mutex::new(files.iter().map(|_| None).collect());
+        let taken = AtomicUsize::new(0);
+        Ok(Self { disk, config, locks, keeper, hint, load, listed, unlisted, files, taken, read })
+    }
+
+    /// Reads one file that nobody has taken. `false` when none is left, though other threads may still be at theirs.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`], or the disk's. The scan cannot be finished then.
+    pub fn step(&self) -> Result<bool, DurabilityError> {
+        // Relaxed: hands out numbers; what a number stands for was there before any thread was started.
+        let taken = self.taken.fetch_add(1, Ordering::Relaxed);
+        let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
+        let chain = FileChain::read(&*self.disk, file, next)?;
+        // Only whole elements are put in under this lock.
+        self.read.lock()[taken] = Some(chain);
+        Ok(true)
+    }
+
+    /// Puts the logs together and decides D.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Damaged`] with file and offset; [`DurabilityError::Config`] if a file was not read.
+    pub fn finish(self) -> Result<Recovery, DurabilityError> {
+        let Self { disk, config, locks, keeper, hint, load, listed, unlisted, read, .. } = self;
+        let generations = keeper.manifest().generations.clone();
+        let read = read.into_inner();
+        let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
+            return Err(DurabilityError::config("every file must be read before a scan is finished"));
+        };
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load);
+        recovery.unlisted = unlisted;
+        let mut read = read.into_iter();
+        let mut chains = Vec::new();
+        for ((number, _), files) in &listed {
+            let files: Vec<_> = read.by_ref().take(files.len()).collect();
+            let listing = generations.iter().find(|generation| generation.number == *number);
+            let (listing, low) = (listing.expect("it lists them"), recovery.load.low());
+            let chain = judgement::log(&*recovery.disk, listing, files, low, &mut FirstEnds)?;
+            chains.push(chain.expect(NOTHING_FOUND));
+        }
+        let mut chains = chains.into_iter();
+        for generation in generations {
+            let logs = generation.logs as usize;
+            let chains: Vec<_> = chains.by_ref().take(logs).collect();
+            let checkpoint = recovery.load.checkpoint();
+            let verdict =
+                judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
+            if generation.durable.is_none() {
+                // The verdict has found all blocks that the hint counts: nothing was written after it.
+                let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
+                recovery.ended = own.and_then(|hint| hint.ended);
+                recovery.proven = verdict::shown(&generation, &chains, own).max(generation.first.previous());
+            }
+            recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
+        }
+        judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.seen, &mut FirstEnds)?;
+        recovery.order_pieces();
+        Ok(recovery)
+    }
+}

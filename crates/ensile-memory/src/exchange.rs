@@ -1,0 +1,125 @@
+//! A box that two threads hand to each other by one atomic exchange each.
+//!
+//! Invariant: a pointer stands either in the cell or with one owner. Every way in and out is an exchange, so a box is
+//! taken once for each time that it was put.
+//!
+//! Neighbours: a log's worker and its logger exchange the worker's buffer through it.
+
+use std::marker::PhantomData;
+use std::ptr;
+
+use ensile_base::sync::{AtomicPtr, Ordering};
+
+/// A box, or nothing while its owner has it.
+#[derive(Debug)]
+pub struct Exchange<T> {
+    pointer: AtomicPtr<T>,
+    _owned: PhantomData<Box<T>>,
+}
+
+impl<T: Send> Exchange<T> {
+    /// A cell with this box in it.
+    #[must_use]
+    pub fn new(value: Box<T>) -> Self {
+        Self { pointer: AtomicPtr::new(Box::into_raw(value)), _owned: PhantomData }
+    }
+
+    /// Takes the box out; `None` while somebody else has it.
+    #[inline]
+    pub fn take(&self) -> Option<Box<T>> {
+        // Acquire: what the owner before did to the box comes before what this one does (partner: the Release in
+        // `put`). Release: nothing of the former owner's moves behind its next exchange.
+        let pointer = self.pointer.swap(ptr::null_mut(), Ordering::AcqRel);
+        if pointer.is_null() {
+            return None;
+        }
+        // SAFETY: the pointer came from `Box::into_raw` in `new` or `put`. The exchange left null behind, so nobody
+        // else gets it before it is put back.
+        Some(unsafe { Box::from_raw(pointer) })
+    }
+
+    /// Puts a box in, whose taker owns all that this thread did to it. The cell is empty: the caller took what was there.
+    #[inline]
+    pub fn put(&self, value: Box<T>) {
+        // Release: partner is the Acquire in `take`. Acquire: a box that is found here against the contract may be
+        // dropped.
+        let before = self.pointer.swap(Box::into_raw(value), Ordering::AcqRel);
+        debug_assert!(before.is_null(), "only the owner puts a box back");
+        if !before.is_null() {
+            // SAFETY: the pointer came from `Box::into_raw`, and the exchange took it out of the cell: nobody has it.
+            drop(unsafe { Box::from_raw(before) });
+        }
+    }
+}
+
+impl<T> Drop for Exchange<T> {
+    fn drop(&mut self) {
+        // A checker's atomics end with its run: what a panic drops behind that is left to the process.
+        if cfg!(any(loom, shuttle)) && std::thread::panicking() {
+            return;
+        }
+        // Acquire: what the last owner did to the box comes before its drop (partner: the Release in `put`).
+        let pointer = self.pointer.swap(ptr::null_mut(), Ordering::Acquire);
+        if !pointer.is_null() {
+            // SAFETY: the pointer came from `Box::into_raw`, and stood in the cell, so it has no owner.
+            drop(unsafe { Box::from_raw(pointer) });
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::Exchange;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_box_is_taken_once_for_each_time_that_it_was_put() {
+        let exchange = Exchange::new(Box::new(1));
+        assert_eq!(exchange.take().as_deref(), Some(&1));
+        assert_eq!(exchange.take(), None);
+        exchange.put(Box::new(2));
+        assert_eq!(exchange.take().as_deref(), Some(&2));
+    }
+
+    #[test]
+    fn what_stands_in_the_cell_goes_with_it() {
+        let counted = Arc::new(());
+        let exchange = Exchange::new(Box::new(Arc::clone(&counted)));
+        drop(exchange.take());
+        exchange.put(Box::new(Arc::clone(&counted)));
+        assert_eq!(Arc::strong_count(&counted), 2);
+        drop(exchange);
+        assert_eq!(Arc::strong_count(&counted), 1);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Two threads take, change and put back one box.
+
+    use super::Exchange;
+    use ensile_base::sync::{Arc, yield_now};
+
+    fn add_one(exchange: &Exchange<u64>) {
+        let mut value = loop {
+            match exchange.take() {
+                Some(value) => break value,
+                None => yield_now(),
+            }
+        };
+        *value += 1;
+        exchange.put(value);
+    }
+
+    #[test]
+    fn loom_two_owners_of_an_exchange_never_have_its_box_at_once() {
+        loom::model(|| {
+            let exchange = Arc::new(Exchange::new(Box::new(0)));
+            let other = Arc::clone(&exchange);
+            let thread = loom::thread::spawn(move || add_one(&other));
+            add_one(&exchange);
+            thread.join().expect("no panic");
+            assert_eq!(exchange.take().as_deref(), Some(&2));
+        });
+    }
+}
