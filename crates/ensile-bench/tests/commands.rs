@@ -45,7 +45,9 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
     assert!(stdout.ends_with("verdict: clean\n"), "{stdout}");
     assert_eq!(stdout.lines().count(), 6, "four kills, the folder, the verdict: {stdout}");
     let left = folder.0.join("ensile-data/tpcc-crash");
-    assert!(stdout.contains("the database stays in ensile-data/tpcc-crash\n") && left.join("MANIFEST").exists());
+    assert!(
+        stdout.contains("the database stays in ensile-data/tpcc-crash\n") && left.join("MANIFEST").exists()
+    );
 }
 
 #[test]

@@ -241,7 +241,9 @@ impl<'a> Bench<'a> {
             let (second, resident) = (look.second, look.resident);
             looks.push(look);
             let is_long_enough = second >= seconds
-                && (least == 0 || second >= LONGER_SECONDS.max(seconds * LONGER_MAX) || course::seen_whole(&looks) >= least);
+                && (least == 0
+                    || second >= LONGER_SECONDS.max(seconds * LONGER_MAX)
+                    || course::seen_whole(&looks) >= least);
             !is_long_enough && resident < most
         })?;
         let too_large = looks.last().is_some_and(|look| look.resident >= most);
