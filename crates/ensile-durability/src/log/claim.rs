@@ -31,18 +31,11 @@ pub(super) fn scan_slots(
     // and its epoch load (L1, C1).
     fence(Ordering::SeqCst);
     let mut claim = bounded_by_bindings(slots, claim);
-    debug_assert!(claim < epochs.now(), "a claim of an epoch that has not ended (L1)");
     for slot in slots {
         match slot.find(claim, fresh, patience) {
             SlotScan::Nothing => {}
-            SlotScan::Taken(buffer) => {
-                debug_assert!(!buffer.is_empty(), "a buffer without entries is left to its worker");
-                taken.push(buffer);
-            }
-            SlotScan::Owned(oldest) => {
-                debug_assert!(oldest <= claim, "a buffer above the claim is not waited for");
-                claim = claim.min(oldest.previous());
-            }
+            SlotScan::Taken(buffer) => taken.push(buffer),
+            SlotScan::Owned(oldest) => claim = claim.min(oldest.previous()),
         }
     }
     claim

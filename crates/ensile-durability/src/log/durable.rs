@@ -46,7 +46,9 @@ impl Log {
                 self.step_for_those_away(epoch);
             }
         };
-        self.waiters.wait(epoch, || self.clock.nanos(), begin)
+        let answer = self.waiters.wait(epoch, || self.clock.nanos(), begin);
+        debug_assert!(answer.is_err() || self.durable_epoch() >= epoch, "released before it is durable (R1)");
+        answer
     }
 
     /// As [`Log::wait_durable`], as a future.

@@ -417,6 +417,7 @@ impl Logger {
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
         buffers.extend(self.queue.drain());
         for buffer in &buffers {
+            assert!(!buffer.is_empty(), "a buffer without entries is left to its worker");
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
         // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).

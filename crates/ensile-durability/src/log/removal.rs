@@ -61,6 +61,7 @@ impl Log {
         assert!(covered <= synced.next(), "files of epochs below {covered} go, and {synced} is durable (K1)");
         let mut removed = Removed::default();
         let result = self.remove_files(covered, &mut removed);
+        assert!(removed.files > 0 || removed.bytes == 0, "bytes of no file");
         if removed.files > 0 {
             // There is space now.
             self.wake_loggers();
