@@ -26,6 +26,17 @@ impl EntryKind {
         }
     }
 
+    /// No entry of a checkpoint `[low, high]` is of this epoch or a later one (K1). A fuzzy walk leaves out the values that
+    /// are not older than e_l, as the log has them. A checkpoint of operations holds what they came to: the state of each
+    /// object, with operations up to e_h.
+    pub(crate) fn end_in_checkpoint(self, low: Epoch, high: Epoch) -> Epoch {
+        assert!(low <= high, "K1: {low} to {high}");
+        match self {
+            Self::Values => low,
+            Self::Operations => high.next(),
+        }
+    }
+
     /// The kind of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         [Self::Values, Self::Operations].into_iter().find(|kind| kind.name() == name)
@@ -62,7 +73,10 @@ pub struct Refused {
 /// passed, and then applies it in the order of TIDs; what it keeps is what the threads' pieces hold, however long the
 /// log is.
 ///
-/// A checkpoint leaves out what the log holds again: with one, entries must tell whole values.
+/// A checkpoint `[e_l, e_h]` holds entries of epochs below e_l, and the log from e_l on is replayed over them. What stands
+/// between is the kind's: a checkpoint of values leaves out what the log holds again. One of operations holds objects with
+/// operations of epochs up to e_h; each entry's TID is that of its last operation, and the state leaves out what its object
+/// has already.
 pub trait Recoverable: Sync {
     /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
     fn takes(&self, kind: EntryKind) -> bool {

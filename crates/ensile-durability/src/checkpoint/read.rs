@@ -7,19 +7,19 @@
 //!
 //! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a folder.
 
-use ensile_base::checksum::{crc32c, crc32c_append};
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c_append;
 use ensile_disk::Disk;
 
 use super::block::Totals;
-use crate::DurabilityError;
-use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
-use crate::block::scan::Scanner;
+use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
 use crate::recoverable::EntryKind;
 use crate::store::manifest::Installed;
 use crate::store::names::PartName;
+use crate::{DurabilityError, Entry};
 
 const CUT: &str = "the file is cut: it ends before its end block";
 
@@ -53,21 +53,25 @@ pub(crate) struct CheckpointRows<'r> {
     /// What they are.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
-    low: Epoch,
+    /// No entry is of this epoch or a later one.
+    end: Epoch,
 }
 
 impl<'r> CheckpointRows<'r> {
     /// The entries: TID and body each.
     ///
     /// # Errors
-    /// What is wrong with the framing, or an epoch that no entry of this checkpoint can have (K1).
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<(Tid, &'r [u8]), &'static str>> + use<'r> {
-        let low = self.low;
-        FramedEntries::of(self.payload).map(move |entry| match entry {
-            Ok((tid, _)) if tid.epoch() >= low => Err("an entry's epoch is not below the checkpoint's"),
-            Ok(entry) => Ok(entry),
-            Err(_) => Err("an entry does not fit its block"),
-        })
+    /// What is wrong with the block, or an epoch that no entry of this checkpoint can have (K1).
+    pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
+        let mut batch = Vec::with_capacity(self.entries as usize);
+        entries::each(self.payload, self.entries, |tid, body| {
+            if tid.epoch() >= self.end {
+                return Err("an entry's epoch is not below the checkpoint's");
+            }
+            batch.push(Entry { tid, body });
+            Ok(())
+        })?;
+        Ok(batch)
     }
 }
 
@@ -154,14 +158,10 @@ impl PartReader {
 
     /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
     fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
-        let decoded = match self.scanner.bytes(self.offset, HEADER_BYTES)? {
-            Some(bytes) => Header::decode(bytes, self.of.salt),
-            None => Err(NotABlock::Cut),
-        };
-        let (header, crc) = match decoded {
-            Ok(found) => found,
-            Err(NotABlock::Cut) => return Err(self.damaged(self.offset, CUT)),
-            Err(why) => return Err(self.damaged(self.offset, why.detail())),
+        let (header, crc) = match self.scanner.header(self.offset, self.of.salt)? {
+            At::Block(header, crc) => (header, crc),
+            At::TornPayload(_) | At::End => return Err(self.damaged(self.offset, CUT)),
+            At::NoBlock(why) => return Err(self.damaged(self.offset, why.detail())),
         };
         let place = (header.owner, header.generation, header.sequence, header.previous_crc);
         if place != (self.part.checkpointer, self.of.generation, self.sequence, self.previous_crc) {
@@ -187,12 +187,7 @@ impl PartReader {
         }
         let (header, crc) = self.next_header()?;
         let (offset, block_bytes) = (self.offset, header.block_bytes());
-        // Looked at again below: a block is borrowed from the reader, and so would every error be.
-        let is_right = match self.scanner.bytes(offset, block_bytes)? {
-            Some(block) => crc32c(&block[HEADER_BYTES..]) == header.payload_crc,
-            None => return Err(self.damaged(offset, CUT)),
-        };
-        if !is_right {
+        if !self.scanner.is_whole(offset, &header)? {
             return Err(self.damaged(offset, "the block's payload does not have its checksum"));
         }
         self.offset += block_bytes as u64;
@@ -218,7 +213,7 @@ impl PartReader {
             entries: header.entries,
             kind: self.entries,
             payload,
-            low: self.of.low,
+            end: self.entries.end_in_checkpoint(self.of.low, self.of.high),
         }))
     }
 

@@ -11,12 +11,12 @@ use ensile_base::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::read::{CheckpointRows, PartReader, seal};
+use crate::checkpoint::read::{PartReader, seal};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Recoverable};
 
 /// What a step of the load came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Load {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
             let entries =
-                entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+                rows.entries().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
                 file: name.as_str().into(),
                 offset: rows.offset,
@@ -191,17 +191,4 @@ fn not_installed() -> DurabilityError {
     let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
                   database, and only those of one copy go together";
     DurabilityError::damaged(MANIFEST, 0, detail)
-}
-
-fn entries_of<'r>(rows: &CheckpointRows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {
-    let mut entries = Vec::with_capacity(rows.entries as usize);
-    for entry in rows.entries() {
-        let (tid, body) = entry?;
-        entries.push(Entry { tid, body });
-    }
-    if entries.len() == rows.entries as usize {
-        Ok(entries)
-    } else {
-        Err("the block holds fewer or more entries than its header says")
-    }
 }

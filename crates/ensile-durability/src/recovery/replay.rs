@@ -8,7 +8,6 @@
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the
 //! buffers; the engine's threads call in.
 
-use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -16,7 +15,7 @@ use super::chain::Chain;
 use super::file::BlockRun;
 use super::reading::{self, ReadBuffers, recycled};
 use super::report::RecoveryReport;
-use crate::block::entries::FramedEntries;
+use crate::block::entries;
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
@@ -124,7 +123,7 @@ pub(super) fn replay(
             continue;
         }
         let payload =
-            payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+            header.payload_of(&bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
         counts.blocks += 1;
         let mut entries = recycled(batch);
         parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
@@ -142,17 +141,16 @@ pub(super) fn replay(
     Ok(counts)
 }
 
-/// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
+/// Fills `batch` with those of a block that count, and counts those that do not; or says what is wrong with the block.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,
     payload: &'p [u8],
-    entries: &mut Vec<Entry<'p>>,
+    batch: &mut Vec<Entry<'p>>,
     counts: &mut Counts,
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
-    for entry in FramedEntries::of(payload) {
-        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+    entries::each(payload, header.entries, |tid, body| {
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
             return Err("an entry's epoch is outside its block's");
@@ -162,20 +160,14 @@ fn parse<'p>(
         } else if epoch < covered {
             counts.covered += 1;
         } else {
-            entries.push(Entry { tid, body });
+            batch.push(Entry { tid, body });
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The header at the beginning of `bytes`, which hold its block.
 fn header_at(bytes: &[u8], salt: Salt) -> Option<Header> {
     let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
     (header.block_bytes() <= bytes.len()).then_some(header)
-}
-
-/// The payload of a block, if it is what the header promises.
-fn payload_of<'b>(header: &Header, block: &'b [u8]) -> Option<&'b [u8]> {
-    let padded = &block[HEADER_BYTES..];
-    (crc32c(padded) == header.payload_crc).then(|| &padded[..header.payload_bytes as usize])
 }

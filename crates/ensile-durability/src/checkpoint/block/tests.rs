@@ -103,10 +103,8 @@ fn read_of(bytes: &[u8], of: &Installed) -> Result<Vec<(u32, Tid, Vec<u8>)>, Dur
     let mut reader = PartReader::open(&disk, PART, of).expect("is there");
     let mut found = Vec::new();
     while let Some(rows) = reader.next_rows()? {
-        for entry in rows.entries() {
-            let (tid, body) = entry.map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
-            found.push((rows.section, tid, body.to_vec()));
-        }
+        let entries = rows.entries().map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
+        found.extend(entries.iter().map(|entry| (rows.section, entry.tid, entry.body.to_vec())));
     }
     assert!(reader.end().is_some());
     Ok(found)
@@ -182,12 +180,38 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
 }
 
 #[test]
+fn fewer_entries_than_the_header_says_are_damage() {
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
+    assert!(error.contains("fewer or more entries"), "{error}");
+}
+
+#[test]
 fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(LOW.number()), |body| body.push(1));
     let header = rows_header(&mut block, 1, 1, opening(PART, origin()).1);
     let error = read(&file_of(&header, &mut block)).expect_err("refused");
     assert!(error.contains("not below the checkpoint's"), "{error}");
+}
+
+/// A checkpoint of operations holds what they came to up to e_h: the reader asks what the file's entries are.
+#[test]
+fn k1_of_operations_those_up_to_high_belong_to_the_checkpoint_and_no_later_one() {
+    let of = Installed { high: Epoch::new(LOW.number() + 2), ..installed() };
+    let origin = Origin { entries: EntryKind::Operations, ..origin() };
+    for (epoch, is_read) in [(8, true), (9, true), (11, true), (12, false)] {
+        let mut block = CheckpointBlock::new();
+        block.push(tid(epoch), |body| body.push(1));
+        let (mut file, crc) = opening(PART, origin);
+        let header = rows_header(&mut block, 1, 1, crc);
+        let crc = header.encode(block.block(), salt());
+        file.extend_from_slice(block.block());
+        file.extend(end_block(Totals { entries: 1, blocks: 1 }, 2, crc));
+        assert_eq!(read_of(&file, &of).is_ok(), is_read, "epoch {epoch}");
+    }
 }
 
 #[test]
