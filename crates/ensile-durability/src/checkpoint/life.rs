@@ -126,6 +126,7 @@ impl Life {
     ) -> Self {
         assert!(installed.as_ref().is_none_or(|installed| installed.number < number), "numbers come once");
         assert!(terms.checkpointers > 0 && terms.files > 0 && terms.loggers > 0);
+        assert!(terms.generation > 0, "a database that is open has a generation");
         Self {
             terms,
             stage: Stage::Idle,
@@ -302,6 +303,7 @@ impl Life {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
+        assert!(self.attempt.is_none() && seen.epoch > Epoch::ZERO, "one at a time");
         self.misfit = None;
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
@@ -351,6 +353,7 @@ impl Life {
         assert!(parts.len() <= checkpointers, "a part for each checkpointer");
         parts.resize_with(checkpointers, Vec::new);
         let attempt = self.attempt_mut();
+        assert_eq!(attempt.unfinished, checkpointers, "no part was begun");
         attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
         attempt.parts = parts.into_iter().map(Some).collect();
         self.enter(Stage::Walking);
@@ -373,6 +376,7 @@ impl Life {
         attempt.written[checkpointer] = written;
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
+            assert!(epoch > attempt.low, "K1: E has passed e_l before the walk began");
             attempt.high = epoch;
             self.enter(Stage::Walked);
         }
@@ -422,6 +426,7 @@ impl Life {
                 assert!(before < installed.number, "a later checkpoint replaces an earlier one");
                 if is_at {
                     let attempt = self.under_way();
+                    assert_eq!((attempt.number, attempt.high), (installed.number, installed.high));
                     let Installed { number, low, high, entries, bytes, .. } = installed;
                     let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
                     let log_bytes = attempt.log_bytes;
@@ -452,6 +457,11 @@ impl Life {
             return Answers::default();
         }
         let report = self.last.clone().expect("it was installed");
+        assert_eq!(
+            report.number,
+            self.installed_number(),
+            "callers hear of the checkpoint that they asked for"
+        );
         (self.failures, self.needed_bytes) = (0, 0);
         let attempt = self.leave_attempt(now_nanos);
         Answers { outcomes: vec![(attempt.ticket, Ok(report))], failed: 0 }
@@ -473,6 +483,7 @@ impl Life {
         self.failures = self.failures.saturating_add(1);
         let attempt = self.leave_attempt(now_nanos);
         self.needed_bytes = self.needed_bytes.max(attempt.ticket.progress().bytes);
+        assert_eq!(attempt.unfinished, 0, "no checkpointer writes");
         let reason = attempt.failure.expect("an attempt that failed says why");
         self.last_error = Some(Arc::clone(&reason));
         let outcome = Err(DurabilityError::CheckpointFailed(reason));

@@ -96,8 +96,11 @@ impl Checkpoints {
         let there = parts::list(&*disk, keeper.manifest())?.into_iter().map(|part| part.checkpoint);
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
-        let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));
+        let open = open.expect("a log that runs has an open generation");
+        assert_eq!(open.durable, None, "the last generation is the open one");
+        let (generation, entries) = (open.number, open.entries);
         drop(keeper);
+        assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
         let number = there.chain(installed.iter().map(|installed| installed.number)).max().unwrap_or(0) + 1;
         let terms = Terms {
             trigger: config.trigger(),
@@ -199,6 +202,7 @@ impl Checkpoints {
             return CheckpointStep::Stopped;
         }
         let _guard = EndOnPanic::new(self);
+        assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.

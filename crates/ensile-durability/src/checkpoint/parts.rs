@@ -24,6 +24,7 @@ pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>
         }
     }
     parts.sort_unstable_by_key(|part| (part.checkpointer, part.checkpoint, part.file));
+    assert!(parts.windows(2).all(|pair| pair[0] != pair[1]), "a name is listed once");
     Ok(parts)
 }
 
@@ -50,7 +51,9 @@ pub(crate) fn remove(
     is_unneeded: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
+    let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
     for part in list(disk, manifest)?.into_iter().filter(|part| is_unneeded(part)) {
+        assert!(Some(part.checkpoint) != installed, "K1: {part} is of the installed checkpoint");
         match proves_ours(disk, manifest, &part.to_string()) {
             Ok(true) => {
                 disk.remove(&part.to_string())?;

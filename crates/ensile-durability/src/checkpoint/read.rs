@@ -81,6 +81,7 @@ impl PartReader {
     /// # Errors
     /// [`DurabilityError::Damaged`] if it is not there.
     pub(crate) fn open(disk: &dyn Disk, part: PartName, of: &Installed) -> Result<Self, DurabilityError> {
+        assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {
             Ok(file) => file,
@@ -127,6 +128,7 @@ impl PartReader {
 
     /// The opening block: says whose file this is (I1), and of which checkpoint.
     fn read_opening(&mut self) -> Result<(), DurabilityError> {
+        assert_eq!((self.offset, self.totals), (0, Totals::default()), "it is read first");
         let opened = match self.scanner.opening()? {
             Ok(opened) => opened,
             Err(NotABlock::Unknown | NotABlock::OtherFormat) => return Err(self.newer()),
@@ -163,6 +165,7 @@ impl PartReader {
             At::TornPayload(_) | At::End => return Err(self.damaged(self.offset, CUT)),
             At::NoBlock(why) => return Err(self.damaged(self.offset, why.detail())),
         };
+        assert!(self.sequence > 0 && self.offset >= OPENING_BYTES as u64, "the opening block came before");
         let place = (header.owner, header.generation, header.sequence, header.previous_crc);
         if place != (self.part.checkpointer, self.of.generation, self.sequence, self.previous_crc) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
@@ -193,6 +196,7 @@ impl PartReader {
         self.offset += block_bytes as u64;
         self.sequence += 1;
         self.previous_crc = crc;
+        assert!(self.offset <= self.scanner.length(), "a block that the file has");
         if header.kind == BlockKind::End {
             self.end_with(offset, &header)?;
             return Ok(None);
@@ -227,6 +231,11 @@ impl PartReader {
         if self.offset != self.scanner.length() {
             return Err(self.damaged(self.offset, "something stands behind the end block"));
         }
+        assert_eq!(
+            self.sequence,
+            self.totals.blocks + 2,
+            "between opening and end block stand the counted ones"
+        );
         self.end_bytes += header.block_bytes() as u64;
         self.ended = true;
         Ok(())

@@ -14,6 +14,7 @@ use crate::store::names::PartName;
 const LOG_SHARE: u64 = 8;
 /// Less than this is free on no disk that a checkpoint is begun on.
 const FREE_BYTES_MIN: u64 = 32 << 10;
+const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
 /// A device with the folders of some checkpointers.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ impl Room {
         for checkpointer in 0..checkpointers {
             room.add(disk, checkpointer);
         }
+        let covered: usize = room.devices.iter().map(|device| device.checkpointers.len()).sum();
+        assert_eq!(covered, checkpointers, "each checkpointer writes to one device");
         for device in &mut room.devices {
             let Some(free) = free_bytes(disk, &device.folder) else { continue };
             device.left_bytes = free / LOG_SHARE;

@@ -130,7 +130,9 @@ impl Checkpoints {
 
     /// Makes the files of this checkpointer's part.
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
+        assert!(part.is_none(), "a checkpointer has one part at a time");
         let PartTask { number, low, salt, slices, ticket, room } = task;
+        assert!(low < self.log.epochs.now(), "K1: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
         match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
@@ -202,6 +204,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: Installed) -> CheckpointStep {
+        assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
         let result = self.log.manifest.lock().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
@@ -241,6 +244,8 @@ impl Checkpoints {
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try again
     /// then.
     pub(super) fn remove_covered(&self, installed: &Installed) -> Option<u64> {
+        let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(|listed| listed.number);
+        assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
         let clearance = match self.log.ask_leases() {
             Ok(Some(clearance)) => clearance,
             Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),
