@@ -92,7 +92,9 @@ impl Chain {
         mut files: Vec<FileChain>,
         covered: Epoch,
     ) -> Result<Self, DurabilityError> {
-        let begin = beginning(&files, covered)?;
+        assert!(!files.is_empty(), "a listed log has a file");
+        assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
+        let (begin, count) = (beginning(&files, covered)?, files.len());
         let discarded = files.drain(..begin).map(|file| file.file).collect();
         let first = files.first().expect("a listed log has a file");
         let SegmentName { generation, logger, .. } = first.file.name;
@@ -124,10 +126,19 @@ impl Chain {
                 chain.add_beyond(disk, file, last.as_ref())?;
             }
         }
+        let placed = chain.links.len() + chain.beyond.len() + chain.discarded.len();
+        assert!(chain.links.is_empty() || placed == count, "each file has a place in its log, or outside");
+        assert!(
+            chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64,
+            "it ends behind an opening block"
+        );
         Ok(chain)
     }
 
     fn add(&mut self, file: &FileChain) {
+        assert!(self.beyond.is_empty(), "L5: the chain has no gap");
+        assert!(file.next_sequence > self.blocks, "L5: each file adds a block");
+        assert!(file.synced_to <= file.end, "what is shown to be synced is in the chain");
         self.mark = file.mark;
         self.blocks = file.next_sequence;
         self.published = self.published.max(file.published);
@@ -153,6 +164,7 @@ impl Chain {
         mut file: FileChain,
         last: Option<&FileChain>,
     ) -> Result<(), DurabilityError> {
+        assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {
             self.beyond.push(file.file);
         }
@@ -251,6 +263,7 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
+    assert!(begin < files.len(), "a gap stands between two files");
     let (discarded, first) = (&files[..begin], &files[begin]);
     let number = first.file.name.number;
     let misplaced =

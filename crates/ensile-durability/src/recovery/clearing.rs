@@ -16,10 +16,11 @@ use super::chain::Chain;
 use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::parts;
 use crate::error::unless_full;
 use crate::log::segments::ClosedFile;
-use crate::store::names::{SegmentFile, log_folder};
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge may need
@@ -29,6 +30,12 @@ impl Recovery {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
+        let is_listed = |file: &SegmentFile| {
+            let SegmentName { generation, logger, .. } = file.name;
+            let mut listed = self.keeper.manifest().generations.iter();
+            listed.any(|listed| listed.number == generation && logger < listed.logs)
+        };
+        assert!(!self.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
         self.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
     }
 
@@ -44,6 +51,9 @@ impl Recovery {
             let folder = log_folder(chain.logger);
             self.remove_unread(chain)?;
             let is_dropped = plan.drops(chain.generation);
+            let mut listed = self.keeper.manifest().generations.iter();
+            let is_listed = listed.any(|listed| listed.number == chain.generation);
+            assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
             let removed = if is_dropped { &chain.links[..] } else { &[] };
             for link in removed {
                 self.disk.remove(&link.file.to_string())?;
@@ -66,6 +76,10 @@ impl Recovery {
             Err(error) if error.is_not_found() => Ok(()),
             removed => removed,
         };
+        assert!(
+            chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
+            "in the order of their numbers"
+        );
         // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
         for file in chain.beyond.iter().rev() {
             remove(file)?;
@@ -85,6 +99,7 @@ impl Recovery {
     }
 
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
+        assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
         let file = self.disk.open(name)?;
         if file.len()? > end {
             file.set_len(end)?;
@@ -131,6 +146,7 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(chain.logger))?;
             chain.links.remove(0);
         }
+        assert!(!chain.links.is_empty(), "K1: the file in which a log ends stays");
         Ok(())
     }
 }

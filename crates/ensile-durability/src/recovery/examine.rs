@@ -72,6 +72,11 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         let plan = repair::plan(&**disk, &found, seen)?;
         found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
+    assert_eq!(
+        found.is_whole(),
+        found.remedy.is_none(),
+        "damage has a remedy, or a reason why there is none"
+    );
     Ok(found)
 }
 
@@ -131,6 +136,7 @@ impl Recoverable for Nowhere {
 
 /// The larger range that holds both.
 fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> Option<(Epoch, Epoch)> {
+    assert!(low <= high, "{low} to {high}");
     let (before_low, before_high) = range.unwrap_or((low, high));
     Some((low.min(before_low), high.max(before_high)))
 }

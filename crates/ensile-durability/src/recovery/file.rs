@@ -194,6 +194,11 @@ impl FileChain {
         walk.follow(&mut scanner, (header, crc))?;
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
+        assert!(chain.synced_to <= end && end <= scanner.length(), "the chain is in the file");
+        assert!(
+            chain.runs.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset),
+            "in order"
+        );
         chain.look_behind(&mut scanner, end, salt)?;
         Ok(chain)
     }
@@ -211,6 +216,7 @@ impl FileChain {
 
     /// Looks again at a file whose first block is not there, in a log with this salt.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
+        assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
         self.tail = Tail::default();
         self.look_behind(&mut scanner, 0, salt)
@@ -247,7 +253,7 @@ impl FileChain {
                 self.tail.add_epochs(header.epoch_min, header.epoch_max);
             }
         }
-        debug_assert!(used_to <= scanner.length());
+        assert!(from <= used_to && used_to <= scanner.length(), "the tail is in the file");
         self.tail.bytes += used_to - from;
         Ok(())
     }
@@ -255,6 +261,8 @@ impl FileChain {
     /// A block is known to belong to the chain.
     fn take(&mut self, block: Block) {
         let Block { offset, header, crc } = block;
+        assert_eq!(offset, self.end, "L5: a block begins where the one before ends");
+        assert!(offset == 0 || header.sequence == self.next_sequence, "L5: blocks are counted");
         self.seen = self.seen.max(header.epoch_seen());
         self.published = self.published.max(header.published);
         self.largest = self.largest.max(header.epoch_max);
@@ -365,6 +373,7 @@ impl HeaderWalk {
     /// Adds a block that follows, and takes those that it shows to be synced.
     fn push(&mut self, block: Block) {
         let Block { offset, ref header, crc } = block;
+        assert!(self.contradiction.is_none(), "nothing follows a contradiction");
         // A writer's own rules, checked again when read: a chain that breaks them was not written by a logger.
         let sane = match header.kind {
             BlockKind::Data => {
@@ -387,6 +396,7 @@ impl HeaderWalk {
             }
             self.chain.synced_to = self.chain.end;
         }
+        assert!(self.open.back().is_none_or(|last| last.offset < offset), "in the order of the file");
         self.open.push_back(block);
     }
 

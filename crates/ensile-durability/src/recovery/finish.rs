@@ -116,6 +116,7 @@ impl Recovery {
             }
             Err(error) => return Err(error),
         };
+        assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
         let replayed_bytes = report.bytes;
         let Self { disk, keeper, config, locks, .. } = self;
@@ -163,6 +164,8 @@ impl Recovery {
         let manifest = plan.manifest(self.keeper.manifest(), salt, entries, logs);
         let origin = Origin { identity: manifest.identity, salt, entries };
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
+        assert_eq!(self.keeper.manifest(), &manifest, "L4: nothing goes before the manifest is durable");
+        assert_eq!(manifest.generations.last().map(|open| open.number), Some(plan.number));
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clear(plan)?;
@@ -190,7 +193,8 @@ impl Recovery {
             log.sort_by_key(|piece| (piece.file.name.number, piece.offset));
         }
         let own = (self.keeper.manifest().identity, plan.number);
-        let logs = logs.into_values().collect();
+        let logs: Vec<_> = logs.into_values().collect();
+        assert!(self.turns.pieces().is_empty() || !logs.is_empty(), "a generation that stays has entries");
         let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
         let Some((generation, file)) = merged else { return Ok(None) };
         self.report.merged_generations = merging.len() as u64;

@@ -83,6 +83,7 @@ impl Inventory {
                 listed.extend(files.map(|files| (key, files)));
             }
         }
+        assert!(listed.values().all(|files| !files.is_empty()), "a log without files is missing");
         let open = generations.last().map_or(0, |last| last.number);
         let mut removable =
             findings.note(listing::check_unlisted(disk, manifest, &unlisted, open))?.unwrap_or_default();
@@ -138,6 +139,7 @@ pub(super) fn log(
     covered: Epoch,
     findings: &mut impl Findings,
 ) -> Result<Option<Chain>, DurabilityError> {
+    assert!(files.iter().all(|file| file.file.name.generation == generation.number), "of this generation");
     for file in &files {
         if findings.note(chain::check_origin(generation, file))?.is_none() {
             return Ok(None);
@@ -154,6 +156,7 @@ pub(super) fn generation(
     checkpoint: Option<&Installed>,
     findings: &mut impl Findings,
 ) -> Result<Option<Verdict>, DurabilityError> {
+    assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.is_of(generation));
     let verdict = match verdict::decide(generation, chains, hint) {
         Ok(verdict) => verdict,

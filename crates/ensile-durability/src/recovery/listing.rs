@@ -41,6 +41,7 @@ pub(super) fn find(
         }
     }
     for files in found.values_mut() {
+        assert!(!files.is_empty(), "a log is found by its files");
         files.sort_unstable();
         if let Some(twice) = files.windows(2).find(|pair| pair[0].name == pair[1].name) {
             let detail = format!("{} has the same number: one of them does not belong here", twice[1]);

@@ -72,6 +72,8 @@ impl Load {
             folders::check(disk, &PartName::folder(part.checkpointer))?;
             PartReader::open(disk, *part, of)?;
         }
+        let files = checkpoint.as_ref().map_or(0, |of| of.checkpointers as usize * of.files as usize);
+        assert_eq!(parts.len(), files, "each file is loaded");
         let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
         Ok(Self {
             checkpoint,
@@ -133,6 +135,10 @@ impl Load {
         while loaded.files < self.parts.len() && !loaded.has_failed {
             loaded = self.ended.wait(loaded);
         }
+        assert!(
+            loaded.has_failed || loaded.files == self.parts.len(),
+            "K1: replay waits for the whole checkpoint"
+        );
         if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
     }
 
@@ -163,8 +169,8 @@ impl Load {
             loaded.entries += entries.len() as u64;
         }
         // What is not of blocks is the end block.
-        let (totals, end) = reader.end().unwrap_or_default();
-        debug_assert!(totals.blocks > 0 || totals.entries == 0);
+        let (totals, end) = reader.end().expect("behind its last block a file has ended");
+        assert!(totals.blocks > 0 || totals.entries == 0, "entries stand in blocks");
         let mut loaded = self.lock();
         loaded.bytes += reader.end_bytes();
         Ok(end)
@@ -173,6 +179,7 @@ impl Load {
     /// A file is loaded; with the last one, compares all of them with what the manifest says.
     fn note(&self, index: usize, end: u32) -> Result<(), DurabilityError> {
         let mut loaded = self.lock();
+        assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[index] = end;
         if loaded.files + 1 == self.parts.len() {
             let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);

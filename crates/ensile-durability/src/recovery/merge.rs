@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use ensile_base::Tid;
 use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError};
@@ -63,7 +64,12 @@ fn choose(bytes: &[u64]) -> Option<usize> {
         younger -= bytes[*at];
         bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
     };
-    (start..bytes.len() - 1).find(joins)
+    let from = (start..bytes.len() - 1).find(joins);
+    assert!(
+        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
+        "it fits one file"
+    );
+    from
 }
 
 /// Which of these generations are merged: `bytes` has those of each that may be, by number.
@@ -92,7 +98,10 @@ pub(super) fn write(
     sources: &[Generation],
     logs: Vec<Vec<LogPiece>>,
 ) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
+    assert!(sources.len() > 1 && sources.iter().all(|source| source.entries == sources[0].entries));
+    assert!(sources.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: one behind the other");
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
+    assert!(newest.number < number, "the merged generation has a number of its own");
     let bytes = logs.iter().flatten().map(|piece| piece.bytes).sum::<u64>();
     let free = disk.free_bytes(&log_folder(0))?;
     if free.is_some_and(|free| free < 2 * bytes + FREE_BYTES_MIN) {
@@ -129,7 +138,8 @@ fn write_file(
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
     let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
-    let mut rewriter = Rewriter { segments, buffer: Buffer::usual(), generation, failed: None };
+    let mut rewriter =
+        Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO };
     ordered::visit(&**disk, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
@@ -140,12 +150,16 @@ struct Rewriter<'g> {
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DiskError>,
+    /// Of the last entry.
+    last: Tid,
 }
 
 impl Rewriter<'_> {
     fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
         // What is in the manifest as void must not get into a generation that ends above it (L4).
         assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");
+        debug_assert!(tid >= self.last, "in the order of their TIDs");
+        self.last = tid;
         if !self.buffer.has_room(body.len()) {
             if let Err(error) = self.write_buffer() {
                 self.failed = Some(error);
@@ -174,6 +188,7 @@ impl Rewriter<'_> {
     fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;
+        assert!(self.buffer.is_empty(), "every entry is written before the mark");
         let durable = self.generation.durable.unwrap_or_default();
         self.segments.mark(durable, self.generation.first.previous());
         self.segments.flush(drop)?;

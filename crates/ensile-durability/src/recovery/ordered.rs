@@ -91,16 +91,20 @@ pub(super) fn visit(
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), DurabilityError> {
     let mut rests: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::of).collect();
+    let mut complete = Epoch::ZERO;
     let (mut held, mut buffers) = (HeldEntries::default(), ReadBuffers::default());
     while let Some(rest) = rests.iter_mut().min_by_key(|rest| rest.least())
         && let Some((_, piece)) = rest.0.pop()
     {
         replay::replay(disk, &piece, &mut buffers, &held)?;
-        let complete = rests.iter().map(LogRemainder::least).min().unwrap_or(Epoch::MAX);
+        let before = complete;
+        complete = rests.iter().map(LogRemainder::least).min().unwrap_or(Epoch::MAX);
+        assert!(before <= complete, "L8: an epoch that is complete stays so");
         if held.show_below(complete, visit).is_break() {
             return Ok(());
         }
     }
     // `Epoch::MAX` is nobody's, so nothing is left.
+    assert!(held.0.get_mut().is_empty(), "every entry was shown");
     Ok(())
 }

@@ -54,6 +54,7 @@ impl ReadBuffers {
             self.bytes.resize(bytes, 0);
         }
         let piece = &mut self.bytes[..bytes];
+        assert!(self.entries.is_empty(), "no entry of an earlier piece is left");
         let read = disk.open_to_read(name)?.read_at(piece, offset)?;
         if read < bytes {
             return Err(DurabilityError::damaged(name, offset + read as u64, "the file ends inside a block"));
@@ -63,6 +64,7 @@ impl ReadBuffers {
 
     /// Takes a vector of entries back.
     pub(super) fn keep(&mut self, entries: Vec<Entry<'static>>) {
+        assert!(entries.is_empty(), "it is kept for its memory");
         self.entries = entries;
     }
 }

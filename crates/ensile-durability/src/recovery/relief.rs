@@ -95,6 +95,7 @@ impl Recovery {
                 (Ok(()), _) => Ok(()),
             }
         })?;
+        assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
         self.proven = self.report.durable_epoch;
         Ok(())
     }
@@ -141,6 +142,7 @@ impl Recovery {
             }
             begun => begun?,
         };
+        assert_eq!(Some(segments.len()), manifest.generations.last().map(|open| open.logs as usize));
         let (database, number) = (origin.identity, manifest.generations.last().map_or(0, |open| open.number));
         let hint = self.with_relief(reserve, |this| {
             // The manifest lists the generation: nothing is undone any more.
@@ -177,6 +179,8 @@ impl Recovery {
     /// Takes files away that no manifest lists.
     fn remove_logs(&self, manifest: &Manifest) {
         let Some(open) = manifest.generations.last() else { return };
+        let mut listed = self.keeper.manifest().generations.iter();
+        assert!(listed.all(|listed| listed.number != open.number), "L3: files that a manifest lists stay");
         for logger in 0..open.logs {
             let name = SegmentName { generation: open.number, logger, number: 0 };
             // The next open removes what stays.

@@ -61,6 +61,7 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
     let mut pieces = Vec::new();
     for link in &chain.links {
         for &BlockRun { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
+            assert!(epoch_min <= epoch_max && entries > 0, "a run is of blocks with entries");
             if epoch_min > bounds.durable {
                 report.ignored_entries += entries;
             } else if epoch_max < bounds.covered {
@@ -136,6 +137,8 @@ pub(super) fn replay(
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
+    assert_eq!(at, bytes.len(), "a piece ends with its last block");
+    assert!(counts.entries == 0 || counts.blocks > 0, "entries stand in blocks");
     let batch = recycled(batch);
     buffers.keep(batch);
     Ok(counts)
@@ -150,6 +153,7 @@ fn parse<'p>(
     counts: &mut Counts,
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
+    assert!(batch.is_empty(), "a batch is of one block");
     entries::each(payload, header.entries, |tid, body| {
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {

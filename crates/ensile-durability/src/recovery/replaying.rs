@@ -115,6 +115,12 @@ impl Recovery {
     /// Takes the verdict over a generation, oldest first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
+        assert!(self.generations.last().is_none_or(|last| last.number < number), "the oldest come first");
+        assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
+        assert!(
+            generation.durable.is_none_or(|durable| durable == verdict.durable),
+            "L4: it was decided once"
+        );
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let mut pieces = Vec::new();
         self.log_bytes
@@ -134,6 +140,7 @@ impl Recovery {
         self.report.torn_tails.extend(verdict.torn);
         self.report.unfinished_epochs = verdict.unfinished;
         if generation.durable.is_none() {
+            assert!(self.open_chains.is_empty(), "one generation is open");
             self.open_chains = chains;
         } else {
             self.closed_chains.extend(chains);
@@ -176,6 +183,7 @@ impl Recovery {
             }
             return Ok(false);
         };
+        assert!(self.load.has_ended(), "K1: the checkpoint is loaded before the log is replayed");
         let under_way = self.watermark.begin(piece.oldest);
         ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
@@ -216,6 +224,7 @@ impl Recovery {
 
     /// What it came to; the next life begins at `first`.
     pub(super) fn final_report(&mut self, first: Epoch) -> RecoveryReport {
+        assert!(first > self.report.durable_epoch, "L4: epochs never come twice");
         let mut report = std::mem::take(&mut self.report);
         report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));

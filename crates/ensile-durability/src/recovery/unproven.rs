@@ -48,6 +48,7 @@ pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result
                 bytes.clear();
             }
         }
+        assert_eq!(from + bytes.len() as u64, link.end, "it is written up to the end of a block");
         write(&*file, &bytes, from, at_once)?;
         file.sync_all()?;
     }

@@ -40,7 +40,7 @@ pub(super) fn decide(
     chains: &[Chain],
     hint: Option<&Hint>,
 ) -> Result<Verdict, Vec<DurabilityError>> {
-    debug_assert_eq!(chains.len(), generation.logs as usize);
+    assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
@@ -89,6 +89,7 @@ pub(super) fn decide(
     // Every generation begins with everything below its first epoch durable, entries or not.
     let durable =
         by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
     // Where blocks are gone between which nothing shows it, the other logs' marks do.
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
     let unfinished = (longest > durable).then(|| (durable.next(), longest));

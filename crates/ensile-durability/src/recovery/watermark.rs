@@ -19,6 +19,8 @@ use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 struct Outstanding {
     /// How many pieces begin with each epoch.
     oldest: BTreeMap<Epoch, usize>,
+    /// The last watermark that a thread heard of.
+    passed: Epoch,
     has_failed: bool,
 }
 
@@ -42,7 +44,9 @@ pub(super) struct UnderWay<'w> {
 impl Watermark {
     /// Adds a piece whose entries are of `oldest` and later epochs.
     pub(super) fn add(&self, oldest: Epoch) {
-        *self.lock().oldest.entry(oldest).or_default() += 1;
+        let mut outstanding = self.lock();
+        assert!(outstanding.passed <= oldest, "L8: no entry of an epoch that has passed");
+        *outstanding.oldest.entry(oldest).or_default() += 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, Outstanding> {
@@ -52,6 +56,7 @@ impl Watermark {
 
     /// A thread begins to replay a piece that was added with this epoch.
     pub(super) fn begin(&self, oldest: Epoch) -> UnderWay<'_> {
+        assert!(self.lock().oldest.contains_key(&oldest), "the piece was added, and is not replayed");
         UnderWay { watermark: self, oldest, is_replayed: false }
     }
 
@@ -89,7 +94,10 @@ impl UnderWay<'_> {
         if outstanding.oldest.is_empty() {
             self.watermark.ended.notify_all();
         }
-        Watermark::now(&outstanding)
+        let now = Watermark::now(&outstanding);
+        assert!(outstanding.passed <= now, "L8: what has passed has passed");
+        outstanding.passed = now;
+        now
     }
 }
 

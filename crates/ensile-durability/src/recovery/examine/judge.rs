@@ -99,6 +99,7 @@ impl<'a> Judge<'a> {
         if self.found.is_whole() {
             // As a recovery says it once nothing is left (L8).
             self.target.passed(Epoch::MAX);
+            assert_eq!(self.found.generations.len(), generations.len(), "each generation is judged");
             self.found.durable_epoch = self.found.generations.last().and_then(|last| last.durable);
         }
         Ok(())
@@ -172,6 +173,7 @@ impl<'a> Judge<'a> {
             self.add_file(part.to_string(), role)?;
         }
         let Some(installed) = installed else { return Ok(()) };
+        assert!(installed.low <= installed.high, "a manifest that is read is whole");
         self.covered = installed.low;
         self.saw(installed.high);
         self.shown = self.shown.max(installed.high);
@@ -200,6 +202,7 @@ impl<'a> Judge<'a> {
                 chains.extend(self.chain(&files, generation)?);
             }
         }
+        assert!(chains.len() <= generation.logs as usize, "a log has one chain");
         let mut facts = GenerationFacts {
             number: generation.number,
             first: generation.first,
@@ -270,6 +273,7 @@ impl<'a> Judge<'a> {
         let name = chain.file.to_string();
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let Some(bytes) = self.length(length)? else { return Ok(()) };
+        assert!(chain.end <= bytes, "the whole part of {name} is in it");
         let wider = |range, run: &BlockRun| widened(range, run.epoch_min, run.epoch_max);
         self.found.files.push(FileFacts {
             name,
@@ -309,6 +313,7 @@ impl<'a> Judge<'a> {
             // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more
             // (L8).
             if let Some((_, next)) = in_turn.get(at + 1) {
+                assert!(next.oldest >= piece.oldest, "L8: the oldest come first");
                 self.target.passed(next.oldest);
             }
         }

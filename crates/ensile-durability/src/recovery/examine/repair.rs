@@ -28,6 +28,7 @@ use super::super::load::{Load, LoadStep};
 use super::super::replaying::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
+use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::checkpoint::parts;
 use crate::log::LogConfig;
@@ -154,6 +155,7 @@ pub(super) fn plan(
     found: &Examination,
     seen: Epoch,
 ) -> Result<Result<Plan, String>, DurabilityError> {
+    assert!(!found.is_whole(), "what is whole is not repaired");
     if let Some(Unread { detail, .. }) = found.unread.first() {
         return Ok(Err(format!(
             "{detail}: what stands there is unknown, and a cut might give it up; make it readable, or copy the folder to \
@@ -278,6 +280,7 @@ impl Cutting<'_> {
     /// Is all damage of a log behind the ends of its files?
     fn is_damaged_behind_only(&self, chain: &Chain) -> bool {
         let Some(limits) = self.limits.get(&(chain.generation, chain.logger)) else { return true };
+        assert!(!limits.is_empty(), "a log is in the list for its damage");
         let is_behind = |(file, offset): (&SegmentFile, &u64)| {
             chain.links.iter().any(|link| link.file == *file && link.end <= *offset)
         };
@@ -319,6 +322,7 @@ impl Cutting<'_> {
         for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
         {
             for link in &chain.links {
+                assert!(link.end >= OPENING_BYTES as u64, "the opening block of {} stays", link.file);
                 let mut scanner = Scanner::new(self.disk.open_to_read(&link.file.to_string())?)?;
                 // Space that was set aside is no reason to touch a file.
                 if scanner.used_to(link.end)? > link.end {
@@ -382,6 +386,11 @@ impl Cutting<'_> {
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
         loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
+        assert!(durable.next() >= generation.first, "L4: a generation is closed in its own epochs, or empty");
+        assert!(
+            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
+            "E2: a whole epoch is cut"
+        );
         let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
         let closed = Generation { durable: Some(durable), ..generation.clone() };
         let with_entries =
@@ -439,6 +448,7 @@ fn read_until(
     files: &[SegmentFile],
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Vec<FileChain>, DurabilityError> {
+    assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let limit = limits.and_then(|limits| limits.get(file)).copied();
@@ -531,6 +541,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
     loop {
         let read = source.read_at(&mut bytes, offset)?;
         if read == 0 {
+            assert_eq!(copy.len()?, written, "all of {from} is in {to}");
             return Ok(copy.sync_all()?);
         }
         copy.write_at(&bytes[..read], written)?;
@@ -546,6 +557,12 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recov
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
     let (number, logs) = last;
+    assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
+    assert!(
+        generations.last().is_some_and(|last| last.durable == Some(loss.durable)),
+        "it is closed at the cut"
+    );
+    assert!(cuts.iter().all(|(file, _)| !dropped.contains(file)), "a file is cut or removed");
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     // The next generation's files need a folder each, also where one was removed: that is a new one.
     for folder in (0..logs).map(log_folder) {
