@@ -15,11 +15,15 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments != ["tidy"] {
-        eprintln!("usage: cargo xtask tidy");
-        return ExitCode::from(2);
-    }
-    match tidy::run(&workspace_root()) {
+    let only = match arguments.as_slice() {
+        [command] if command == "tidy" => None,
+        [command, rule] if command == "tidy" => Some(rule.as_str()),
+        _ => {
+            eprintln!("usage: cargo xtask tidy [RULE]");
+            return ExitCode::from(2);
+        }
+    };
+    match tidy::run(&workspace_root(), only) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

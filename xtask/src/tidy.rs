@@ -5,12 +5,16 @@
 //!
 //! Neighbours: [`crate::source`] takes the files apart; `CONTRIBUTING.md` states the rules in prose.
 
+mod assertions;
 mod atomics;
+mod circles;
 mod documents;
 mod doors;
 mod exceptions;
 mod floors;
+mod names;
 mod patches;
+mod prose;
 mod shape;
 mod unsafety;
 
@@ -57,7 +61,7 @@ pub(crate) struct Facts {
 
 type Check = fn(&Source<'_>, &Facts, &mut Report<'_>);
 
-/// Rules that look at one Rust file at a time. `floors` and `limits`, which do not, are in [`inspect`].
+/// Rules that look at one Rust file at a time.
 const RULES: &[(&str, Check)] = &[
     ("header", shape::header),
     ("file-length", shape::file_length),
@@ -72,20 +76,30 @@ const RULES: &[(&str, Check)] = &[
     ("unsafe-place", unsafety::place),
     ("unsafe-lint", unsafety::lint),
     ("unfinished", exceptions::unfinished),
+    ("planted", exceptions::planted),
     ("lint-exception", exceptions::lints),
     ("invariant", documents::citations),
     ("doc-example", documents::examples),
+    ("columns", prose::comment_columns),
+    ("said-here", prose::said_here),
 ];
 
-/// Checks the tree under `root` and prints what it finds. True if there is nothing to change.
-pub(crate) fn run(root: &Path) -> io::Result<bool> {
+/// Rules that look at the whole tree, or at what is no Rust file.
+const OTHER_RULES: [&str; 6] = ["floors", "limits", "patches", circles::RULE, names::RULE, assertions::RULE];
+
+/// Rules that the tree does not keep yet. What they find is counted and does not fail; `tidy RULE` shows it.
+const WAITING: &[&str] = &["circles", "type-names", "columns", "said-here"];
+
+/// Checks the tree under `root` and prints what it finds, of `only` one rule if that is given. True if there is nothing to
+/// change.
+pub(crate) fn run(root: &Path, only: Option<&str>) -> io::Result<bool> {
     let mut texts = Vec::new();
     for folder in ["crates", "xtask"] {
         read_tree(root, folder, ".rs", &mut texts)?;
     }
     let mut documents = Vec::new();
     read_tree(root, "docs", ".md", &mut documents)?;
-    for name in ["ARCHITECTURE.md", "README.md"] {
+    for name in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
         if let Ok(text) = fs::read_to_string(root.join(name)) {
             documents.push((name.to_owned(), text));
         }
@@ -99,20 +113,37 @@ pub(crate) fn run(root: &Path) -> io::Result<bool> {
         let mut report = Report { rule: "patches", path, findings: &mut findings };
         patches::check(text, root, &facts, &mut report)?;
     }
-    findings.sort();
-    for Finding { path, line, rule, advice } in &findings {
-        println!("{path}:{line}: {rule}: {advice}");
-    }
+    let sources = sources(&texts);
+    let (few, figures) = assertions::check(&sources);
+    findings.extend(few);
     if facts.invariants.is_none() {
         println!("tidy: rule `invariant` waits: docs/protocols/ names no invariant yet");
     }
-    let (files, rules) = (texts.len() + documents.len() + planted.len(), RULES.len() + 3);
-    println!("tidy: {files} files, {rules} rules, {} findings", findings.len());
-    Ok(findings.is_empty())
+    println!("tidy: assertions a function: {figures}");
+    let files = texts.len() + documents.len() + planted.len();
+    Ok(report(findings, files, only))
 }
 
-/// Applies every rule that reads files.
-fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &Facts) -> Vec<Finding> {
+/// Prints the findings, of `only` one rule if that is given. True if nothing is left to change.
+fn report(mut findings: Vec<Finding>, files: usize, only: Option<&str>) -> bool {
+    findings.sort();
+    let is_waiting = |finding: &Finding| only.is_none() && WAITING.contains(&finding.rule);
+    let (waiting, mut findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_waiting);
+    findings.retain(|finding| only.is_none_or(|rule| finding.rule == rule));
+    for Finding { path, line, rule, advice } in &findings {
+        println!("{path}:{line}: {rule}: {advice}");
+    }
+    for rule in WAITING {
+        let count = waiting.iter().filter(|finding| finding.rule == *rule).count();
+        println!("tidy: rule `{rule}` waits: {count} findings (`cargo xtask tidy {rule}` shows them)");
+    }
+    let rules = RULES.len() + OTHER_RULES.len();
+    println!("tidy: {files} files, {rules} rules, {} findings", findings.len());
+    findings.is_empty()
+}
+
+/// The files taken apart, those known to be tests that a `#[cfg(test)] mod` declares.
+fn sources(texts: &[(String, String)]) -> Vec<Source<'_>> {
     let mut sources: Vec<Source<'_>> = texts.iter().map(|(path, text)| Source::new(path, text)).collect();
     let test_modules: BTreeSet<String> = sources.iter().flat_map(Source::test_modules).collect();
     for source in &mut sources {
@@ -123,7 +154,14 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
             source.set_test();
         }
     }
-    let mut findings = Vec::new();
+    sources
+}
+
+/// Applies every rule that reads files.
+fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &Facts) -> Vec<Finding> {
+    let sources = sources(texts);
+    let mut findings = circles::check(&sources);
+    findings.extend(names::check(&sources));
     for source in &sources {
         for &(rule, check) in RULES {
             check(source, facts, &mut Report { rule, path: source.path, findings: &mut findings });
@@ -132,6 +170,7 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
     let constants = documents::Constants::of(&sources);
     for (path, text) in documents {
         documents::limits(text, &constants, &mut Report { rule: "limits", path, findings: &mut findings });
+        prose::document_columns(text, &mut Report { rule: "columns", path, findings: &mut findings });
     }
     findings
 }

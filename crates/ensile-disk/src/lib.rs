@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{DiskError, Operation};
 pub use identity::FolderId;
-pub use process::{Marks, Process};
+pub use process::{Process, ProcessMarks};
 pub use real::RealDisk;
 
 /// What stands at a name where a folder may stand.

@@ -5,7 +5,7 @@
 //!   opening wrote; so an inherited copy never matches. Asking is one load and no system call.
 //! - Where the kernel has no such page, the process identifiers are compared instead, by a system call each time.
 //!
-//! - [`Marks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is the process
+//! - [`ProcessMarks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is the process
 //!   that set them.
 //!
 //! Neighbours: [`crate::Disk::process`] hands it up; locks here and every public call above ask it first. `unsafe` stands
@@ -22,7 +22,7 @@ use ensile_base::sync::Mutex;
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 4096;
 
-/// Words of [`Marks`].
+/// Words of [`ProcessMarks`].
 const MARKS: usize = 2;
 
 /// The word's value in a child that has opened nothing yet, and for ever where no page can be had.
@@ -109,17 +109,17 @@ impl Process {
     /// Words that are 0 in a forked child, whatever they were set to: for paths on which [`Process::is_this`] would be
     /// one comparison too many.
     #[must_use]
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&self) -> ProcessMarks {
         let process = self.clone();
         if let Some(simulated) = &self.simulated {
             let owner = Arc::new(SimulatedMarks::default());
             let mut all = simulated.marks.lock();
             all.retain(|marks| marks.strong_count() > 0);
             all.push(Arc::downgrade(&owner));
-            return Marks { words: NonNull::from(&owner.seen), process, simulated: Some(owner) };
+            return ProcessMarks { words: NonNull::from(&owner.seen), process, simulated: Some(owner) };
         }
         let words = map().map_or(NonNull::from(&NO_PAGE), NonNull::cast);
-        Marks { words, process, simulated: None }
+        ProcessMarks { words, process, simulated: None }
     }
 
     /// Does this code run in the process that made this value, and not in one forked from it?
@@ -146,8 +146,8 @@ impl fmt::Debug for Process {
 }
 
 /// Two words that are 0 in every child that is forked while they stand. They prove that this is still the process that set
-/// them; a 0 proves nothing: then [`Marks::process`] decides. Where the kernel cannot clear pages they are always 0.
-pub struct Marks {
+/// them; a 0 proves nothing: then [`ProcessMarks::process`] decides. Where the kernel cannot clear pages they are always 0.
+pub struct ProcessMarks {
     words: NonNull<[AtomicU64; MARKS]>,
     process: Process,
     simulated: Option<Arc<SimulatedMarks>>,
@@ -161,11 +161,11 @@ struct SimulatedMarks {
 }
 
 // SAFETY: `words` points to atomics, which any thread may read and set, and which outlive this value: see `words`.
-unsafe impl Send for Marks {}
-// SAFETY: nothing is changed through a shared `Marks` but those atomics.
-unsafe impl Sync for Marks {}
+unsafe impl Send for ProcessMarks {}
+// SAFETY: nothing is changed through a shared `ProcessMarks` but those atomics.
+unsafe impl Sync for ProcessMarks {}
 
-impl Marks {
+impl ProcessMarks {
     #[inline]
     fn words(&self) -> &[AtomicU64; MARKS] {
         // SAFETY: the words are a static, or on a page that this value alone unmaps, or in the `Arc` that it holds.
@@ -202,13 +202,13 @@ impl Marks {
     }
 }
 
-impl fmt::Debug for Marks {
+impl fmt::Debug for ProcessMarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Marks").field("words", self.words()).field("process", &self.process).finish()
+        f.debug_struct("ProcessMarks").field("words", self.words()).field("process", &self.process).finish()
     }
 }
 
-impl Drop for Marks {
+impl Drop for ProcessMarks {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if self.simulated.is_none() && !ptr::eq(self.words(), &NO_PAGE) {

@@ -27,7 +27,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::error::{DiskError, Operation};
 use crate::{Disk, DiskFile, DiskLock, FolderId, FolderKind, Process};
 use file::RealFile;
-use folder::{Folder, Found};
+use folder::{Folder, NameTarget};
 use lock::RealLock;
 
 /// A folder of the machine's file system.
@@ -156,8 +156,8 @@ fn link_in(parent: &Folder, name: &str, to: &Path) -> io::Result<()> {
     let target = to.canonicalize()?;
     let folder = Folder::at(&target)?;
     match parent.find(name)? {
-        Found::Nothing => {}
-        Found::Link(_) if parent.sub_folder(name).is_ok_and(|found| is_same(&found, &folder)) => {
+        NameTarget::Nothing => {}
+        NameTarget::Link(_) if parent.sub_folder(name).is_ok_and(|found| is_same(&found, &folder)) => {
             return Ok(());
         }
         _ => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -264,10 +264,10 @@ impl Disk for RealDisk {
     fn folder_kind(&self, name: &str) -> Result<FolderKind, DiskError> {
         let found = self.with(Operation::List, name, |folder, last| {
             Ok(match folder.find(last)? {
-                Found::Nothing => FolderKind::Missing,
-                Found::Folder => FolderKind::Plain,
-                Found::Link(to) => FolderKind::Link { to, is_there: folder.sub_folder(last).is_ok() },
-                Found::File => return Err(io::ErrorKind::NotADirectory.into()),
+                NameTarget::Nothing => FolderKind::Missing,
+                NameTarget::Folder => FolderKind::Plain,
+                NameTarget::Link(to) => FolderKind::Link { to, is_there: folder.sub_folder(last).is_ok() },
+                NameTarget::File => return Err(io::ErrorKind::NotADirectory.into()),
             })
         });
         match found {

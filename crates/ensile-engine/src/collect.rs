@@ -13,7 +13,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_epoch::{Epochs, Limbo, Limits, Pinned};
+use ensile_epoch::{Epochs, GarbageList, Pinned, ReclaimLimits};
 
 use crate::record::Handle;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
@@ -36,12 +36,12 @@ pub(crate) struct Unhook {
 /// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
-    pub(crate) nodes: Limbo<NodeBlock>,
-    records: Limbo<Handle>,
-    versions: Limbo<Handle>,
-    pages: Limbo<PageBlock>,
-    replaced: Limbo<Handle>,
-    unhooks: Limbo<Unhook>,
+    pub(crate) nodes: GarbageList<NodeBlock>,
+    records: GarbageList<Handle>,
+    versions: GarbageList<Handle>,
+    pages: GarbageList<PageBlock>,
+    replaced: GarbageList<Handle>,
+    unhooks: GarbageList<Unhook>,
     /// Bytes that wait for pins.
     pub(crate) pinned_bytes: usize,
     /// Bytes that wait for snapshots.
@@ -50,7 +50,7 @@ pub(crate) struct Garbage {
 
 /// What a collection may rely on.
 pub(crate) struct Horizon<'c> {
-    pub(crate) limits: Limits,
+    pub(crate) limits: ReclaimLimits,
     pub(crate) durable: Epoch,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
@@ -59,15 +59,15 @@ pub(crate) struct Horizon<'c> {
 /// Frees at most `most` things of one kind, those that wait below `limit`. True if none of them is left.
 #[inline]
 fn drain<T>(
-    limbo: &mut Limbo<T>,
+    garbage_list: &mut GarbageList<T>,
     limit: Epoch,
     most: usize,
     fetch: impl Fn(&T),
     mut free: impl FnMut(T),
 ) -> bool {
     for _ in 0..most {
-        let Some(thing) = limbo.pop_below(limit) else { return true };
-        limbo.upcoming(FETCHED_AHEAD).inspect(|later| fetch(later));
+        let Some(thing) = garbage_list.pop_below(limit) else { return true };
+        garbage_list.upcoming(FETCHED_AHEAD).inspect(|later| fetch(later));
         free(thing);
     }
     false
@@ -193,7 +193,7 @@ impl Garbage {
         fence(Ordering::SeqCst);
         let mut nodes = NodeBlocks {
             blocks,
-            limbo: &mut self.nodes,
+            garbage_list: &mut self.nodes,
             epochs: horizon.epochs,
             retired_bytes: &mut self.pinned_bytes,
         };

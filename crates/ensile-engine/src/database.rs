@@ -11,11 +11,11 @@ use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, fence, note, sleep};
-use ensile_disk::{Marks, Process};
+use ensile_disk::{Process, ProcessMarks};
 use ensile_durability::{
     CheckpointHandle, Checkpoints, DurabilityError, Locks, Log, ReadOnly, RecoveryReport,
 };
-use ensile_epoch::{Advance, EpochConfig, Epochs, Limits, PinHandle};
+use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle, ReclaimLimits};
 use ensile_memory::Memory;
 
 use crate::builder::Builder;
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     counters: Mutex<Vec<Arc<CachePadded<Counters>>>>,
     closed: AtomicBool,
     /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
-    marks: Marks,
+    marks: ProcessMarks,
     heart_stopped: AtomicBool,
 }
 
@@ -296,7 +296,7 @@ impl Core {
 
     /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker
     /// could free and has not is nobody's fault.
-    pub(crate) fn held_bytes(&self, limits: Limits) -> u64 {
+    pub(crate) fn held_bytes(&self, limits: ReclaimLimits) -> u64 {
         let counters = self.counters.lock();
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

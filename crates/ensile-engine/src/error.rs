@@ -129,8 +129,8 @@ impl From<DurabilityError> for Error {
     }
 }
 
-impl From<ensile_epoch::Doomed> for Error {
-    fn from(_: ensile_epoch::Doomed) -> Self {
+impl From<ensile_epoch::Expired> for Error {
+    fn from(_: ensile_epoch::Expired) -> Self {
         Self::Expired
     }
 }

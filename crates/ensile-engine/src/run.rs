@@ -255,7 +255,7 @@ impl Database {
         }
     }
 
-    /// The common descent of a batch. If the transaction was doomed already there are no hints, and each request
+    /// The common descent of a batch. If the transaction has expired already there are no hints, and each request
     /// finds that out by itself.
     fn descend_together<Q>(
         &self,

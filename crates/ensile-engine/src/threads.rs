@@ -171,7 +171,7 @@ fn checkpoint(core: &Core, checkpointer: usize) {
 }
 
 /// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was empty for
-/// long (M2), dooms (E4).
+/// long (M2), and transactions that are idle for too long expire (E4).
 pub(crate) fn step(core: &Core) {
     let advanced = core.epochs.try_advance(core.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &core.log) {
@@ -192,9 +192,9 @@ pub(crate) fn step(core: &Core) {
     drop(call);
     core.memory.give_back_step();
     if core.held_bytes(limits) > core.garbage_bytes_max {
-        // Whoever is two epochs old holds something back; younger ones will be gone before a doom reaches them.
+        // Whoever is two epochs old holds something back; younger ones will be gone before an expiry reaches them.
         let old = core.epochs.now().previous().previous();
-        if limits.pins.min(limits.snapshots) < old && core.epochs.doom_oldest(old).is_some() {
+        if limits.pins.min(limits.snapshots) < old && core.epochs.expire_oldest(old).is_some() {
             // Relaxed: a figure.
             core.expired.fetch_add(1, Ordering::Relaxed);
         }

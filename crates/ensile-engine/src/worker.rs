@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::Appender;
-use ensile_epoch::{CommitHandle, Limits, Pinned};
+use ensile_epoch::{CommitHandle, Pinned, ReclaimLimits};
 use ensile_index::NodeChanges;
 
 use crate::collect::{Garbage, Horizon};
@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     pub(crate) images: Images,
     reads_since: u32,
     /// The limits below which everything has been freed.
-    collected: Option<Limits>,
+    collected: Option<ReclaimLimits>,
 }
 
 impl Worker {
@@ -102,7 +102,7 @@ impl Worker {
     pub(crate) fn nodes<'w>(&'w mut self, core: &'w Core) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
         let nodes = NodeBlocks {
             blocks: &mut self.blocks,
-            limbo: &mut self.garbage.nodes,
+            garbage_list: &mut self.garbage.nodes,
             epochs: &core.epochs,
             retired_bytes: &mut self.garbage.pinned_bytes,
         };
@@ -167,7 +167,7 @@ impl Worker {
         self.publish_garbage();
     }
 
-    fn collect_most(&mut self, core: &Core, limits: Limits, pinned: Pinned<'_>, most: usize) {
+    fn collect_most(&mut self, core: &Core, limits: ReclaimLimits, pinned: Pinned<'_>, most: usize) {
         let horizon =
             Horizon { limits, durable: core.durable_epoch(), epochs: &core.epochs, tables: &core.tables };
         let drained = self.garbage.collect(&mut self.blocks, &horizon, pinned, most);

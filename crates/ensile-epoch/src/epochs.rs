@@ -49,7 +49,7 @@ pub enum Advance {
 
 /// What may be reclaimed, as of the last scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ReclaimLimits {
     /// Garbage whose tag is below this is out of every pin's reach.
     pub pins: Epoch,
     /// Versions superseded in an epoch below this are out of every snapshot's reach.
@@ -57,7 +57,7 @@ pub struct Limits {
 }
 
 #[derive(Debug)]
-struct Pace {
+struct EpochPace {
     last_advance_nanos: u64,
     last_boundary_nanos: u64,
     /// E stays below this.
@@ -80,7 +80,7 @@ pub struct Epochs {
     commits: Arc<Registry<CommitSlot>>,
     pins: Arc<Registry<PinSlot>>,
     fences: Fences,
-    pace: Mutex<Pace>,
+    pace: Mutex<EpochPace>,
     snapshot_interval_nanos: u64,
 }
 
@@ -113,7 +113,7 @@ impl Epochs {
             commits: Arc::new(Registry::new()),
             pins: Arc::new(Registry::new()),
             fences: Fences::best(),
-            pace: Mutex::new(Pace {
+            pace: Mutex::new(EpochPace {
                 last_advance_nanos: 0,
                 last_boundary_nanos: 0,
                 limit: Epoch::MAX.number(),
@@ -159,7 +159,7 @@ impl Epochs {
         last
     }
 
-    fn lock_pace(&self) -> MutexGuard<'_, Pace> {
+    fn lock_pace(&self) -> MutexGuard<'_, EpochPace> {
         // Poison cannot matter: nothing under this lock panics but the assertion that E moves by one.
         self.pace.lock()
     }
@@ -256,7 +256,7 @@ impl Epochs {
     }
 
     /// Reads all pins and snapshot registrations and publishes what may be reclaimed (E3). A step of the heartbeat.
-    pub fn scan(&self) -> Limits {
+    pub fn scan(&self) -> ReclaimLimits {
         let epoch = self.now();
         let served = self.served_snapshot();
         // The scanner's half of the Dekker pairs with `begin`, `repin` and `open_snapshot`.
@@ -264,7 +264,7 @@ impl Epochs {
         let slots = self.pins.lock();
         let (mut pins, mut snapshots) = (epoch, served);
         for slot in slots.iter() {
-            if slot.doom_is_asked() && slot.try_doom() {
+            if slot.expiry_is_asked() && slot.try_expire() {
                 continue;
             }
             let held = slot.held();
@@ -277,12 +277,12 @@ impl Epochs {
         self.limits.pins.store(pins.number(), Ordering::Release);
         // Release: as above.
         self.limits.snapshots.store(snapshots.number(), Ordering::Release);
-        Limits { pins, snapshots }
+        ReclaimLimits { pins, snapshots }
     }
 
     /// Asks the oldest pin older than `before`, if any, to fail at its owner's next call (E4). The next scans carry
-    /// it out. Returns the doomed pin's epoch.
-    pub fn doom_oldest(&self, before: Epoch) -> Option<Epoch> {
+    /// it out. Returns the expired pin's epoch.
+    pub fn expire_oldest(&self, before: Epoch) -> Option<Epoch> {
         let slots = self.pins.lock();
         let oldest = slots
             .iter()
@@ -293,7 +293,7 @@ impl Epochs {
             })
             .min_by_key(|(epoch, _)| *epoch);
         let (epoch, slot) = oldest.filter(|(epoch, _)| *epoch < before)?;
-        slot.ask_doom();
+        slot.ask_expiry();
         // The scanner's half of the Dekker pair with `enter`. Here and not in the next scan, which may be another
         // thread's and past its own fence already; it waits for our lock before it looks for requests.
         self.fences.heavy();
@@ -303,12 +303,12 @@ impl Epochs {
     /// What may be reclaimed, as of the last scan.
     #[inline]
     #[must_use]
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ReclaimLimits {
         // Acquire, both: partner is the Release in `scan`.
         let pins = self.limits.pins.load(Ordering::Acquire);
         // Acquire: as above.
         let snapshots = self.limits.snapshots.load(Ordering::Acquire);
-        Limits { pins: Epoch::new(pins), snapshots: Epoch::new(snapshots) }
+        ReclaimLimits { pins: Epoch::new(pins), snapshots: Epoch::new(snapshots) }
     }
 
     /// How many workers and pins are registered.

@@ -3,7 +3,7 @@
 //! Three registrations with three lifetimes, which the paper folds into one `e_w`:
 //! - [`CommitSlot`]: a worker is *bound* to an epoch only inside the commit's short critical section (E1), so that
 //!   nothing that waits can hold epochs back.
-//! - [`PinSlot`]: an open transaction *pins* the memory that it may still point to (E3), and can be doomed (E4).
+//! - [`PinSlot`]: an open transaction *pins* the memory that it may still point to (E3), and can be expired (E4).
 //! - the same slot's snapshot registration, for readers of version chains (S1).
 //!
 //! [`Epochs`] owns the global epoch and offers steps (`try_advance`, `scan`) that somebody else's thread drives.
@@ -15,13 +15,13 @@
 mod asymmetric;
 mod commit_slot;
 mod epochs;
-mod limbo;
+mod garbage_list;
 mod pin_slot;
 mod pinned;
 mod registry;
 
 pub use commit_slot::{CommitHandle, CommitSlot};
-pub use epochs::{Advance, EpochConfig, Epochs, Limits};
-pub use limbo::Limbo;
-pub use pin_slot::{Call, Doomed, PinHandle, PinSlot};
+pub use epochs::{Advance, EpochConfig, Epochs, ReclaimLimits};
+pub use garbage_list::GarbageList;
+pub use pin_slot::{Call, Expired, PinHandle, PinSlot};
 pub use pinned::Pinned;

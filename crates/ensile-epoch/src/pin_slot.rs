@@ -1,19 +1,19 @@
-//! The pin of one open transaction: what it may still point to is not freed (E3), unless it is doomed (E4).
+//! The pin of one open transaction: what it may still point to is not freed (E3), unless it is expired (E4).
 //!
-//! A pin stands from begin to end of the transaction. Between the transaction's calls the heartbeat may *doom* it:
+//! A pin stands from begin to end of the transaction. Between the transaction's calls the heartbeat may *expire* it:
 //! its next call fails before it touches a pointer, and from then on the pin is ignored.
 //!
-//! The race between a call and a doom is a Dekker pair over two words, `in_call` (owner) and `doom` (heartbeat):
-//! - the owner's call first: `in_call` is stored, then the doom is looked at; the heartbeat, after its heavy fence,
+//! The race between a call and an expiry is a Dekker pair over two words, `in_call` (owner) and `expiry` (heartbeat):
+//! - the owner's call first: `in_call` is stored, then the expiry is read; the heartbeat, after its heavy fence,
 //!   sees the call and leaves the pin alone until a later scan finds the owner between calls;
-//! - the doom first: the owner, after its light fence, sees it and fails.
+//! - the expiry first: the owner, after its light fence, sees it and fails.
 //!
-//! `doom` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
+//! `expiry` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
 //! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a slot
 //! for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any other,
-//! which looks at `doom` only behind its fence.
+//! which loads `expiry` only behind its fence.
 //!
-//! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads and dooms.
+//! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads it, and lets it expire.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -30,9 +30,9 @@ const NONE: u8 = 0;
 const ASKED: u8 = 1;
 const IGNORED: u8 = 2;
 
-/// The transaction was doomed because it held back too much garbage while it was idle (E4). Retry it.
+/// The transaction was expired because it held back too much garbage while it was idle (E4). Retry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Doomed;
+pub struct Expired;
 
 /// One transaction's registration, on a cache line of its own.
 #[derive(Debug)]
@@ -46,11 +46,11 @@ struct Words {
     pin: AtomicU64,
     snapshot: AtomicU64,
     in_call: AtomicBool,
-    doom: AtomicU8,
+    expiry: AtomicU8,
 }
 
 /// What a scan reads from a slot.
-pub(crate) struct Held {
+pub(crate) struct HeldBack {
     pub(crate) pin: Option<Epoch>,
     pub(crate) snapshot: Option<Epoch>,
 }
@@ -61,7 +61,7 @@ impl PinSlot {
             pin: AtomicU64::new(IDLE),
             snapshot: AtomicU64::new(IDLE),
             in_call: AtomicBool::new(false),
-            doom: AtomicU8::new(NONE),
+            expiry: AtomicU8::new(NONE),
         };
         Self { words: CachePadded::new(words), fences }
     }
@@ -70,24 +70,24 @@ impl PinSlot {
     /// The caller may load shared pointers once this returns.
     #[inline]
     pub fn begin(&self, epoch: Epoch) -> Call<'_> {
-        // Relaxed, both: ordered before the look at `doom` and before every later pointer load by the light fence;
-        // partners: `try_doom` and the heavy fence of `scan`.
+        // Relaxed, both: ordered before the load of `expiry` and before every later pointer load by the light fence;
+        // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
         // Relaxed: as above.
         self.words.pin.store(epoch.number(), Ordering::Relaxed);
         self.fences.light();
         // Relaxed: whoever asked before its own fence without seeing our call is seen here by the light fence.
-        if self.words.doom.load(Ordering::Relaxed) != NONE {
-            self.forget_doom();
+        if self.words.expiry.load(Ordering::Relaxed) != NONE {
+            self.forget_expiry();
         }
         Call { slot: self }
     }
 
-    /// A doom of this slot's previous transaction is none of the new one's.
+    /// An expiry of this slot's previous transaction is none of the new one's.
     #[cold]
-    fn forget_doom(&self) {
+    fn forget_expiry(&self) {
         // AcqRel: an exchange, so that the heartbeat's steps come wholly before or wholly after it.
-        self.words.doom.swap(NONE, Ordering::AcqRel);
+        self.words.expiry.swap(NONE, Ordering::AcqRel);
         // A scan that still read `IGNORED` fenced before this: what it lets go is not found any more.
         self.fences.light();
     }
@@ -111,25 +111,25 @@ impl PinSlot {
     /// Enters a call of an open transaction.
     ///
     /// # Errors
-    /// [`Doomed`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
+    /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
     #[inline]
-    pub fn enter(&self) -> Result<Call<'_>, Doomed> {
-        // Relaxed: ordered before the look at `doom` by the light fence; partner: `try_doom`.
+    pub fn enter(&self) -> Result<Call<'_>, Expired> {
+        // Relaxed: ordered before the load of `expiry` by the light fence; partner: `try_expire`.
         self.words.in_call.store(true, Ordering::Relaxed);
         self.fences.light();
-        // Acquire: partner is the store in `ask_doom`.
-        if self.words.doom.load(Ordering::Acquire) == NONE {
+        // Acquire: partner is the store in `ask_expiry`.
+        if self.words.expiry.load(Ordering::Acquire) == NONE {
             Ok(Call { slot: self })
         } else {
             self.leave();
-            Err(Doomed)
+            Err(Expired)
         }
     }
 
     /// Ends a call: until the next `enter` the owner follows no shared pointer.
     #[inline]
     fn leave(&self) {
-        // Release: every load of the call comes before; partner: the Acquire in `try_doom`.
+        // Release: every load of the call comes before; partner: the Acquire in `try_expire`.
         self.words.in_call.store(false, Ordering::Release);
     }
 
@@ -147,38 +147,38 @@ impl PinSlot {
     }
 
     /// What this slot holds back. The caller has fenced (heavy) since it read the epoch.
-    pub(crate) fn held(&self) -> Held {
-        // Acquire: who reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_doom`, `end`).
-        if self.words.doom.load(Ordering::Acquire) == IGNORED {
-            return Held { pin: None, snapshot: None };
+    pub(crate) fn held(&self) -> HeldBack {
+        // Acquire: who reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_expire`, `end`).
+        if self.words.expiry.load(Ordering::Acquire) == IGNORED {
+            return HeldBack { pin: None, snapshot: None };
         }
         let read = |word: &AtomicU64| match word.load(Ordering::Acquire) {
             IDLE => None,
             number => Some(Epoch::new(number)),
         };
-        Held { pin: read(&self.words.pin), snapshot: read(&self.words.snapshot) }
+        HeldBack { pin: read(&self.words.pin), snapshot: read(&self.words.snapshot) }
     }
 
-    /// Asks that the transaction fail at its next call. The caller fences (heavy) before [`PinSlot::try_doom`].
-    pub(crate) fn ask_doom(&self) {
+    /// Asks that the transaction fail at its next call. The caller fences (heavy) before [`PinSlot::try_expire`].
+    pub(crate) fn ask_expiry(&self) {
         // Release and Relaxed on failure: partner is the Acquire in `enter`; an earlier request stands.
-        let _ = self.words.doom.compare_exchange(NONE, ASKED, Ordering::Release, Ordering::Relaxed);
+        let _ = self.words.expiry.compare_exchange(NONE, ASKED, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// Stops honouring the pin if the doomed owner is between calls. True if it is ignored from now on.
-    pub(crate) fn try_doom(&self) -> bool {
+    /// Stops honouring the pin if the expired owner is between calls. True if it is ignored from now on.
+    pub(crate) fn try_expire(&self) -> bool {
         // Acquire: partner is the Release in `leave`.
         if self.words.in_call.load(Ordering::Acquire) {
             return false;
         }
         // AcqRel: succeeds only if no `begin` came since the request; Acquire on failure is not needed.
-        self.words.doom.compare_exchange(ASKED, IGNORED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.words.expiry.compare_exchange(ASKED, IGNORED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether a request to doom stands that is not yet carried out.
-    pub(crate) fn doom_is_asked(&self) -> bool {
+    /// Whether a request to expire stands that is not yet carried out.
+    pub(crate) fn expiry_is_asked(&self) -> bool {
         // Relaxed: only the heartbeat, the one caller, sets it.
-        self.words.doom.load(Ordering::Relaxed) == ASKED
+        self.words.expiry.load(Ordering::Relaxed) == ASKED
     }
 }
 

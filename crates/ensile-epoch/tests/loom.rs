@@ -224,7 +224,7 @@ fn check_e4(another_asks: bool) {
         let owner = {
             let shared = shared.clone();
             thread::spawn(move || {
-                // Two calls: the first may be under way when the doom is asked for, the second must then fail.
+                // Two calls: the first may be under way when the expiry is asked for, the second must then fail.
                 for _ in 0..2 {
                     if let Ok(call) = pin.enter() {
                         shared.thing.read();
@@ -238,7 +238,7 @@ fn check_e4(another_asks: bool) {
         let ask = {
             let shared = shared.clone();
             move || {
-                let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
+                let _ = shared.epochs.expire_oldest(Epoch::new(FIRST + 100));
             }
         };
         let other = if another_asks {
@@ -256,16 +256,16 @@ fn check_e4(another_asks: bool) {
 }
 
 #[test]
-fn e4_a_doomed_pin_is_ignored_only_between_calls() {
+fn e4_a_expired_pin_is_ignored_only_between_calls() {
     check_e4(false);
 }
 
 #[test]
-fn e4_a_doomed_pin_is_ignored_only_between_calls_when_another_scans() {
+fn e4_a_expired_pin_is_ignored_only_between_calls_when_another_scans() {
     check_e4(true);
 }
 
-/// E4: a slot that begins anew while its last transaction is being doomed is honoured again.
+/// E4: a slot that begins anew while its last transaction is being expired is honoured again.
 #[test]
 fn e4_a_slot_that_begins_anew_is_honoured_again() {
     loom::model(|| {
@@ -281,7 +281,7 @@ fn e4_a_slot_that_begins_anew_is_honoured_again() {
                 pin
             })
         };
-        let _ = shared.epochs.doom_oldest(Epoch::new(FIRST + 100));
+        let _ = shared.epochs.expire_oldest(Epoch::new(FIRST + 100));
         let _ = shared.epochs.scan();
         let tag = shared.retire();
         shared.advance();

@@ -14,9 +14,9 @@
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
-use crate::descend::{Found, Look, Spot, child_for, look};
-use crate::insert::{Insert, Layer, Outcome};
-use crate::key::{Part, SLICE_BYTES};
+use crate::descend::{InLeaf, LeafPlace, LeafSearch, child_for, search_leaf};
+use crate::insert::{Insert, InsertOutcome, Layer};
+use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::tree::{Lookup, Masstree};
@@ -52,7 +52,7 @@ pub struct Gap<'a, 'p> {
     tree: &'a Masstree,
     key: &'a [u8],
     layer: Layer<'a, 'p>,
-    spot: Spot<'p>,
+    place: LeafPlace<'p>,
 }
 
 impl<'a, 'p> Gap<'a, 'p>
@@ -70,8 +70,8 @@ where
         pinned: Pinned<'p>,
     ) -> Insert {
         Masstree::assert_key(self.key);
-        let here = self.tree.insert_at(&self.layer, &self.spot, value, memory, changes, pinned);
-        match here.map(Outcome::insert) {
+        let here = self.tree.insert_at(&self.layer, &self.place, value, memory, changes, pinned);
+        match here.map(InsertOutcome::insert) {
             Some(insert) => insert,
             None => self.tree.insert_if_absent(self.key, value, memory, changes, pinned),
         }
@@ -87,15 +87,15 @@ struct Flight<'a, 'p, L> {
     depth: u32,
     /// The leaf of the layer above in which the layer's slot was seen.
     parent: Option<Ptr<'p, Leaf>>,
-    part: Part,
+    part: KeyPart,
     /// The node to read next, asked for.
     node: NodePtr<'p>,
-    stage: Stage,
+    stage: FlightStage,
 }
 
 /// How far down in its layer a flight is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum FlightStage {
     /// At the root.
     Root,
     /// At an internal node.
@@ -120,12 +120,12 @@ impl Masstree {
         pinned: Pinned<'_>,
         found: &mut impl FnMut(L, Lookup),
     ) {
-        Self::descend_batch::<L, false>(probes.into_iter(), pinned, &mut |flight, spot| {
+        Self::descend_batch::<L, false>(probes.into_iter(), pinned, &mut |flight, place| {
             found(
                 flight.probe.label,
-                match spot.found {
-                    Found::Match { value, .. } => Lookup::Found(value),
-                    _ => Lookup::Missing(Witness::of(spot.leaf, spot.seen)),
+                match place.found {
+                    InLeaf::Match { value, .. } => Lookup::Found(value),
+                    _ => Lookup::Missing(Witness::of(place.leaf, place.seen)),
                 },
             );
         });
@@ -140,13 +140,13 @@ impl Masstree {
     ) where
         'a: 'p,
     {
-        Self::descend_batch::<L, true>(probes.into_iter(), pinned, &mut |flight, spot| {
+        Self::descend_batch::<L, true>(probes.into_iter(), pinned, &mut |flight, place| {
             let Probe { tree, key, label } = flight.probe;
             placed(
                 label,
-                match spot.found {
-                    Found::Match { value, .. } => Place::Found(value),
-                    _ => Place::Gap(Gap { tree, key, layer: flight.layer(), spot }),
+                match place.found {
+                    InLeaf::Match { value, .. } => Place::Found(value),
+                    _ => Place::Gap(Gap { tree, key, layer: flight.layer(), place }),
                 },
             );
         });
@@ -157,7 +157,7 @@ impl Masstree {
     fn descend_batch<'a, 'p, L: Copy, const TO_INSERT: bool>(
         mut probes: impl Iterator<Item = Probe<'a, L>>,
         pinned: Pinned<'p>,
-        landed: &mut impl FnMut(&Flight<'a, 'p, L>, Spot<'p>),
+        landed: &mut impl FnMut(&Flight<'a, 'p, L>, LeafPlace<'p>),
     ) where
         'a: 'p,
     {
@@ -177,8 +177,8 @@ impl Masstree {
                 flying = 0;
                 for (at, &sight) in (0..flights.len()).zip(&sights) {
                     let flight = &mut flights[at];
-                    if let Some(spot) = flight.hit(sight).or_else(|| flight.look_closely(sight)) {
-                        landed(flight, spot);
+                    if let Some(place) = flight.hit(sight).or_else(|| flight.look_closely(sight)) {
+                        landed(flight, place);
                     } else {
                         flights[flying] = flights[at];
                         flying += 1;
@@ -204,11 +204,11 @@ where
             is_high = false;
             for flight in &mut *flights {
                 match flight.stage {
-                    Stage::Leaf => continue,
-                    Stage::Inner => flight.step_down(pinned),
-                    Stage::Root => flight.enter_again(pinned),
+                    FlightStage::Leaf => continue,
+                    FlightStage::Inner => flight.step_down(pinned),
+                    FlightStage::Root => flight.enter_again(pinned),
                 }
-                is_high |= flight.stage != Stage::Leaf;
+                is_high |= flight.stage != FlightStage::Leaf;
             }
         }
     }
@@ -233,8 +233,8 @@ where
     #[inline(always)]
     fn before(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
         let root = probe.tree.root(pinned);
-        let part = Part::of(probe.key);
-        Self { probe, root, depth: 0, parent: None, part, node: root, stage: Stage::Root }
+        let part = KeyPart::of(probe.key);
+        Self { probe, root, depth: 0, parent: None, part, node: root, stage: FlightStage::Root }
     }
 
     /// What of the key is left at this layer.
@@ -255,11 +255,11 @@ where
             let (mut node, mut seen) = (self.root, self.root.stable());
             if !seen.is_live_root() {
                 (self.root, self.depth, self.parent) = (self.probe.tree.root(pinned), 0, None);
-                self.part = Part::of(self.probe.key);
+                self.part = KeyPart::of(self.probe.key);
                 continue;
             }
             if seen.is_leaf() {
-                (self.node, self.stage) = (node, Stage::Leaf);
+                (self.node, self.stage) = (node, FlightStage::Leaf);
                 return;
             }
             // The child of a tree's root is in the cache as the root is.
@@ -295,10 +295,10 @@ where
         self.node = node;
         if is_leaf {
             node.prefetch_first_line();
-            self.stage = Stage::Leaf;
+            self.stage = FlightStage::Leaf;
         } else {
             node.prefetch_internal();
-            self.stage = Stage::Inner;
+            self.stage = FlightStage::Inner;
         }
     }
 
@@ -319,40 +319,40 @@ where
 
     /// The usual end: a short key, whole in this layer, in the slot that was asked for.
     #[inline(always)]
-    fn hit(&self, Sight { seen, candidates }: Sight) -> Option<Spot<'p>> {
+    fn hit(&self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         let slot = candidates.trailing_zeros() as usize;
         let there = leaf.slots.get(slot)?;
         let is_it = there.slice.read() == self.part.slice && leaf.kind(slot) == self.part.rank;
         let value = there.value.read();
         let is_sure = is_it && !self.part.is_long() && leaf.version.unchanged(seen);
-        is_sure.then_some(Spot { leaf, seen, found: Found::Match { slot, value } })
+        is_sure.then_some(LeafPlace { leaf, seen, found: InLeaf::Match { slot, value } })
     }
 
     /// A look into the leaf; if the way goes on from there, the place is yet to be found.
     #[inline(never)]
-    fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<Spot<'p>> {
+    fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
-        match look(leaf, seen, candidates, self.part, || self.rest()) {
-            Look::Sure(Found::Layer(root)) => {
+        match search_leaf(leaf, seen, candidates, self.part, || self.rest()) {
+            LeafSearch::Sure(InLeaf::Layer(root)) => {
                 root.prefetch();
                 (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + 1);
-                self.part = Part::of(self.rest());
-                self.stage = Stage::Root;
+                self.part = KeyPart::of(self.rest());
+                self.stage = FlightStage::Root;
             }
-            Look::Sure(found) => return Some(Spot { leaf, seen, found }),
-            Look::Right(next) => {
+            LeafSearch::Sure(found) => return Some(LeafPlace { leaf, seen, found }),
+            LeafSearch::Right(next) => {
                 next.prefetch();
                 self.node = next;
             }
-            Look::Again => self.stage = Stage::Root,
+            LeafSearch::Again => self.stage = FlightStage::Root,
         }
         None
     }
 
     #[inline(always)]
     fn leaf(&self) -> Ptr<'p, Leaf> {
-        debug_assert!(self.stage == Stage::Leaf && self.node.is_leaf());
+        debug_assert!(self.stage == FlightStage::Leaf && self.node.is_leaf());
         // SAFETY: the node is a root whose version says LEAF, or a child of one that says LOW, or a leaf's neighbour.
         unsafe { self.node.leaf() }
     }

@@ -7,7 +7,8 @@ use ensile_epoch::Pinned;
 
 use crate::descend::HEIGHT_MAX;
 use crate::key::LONG;
-use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, LEAF_SLOTS, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::permutation::LEAF_SLOTS;
 use crate::tree::Masstree;
 use crate::version::Version;
 
@@ -22,9 +23,9 @@ pub struct Shape {
     pub leaves: usize,
     /// Internal nodes.
     pub internals: usize,
-    /// Suffix bags.
-    pub bags: usize,
-    /// Bytes of all nodes and bags.
+    /// Suffix blocks.
+    pub suffix_blocks: usize,
+    /// Bytes of all nodes and suffix blocks.
     pub bytes: usize,
     /// Layers on the longest way down.
     pub depth: usize,
@@ -33,7 +34,7 @@ pub struct Shape {
 }
 
 /// A subtree still to be checked.
-struct Pending<'p> {
+struct UncheckedSubtree<'p> {
     node: NodePtr<'p>,
     /// The slices that it must cover; `high == 0`: no upper bound.
     low: u64,
@@ -76,7 +77,7 @@ impl Masstree {
 impl<'p> Check<'p> {
     /// One layer, left to right, so that its leaves come in the order of the chain.
     fn layer(&mut self, root: NodePtr<'p>, depth: usize) -> Result<(), String> {
-        let mut pending = vec![Pending { node: root, low: 0, high: 0, level: 1, is_root: true }];
+        let mut pending = vec![UncheckedSubtree { node: root, low: 0, high: 0, level: 1, is_root: true }];
         let mut previous: Option<Ptr<'p, Leaf>> = None;
         let mut leaf_level = None;
         while let Some(next) = pending.pop() {
@@ -127,8 +128,8 @@ impl<'p> Check<'p> {
         &mut self,
         node: Ptr<'p, Internal>,
         version: Version,
-        place: &Pending<'p>,
-        pending: &mut Vec<Pending<'p>>,
+        place: &UncheckedSubtree<'p>,
+        pending: &mut Vec<UncheckedSubtree<'p>>,
     ) -> Result<(), String> {
         self.shape.internals += 1;
         self.shape.bytes += size_of::<Internal>();
@@ -151,7 +152,7 @@ impl<'p> Check<'p> {
             let Some(node) = child else { return Err("CHILD: a child in use is null".into()) };
             ensure!(version.is_above_leaves() == node.is_leaf(), "a child's kind is not what LOW says");
             let (low, high) = (bounds[index], bounds[index + 1]);
-            pending.push(Pending { node, low, high, level: place.level + 1, is_root: false });
+            pending.push(UncheckedSubtree { node, low, high, level: place.level + 1, is_root: false });
         }
         Ok(())
     }
@@ -159,9 +160,9 @@ impl<'p> Check<'p> {
     fn leaf(&mut self, leaf: Ptr<'p, Leaf>, depth: usize, may_be_empty: bool) -> Result<(), String> {
         self.shape.leaves += 1;
         self.shape.bytes += size_of::<Leaf>();
-        if let Some(bag) = leaf.bag() {
-            self.shape.bags += 1;
-            self.shape.bytes += bag.block_bytes();
+        if let Some(suffixes) = leaf.suffixes() {
+            self.shape.suffix_blocks += 1;
+            self.shape.bytes += suffixes.block_bytes();
         }
         let permutation = leaf.permutation();
         ensure!(permutation.is_whole(), "the permutation {permutation:?} does not name each slot once");
@@ -184,8 +185,10 @@ impl<'p> Check<'p> {
                     .layers
                     .push((unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) }, depth + 1)),
                 SUFFIX => {
-                    let Some(bag) = leaf.bag() else { return Err("a SUFFIX slot without a bag".into()) };
-                    ensure!(!bag.suffix(slot).is_empty(), "an empty suffix");
+                    let Some(suffixes) = leaf.suffixes() else {
+                        return Err("a SUFFIX slot without a suffixes".into());
+                    };
+                    ensure!(!suffixes.suffix(slot).is_empty(), "an empty suffix");
                     self.shape.keys += 1;
                 }
                 _ => self.shape.keys += 1,

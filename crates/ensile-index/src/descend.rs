@@ -9,9 +9,9 @@
 
 use ensile_epoch::Pinned;
 
-use crate::key::{Part, SLICE_BYTES};
+use crate::key::{KeyPart, SLICE_BYTES};
 use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
-use crate::version::{Held, Version};
+use crate::version::{NodeLock, Version};
 
 /// More levels than a layer can have: a level grows only when a node of sixteen children splits into two of at least
 /// one and fifteen, and each split of a level takes fifteen splits of the level below.
@@ -26,7 +26,7 @@ pub(crate) struct StaleRoot;
 
 /// What stands at a key's place in a leaf.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Found<'p> {
+pub(crate) enum InLeaf<'p> {
     /// The key itself.
     Match {
         /// Its slot.
@@ -47,17 +47,17 @@ pub(crate) enum Found<'p> {
 
 /// A validated answer of one layer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spot<'p> {
+pub(crate) struct LeafPlace<'p> {
     pub(crate) leaf: Ptr<'p, Leaf>,
     pub(crate) seen: Version,
-    pub(crate) found: Found<'p>,
+    pub(crate) found: InLeaf<'p>,
 }
 
-/// Outcome of one look into a leaf.
+/// InsertOutcome of one look into a leaf.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Look<'p> {
+pub(crate) enum LeafSearch<'p> {
     /// A validated answer.
-    Sure(Found<'p>),
+    Sure(InLeaf<'p>),
     /// The slice lies further right: go on at the next leaf.
     Right(NodePtr<'p>),
     /// The leaf changed, is gone, or the way down misled us: start again from the root of the layer.
@@ -119,14 +119,14 @@ pub(crate) fn child_for<'p>(
 /// Looks for a key in a leaf among the candidates that it had at version `seen`; `rest` is what of the key is left at its
 /// layer.
 #[inline(always)]
-pub(crate) fn look<'p, 'k>(
+pub(crate) fn search_leaf<'p, 'k>(
     leaf: Ptr<'p, Leaf>,
     seen: Version,
     mut candidates: u32,
-    part: Part,
+    part: KeyPart,
     rest: impl Fn() -> &'k [u8],
-) -> Look<'p> {
-    let mut found = Found::Absent;
+) -> LeafSearch<'p> {
+    let mut found = InLeaf::Absent;
     let mut layer = 0;
     while candidates != 0 {
         let slot = candidates.trailing_zeros() as usize;
@@ -136,10 +136,12 @@ pub(crate) fn look<'p, 'k>(
         }
         let kind = leaf.kind(slot);
         if kind == part.rank {
-            if kind == SUFFIX && leaf.bag().is_none_or(|bag| bag.suffix(slot) != &rest()[SLICE_BYTES..]) {
-                found = Found::Clash { slot };
+            if kind == SUFFIX
+                && leaf.suffixes().is_none_or(|suffixes| suffixes.suffix(slot) != &rest()[SLICE_BYTES..])
+            {
+                found = InLeaf::Clash { slot };
             } else {
-                found = Found::Match { slot, value: leaf.slots[slot].value.read() };
+                found = InLeaf::Match { slot, value: leaf.slots[slot].value.read() };
             }
             break;
         }
@@ -148,47 +150,51 @@ pub(crate) fn look<'p, 'k>(
             break;
         }
     }
-    if !matches!(found, Found::Match { .. }) && layer == 0 {
-        return look_at_bounds(leaf, seen, part.slice, found);
+    if !matches!(found, InLeaf::Match { .. }) && layer == 0 {
+        return search_bounds(leaf, seen, part.slice, found);
     }
     if !leaf.version.unchanged(seen) {
-        return Look::Again;
+        return LeafSearch::Again;
     }
     if layer != 0 {
         // SAFETY: the value of a LAYER slot, validated just now.
-        found = Found::Layer(unsafe { NodePtr::from_value(layer) });
+        found = InLeaf::Layer(unsafe { NodePtr::from_value(layer) });
     }
-    Look::Sure(found)
+    LeafSearch::Sure(found)
 }
 
 /// A miss: true only if the leaf lives and covers the slice.
 #[inline]
-fn look_at_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: Found<'p>) -> Look<'p> {
+fn search_bounds<'p>(leaf: Ptr<'p, Leaf>, seen: Version, slice: u64, miss: InLeaf<'p>) -> LeafSearch<'p> {
     let (low, high, next) = (leaf.low.read(), leaf.high.read(), leaf.next.read());
     if !leaf.version.unchanged(seen) || seen.is_deleted() || slice < low {
-        return Look::Again;
+        return LeafSearch::Again;
     }
     if slice < high || high == 0 {
-        return Look::Sure(miss);
+        return LeafSearch::Sure(miss);
     }
     // SAFETY: validated: the neighbour of a live leaf under our pin.
     match unsafe { Ptr::new_or_null(next) } {
-        Some(next) => Look::Right(next.node()),
-        None => Look::Again,
+        Some(next) => LeafSearch::Right(next.node()),
+        None => LeafSearch::Again,
     }
 }
 
 /// Finds the place of a key, of which `rest` is left, within the layer below `root`.
 #[inline(always)]
-pub(crate) fn find<'p>(root: NodePtr<'p>, rest: &[u8], pinned: Pinned<'p>) -> Result<Spot<'p>, StaleRoot> {
-    let part = Part::of(rest);
+pub(crate) fn find<'p>(
+    root: NodePtr<'p>,
+    rest: &[u8],
+    pinned: Pinned<'p>,
+) -> Result<LeafPlace<'p>, StaleRoot> {
+    let part = KeyPart::of(rest);
     loop {
         let (mut leaf, mut seen) = leaf_for(root, part.slice, pinned)?;
         for _ in 0..HOPS_MAX {
-            match look(leaf, seen, leaf.candidates(part), part, || rest) {
-                Look::Sure(found) => return Ok(Spot { leaf, seen, found }),
-                Look::Again => break,
-                Look::Right(next) => {
+            match search_leaf(leaf, seen, leaf.candidates(part), part, || rest) {
+                LeafSearch::Sure(found) => return Ok(LeafPlace { leaf, seen, found }),
+                LeafSearch::Again => break,
+                LeafSearch::Right(next) => {
                     seen = next.stable();
                     // SAFETY: the chain of leaves links leaves only.
                     leaf = unsafe { next.leaf() };
@@ -201,13 +207,13 @@ pub(crate) fn find<'p>(root: NodePtr<'p>, rest: &[u8], pinned: Pinned<'p>) -> Re
 /// The internal nodes from a layer's root down to a leaf's parent, each with the version at which it was read and the
 /// index of the child taken.
 pub(crate) struct Path<'p> {
-    steps: [Option<Step<'p>>; HEIGHT_MAX],
+    steps: [Option<PathStep<'p>>; HEIGHT_MAX],
     length: usize,
 }
 
 /// One internal node on a path.
 #[derive(Clone, Copy)]
-pub(crate) struct Step<'p> {
+pub(crate) struct PathStep<'p> {
     pub(crate) node: Ptr<'p, Internal>,
     pub(crate) seen: Version,
     pub(crate) index: usize,
@@ -232,7 +238,7 @@ impl<'p> Path<'p> {
             let index = internal.index_of(seen.keys(), slice);
             debug_assert!(index <= INTERNAL_KEYS);
             let child = child_for(node, seen, slice, pinned)?;
-            path.steps[path.length] = Some(Step { node: internal, seen, index });
+            path.steps[path.length] = Some(PathStep { node: internal, seen, index });
             path.length += 1;
             node = child;
             seen = node.stable();
@@ -246,7 +252,7 @@ impl<'p> Path<'p> {
     }
 
     /// The node at a level, the root at 0.
-    pub(crate) fn step(&self, level: usize) -> Step<'p> {
+    pub(crate) fn step(&self, level: usize) -> PathStep<'p> {
         self.steps[level].expect("a level below the length")
     }
 
@@ -267,7 +273,7 @@ impl<'p> Path<'p> {
 
 /// The locks of the lower end of a path.
 pub(crate) struct LockedPath<'p> {
-    pub(crate) locks: [Option<Held<'p>>; HEIGHT_MAX],
+    pub(crate) locks: [Option<NodeLock<'p>>; HEIGHT_MAX],
     /// The level of the last node that was asked for; `None` if the root was passed.
     pub(crate) top: Option<usize>,
 }
@@ -275,11 +281,11 @@ pub(crate) struct LockedPath<'p> {
 impl<'p> LockedPath<'p> {
     /// Begins a change in each locked node.
     pub(crate) fn begin_change(&mut self) {
-        self.locks.iter_mut().flatten().for_each(Held::begin_change);
+        self.locks.iter_mut().flatten().for_each(NodeLock::begin_change);
     }
 
     /// The lock of a level.
-    pub(crate) fn lock(&mut self, level: usize) -> &mut Held<'p> {
+    pub(crate) fn lock(&mut self, level: usize) -> &mut NodeLock<'p> {
         self.locks[level].as_mut().expect("a locked level")
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! They are atomics because readers load them while a writer stores; they need no order of their own, since nothing
 //! read from them is acted upon before `VersionWord::unchanged` has said yes, and every store lies between
-//! `Held::begin_change` and the drop of the lock. The exceptions have their own methods, `publish` and
+//! `NodeLock::begin_change` and the drop of the lock. The exceptions have their own methods, `publish` and
 //! `read_to_follow`.
 //!
-//! Neighbours: up, `node` and `bag`; down, `version` for the fences.
+//! Neighbours: up, `node` and `suffix_block`; down, `version` for the fences.
 
 use ensile_base::sync::{AtomicPtr, AtomicU64, Ordering};
 
@@ -41,7 +41,7 @@ macro_rules! guarded {
             /// Stores the word; the caller has begun a change, or nobody else knows the node yet.
             #[inline(always)]
             pub(crate) fn write(&self, value: $value) {
-                // Relaxed: ordered after CHANGING by the fence of `Held::begin_change`, before the new version by
+                // Relaxed: ordered after CHANGING by the fence of `NodeLock::begin_change`, before the new version by
                 // the Release store that ends the change.
                 self.0.store(value, Ordering::Relaxed);
             }
@@ -70,7 +70,7 @@ impl GuardedU64 {
 }
 
 impl<T> GuardedPtr<T> {
-    /// Loads a pointer that is followed before any fence: a bag's, whose suffixes are compared before the version is
+    /// Loads a pointer that is followed before any fence: a suffix block's, whose suffixes are compared before the version is
     /// validated, or a neighbour's that another node's lock guards.
     #[inline(always)]
     pub(crate) fn read_to_follow(&self) -> *mut T {
@@ -79,7 +79,7 @@ impl<T> GuardedPtr<T> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Stores a pointer outside any change of this node (a grown bag, a neighbour link): readers may see either.
+    /// Stores a pointer outside any change of this node (a grown suffix block, a neighbour link): readers may see either.
     #[inline]
     pub(crate) fn publish(&self, value: *mut T) {
         // Release: pairs with the Acquire of `read_to_follow`, or with the Acquire fence of `VersionWord::unchanged` after

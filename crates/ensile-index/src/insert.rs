@@ -8,13 +8,13 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{Found, Spot, find};
-use crate::key::{LONG, Part, SLICE_BYTES};
+use crate::descend::{InLeaf, LeafPlace, find};
+use crate::key::{KeyPart, LONG, SLICE_BYTES};
 use crate::memory::NodeMemory;
-use crate::node::{LAYER, LEAF_SLOTS, Leaf, NodePtr, Ptr};
-use crate::permutation::Permutation;
+use crate::node::{LAYER, Leaf, NodePtr, Ptr};
+use crate::permutation::{LEAF_SLOTS, Permutation};
 use crate::tree::Masstree;
-use crate::version::{Held, Version};
+use crate::version::{NodeLock, Version};
 use crate::witness::NodeChanges;
 
 /// The outcome of an insert.
@@ -38,16 +38,16 @@ pub(crate) struct Layer<'k, 'p> {
 
 /// An entry to be put into a leaf.
 #[derive(Clone, Copy)]
-pub(crate) struct Entry<'k> {
-    pub(crate) part: Part,
+pub(crate) struct NewEntry<'k> {
+    pub(crate) part: KeyPart,
     pub(crate) value: u64,
     /// The key behind the slice, for a LONG part.
     pub(crate) suffix: &'k [u8],
 }
 
-impl<'k> Entry<'k> {
+impl<'k> NewEntry<'k> {
     pub(crate) fn of(rest: &'k [u8], value: u64) -> Self {
-        Self { part: Part::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
+        Self { part: KeyPart::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
     }
 }
 
@@ -81,22 +81,22 @@ impl Masstree {
         changes: &mut NodeChanges,
         pinned: Pinned<'_>,
     ) -> Option<Insert> {
-        let (layer, spot) = self.deepest(key, pinned)?;
-        self.insert_at(&layer, &spot, value, memory, changes, pinned).map(Outcome::insert)
+        let (layer, place) = self.deepest(key, pinned)?;
+        self.insert_at(&layer, &place, value, memory, changes, pinned).map(InsertOutcome::insert)
     }
 
-    /// A key's place, never `Found::Layer`, with the layer that it is in.
+    /// A key's place, never `InLeaf::Layer`, with the layer that it is in.
     #[inline(always)]
     pub(crate) fn deepest<'k, 'p>(
         &'p self,
         key: &'k [u8],
         pinned: Pinned<'p>,
-    ) -> Option<(Layer<'k, 'p>, Spot<'p>)> {
+    ) -> Option<(Layer<'k, 'p>, LeafPlace<'p>)> {
         let mut layer = Layer { root: self.root(pinned), parent: None, rest: key };
         loop {
-            let spot = find(layer.root, layer.rest, pinned).ok()?;
-            let Found::Layer(root) = spot.found else { return Some((layer, spot)) };
-            layer = Layer { root, parent: Some(spot.leaf), rest: &layer.rest[SLICE_BYTES..] };
+            let place = find(layer.root, layer.rest, pinned).ok()?;
+            let InLeaf::Layer(root) = place.found else { return Some((layer, place)) };
+            layer = Layer { root, parent: Some(place.leaf), rest: &layer.rest[SLICE_BYTES..] };
         }
     }
 
@@ -106,30 +106,30 @@ impl Masstree {
     pub(crate) fn insert_at<'p>(
         &'p self,
         layer: &Layer<'_, 'p>,
-        spot: &Spot<'p>,
+        place: &LeafPlace<'p>,
         value: u64,
         memory: &mut dyn NodeMemory,
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
-    ) -> Option<Outcome> {
-        let leaf = spot.leaf;
-        match spot.found {
-            Found::Match { value, .. } => Some(Outcome::Exists(value)),
-            Found::Layer(_) => None,
-            Found::Clash { slot } => {
-                let held = leaf.get().version.try_lock(spot.seen)?;
+    ) -> Option<InsertOutcome> {
+        let leaf = place.leaf;
+        match place.found {
+            InLeaf::Match { value, .. } => Some(InsertOutcome::Exists(value)),
+            InLeaf::Layer(_) => None,
+            InLeaf::Clash { slot } => {
+                let held = leaf.get().version.try_lock(place.seen)?;
                 grow_layer(leaf, held, slot, layer.rest, value, memory, changes);
-                Some(Outcome::Rebuilt)
+                Some(InsertOutcome::Rebuilt)
             }
-            Found::Absent => {
-                let held = leaf.get().version.try_lock(spot.seen)?;
-                let entry = Entry::of(layer.rest, value);
+            InLeaf::Absent => {
+                let held = leaf.get().version.try_lock(place.seen)?;
+                let entry = NewEntry::of(layer.rest, value);
                 if leaf.permutation().count() == LEAF_SLOTS {
                     self.split_and_put(layer, leaf, held, entry, memory, changes, pinned)?;
-                    return Some(Outcome::Rebuilt);
+                    return Some(InsertOutcome::Rebuilt);
                 }
                 let position = leaf.position(leaf.permutation(), entry.part);
-                Some(Outcome::Put(put(leaf, held, position, entry, memory, changes)))
+                Some(InsertOutcome::Put(put(leaf, held, position, entry, memory, changes)))
             }
         }
     }
@@ -137,7 +137,7 @@ impl Masstree {
 
 /// What an insert came to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum InsertOutcome {
     /// The key was there, with this value.
     Exists(u64),
     /// It is in the leaf, which has this version now.
@@ -146,7 +146,7 @@ pub(crate) enum Outcome {
     Rebuilt,
 }
 
-impl Outcome {
+impl InsertOutcome {
     pub(crate) fn insert(self) -> Insert {
         match self {
             Self::Exists(value) => Insert::Exists(value),
@@ -158,9 +158,9 @@ impl Outcome {
 /// Puts an entry at its position into a locked leaf that has room; the version that the leaf has then.
 pub(crate) fn put(
     leaf: Ptr<'_, Leaf>,
-    mut held: Held<'_>,
+    mut held: NodeLock<'_>,
     position: usize,
-    entry: Entry<'_>,
+    entry: NewEntry<'_>,
     memory: &mut dyn NodeMemory,
     changes: &mut NodeChanges,
 ) -> Version {
@@ -175,11 +175,11 @@ pub(crate) fn put(
 }
 
 /// Puts an entry at a position of a leaf that has a free slot and room for the suffix, within a change.
-pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: Entry<'_>) {
+pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: NewEntry<'_>) {
     let permutation = leaf.permutation();
     let slot = permutation.free_slot();
-    if let Some(bag) = leaf.bag().filter(|_| entry.part.is_long()) {
-        bag.append(slot, entry.suffix);
+    if let Some(suffixes) = leaf.suffixes().filter(|_| entry.part.is_long()) {
+        suffixes.append(slot, entry.suffix);
     }
     leaf.write_slot(slot, entry.part.slice, entry.part.rank, entry.value);
     leaf.permutation.write(permutation.insert(position).bits());
@@ -189,16 +189,16 @@ pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: Entry<'_>) {
 /// go on alike, then a leaf with both. `rest` is the new key from this layer on.
 fn grow_layer(
     leaf: Ptr<'_, Leaf>,
-    mut held: Held<'_>,
+    mut held: NodeLock<'_>,
     slot: usize,
     rest: &[u8],
     value: u64,
     memory: &mut dyn NodeMemory,
     changes: &mut NodeChanges,
 ) {
-    let bag = leaf.bag().expect("a slot of kind SUFFIX has a bag");
-    let mut old = Entry::of(bag.suffix(slot), leaf.slots[slot].value.read());
-    let mut new = Entry::of(&rest[SLICE_BYTES..], value);
+    let suffixes = leaf.suffixes().expect("a slot of kind SUFFIX has a suffixes");
+    let mut old = NewEntry::of(suffixes.suffix(slot), leaf.slots[slot].value.read());
+    let mut new = NewEntry::of(&rest[SLICE_BYTES..], value);
     let first = Ptr::<Leaf>::create(true, 0, 0, memory);
     let mut last = first;
     changes.created(first, leaf, Version::leaf(true));
@@ -209,8 +209,8 @@ fn grow_layer(
         last.permutation.write(Permutation::identity(1).bits());
         last = deeper;
         changes.created(deeper, leaf, Version::leaf(true));
-        old = Entry::of(old.suffix, old.value);
-        new = Entry::of(new.suffix, new.value);
+        old = NewEntry::of(old.suffix, old.value);
+        new = NewEntry::of(new.suffix, new.value);
     }
     let suffix_bytes = old.suffix.len() + new.suffix.len();
     if suffix_bytes > 0 {

@@ -1,6 +1,6 @@
 //! Keys as a trie of layers sees them: 8-byte slices with a rank.
 //!
-//! Within a layer an entry is ordered by its [`Part`]: the next eight bytes as a big-endian number, zero-padded, then
+//! Within a layer an entry is ordered by its [`KeyPart`]: the next eight bytes as a big-endian number, zero-padded, then
 //! the rank: how many of them are key (0..=8), or [`LONG`] when the key goes on. So `"a" < "a\0"`, NULs are ordinary
 //! bytes, and all entries of one slice (ten at most) stand side by side, LONG last.
 //!
@@ -14,12 +14,12 @@ pub(crate) const LONG: u8 = 9;
 
 /// Where a key stands within one layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Part {
+pub(crate) struct KeyPart {
     pub(crate) slice: u64,
     pub(crate) rank: u8,
 }
 
-impl Part {
+impl KeyPart {
     /// The part of a key of which `rest` is left at this layer.
     #[inline(always)]
     pub(crate) fn of(rest: &[u8]) -> Self {
@@ -62,9 +62,9 @@ fn short_slice(rest: &[u8]) -> u64 {
 }
 
 /// The shortest key whose slice is `slice`: the slice without its trailing NULs.
-pub(crate) fn shortest(slice: u64) -> Part {
+pub(crate) fn shortest(slice: u64) -> KeyPart {
     let zeros = if slice == 0 { SLICE_BYTES as u32 } else { slice.trailing_zeros() / 8 };
-    Part { slice, rank: SLICE_BYTES as u8 - zeros as u8 }
+    KeyPart { slice, rank: SLICE_BYTES as u8 - zeros as u8 }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -11,12 +11,11 @@
 //! of everything and start again, before anything was changed. So there is no order of locks to get wrong.
 //!
 //! Invariants are named where they live: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
-//! `descend`; APPEND in `bag`; the seqlock recipe in `version`.
+//! `descend`; APPEND in `suffix_block`; the seqlock recipe in `version`.
 //!
 //! Neighbours: up, `ensile_engine` (tables: index entries meet records there); down, `ensile_base::sync`,
 //! `ensile_memory::prefetch`, `ensile_epoch::Pinned`.
 
-mod bag;
 mod batch;
 mod check;
 mod descend;
@@ -32,6 +31,7 @@ mod prune;
 mod remove;
 mod scan;
 mod split;
+mod suffix_block;
 mod tags;
 mod tree;
 mod version;

@@ -5,7 +5,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// Memory for nodes and suffix bags.
+/// Memory for nodes and suffix blocks.
 ///
 /// # Safety
 /// `allocate` returns a block of its own, as large and as aligned as asked, that stays valid until it is retired;

@@ -5,9 +5,9 @@
 //! An internal node is four lines: version and keys in two, children in two.
 //!
 //! Invariants:
-//! * **VERSIONED**: what a reader sees of a node changes only between `Held::begin_change` and the drop of that lock.
+//! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that lock.
 //!   Exceptions, each harmless on its own: a value exchanged for another, a layer's slot pointed to the layer's new
-//!   root, a bag replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked by COVER).
+//!   root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked by COVER).
 //! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
 //!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
 //! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's lock.
@@ -18,7 +18,7 @@
 //! * **EAGER ROOT**: the slot of a layer (or the tree's root word) names the node with ROOT set. Who arrives at a root
 //!   without it holds an old pointer and starts again.
 //!
-//! Neighbours: up, every operation; down, `version`, `guarded`, `bag`.
+//! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -28,16 +28,14 @@ use std::ptr::NonNull;
 use ensile_base::sync::note;
 use ensile_memory::prefetch;
 
-use crate::bag::{Bag, BagRef, capacity_for};
 use crate::guarded::{GuardedPtr, GuardedU64};
-use crate::key::{LONG, Part};
+use crate::key::{KeyPart, LONG};
 use crate::memory::NodeMemory;
-use crate::permutation::Permutation;
+use crate::permutation::{LEAF_SLOTS, Permutation};
+use crate::suffix_block::{SuffixBlock, SuffixBlockRef, capacity_for};
 use crate::tags::{self, TAGS_PER_WORD, tag};
 use crate::version::{Version, VersionWord};
 
-/// Entries of a leaf.
-pub(crate) const LEAF_SLOTS: usize = 15;
 /// Keys of an internal node.
 pub(crate) const INTERNAL_KEYS: usize = 15;
 
@@ -62,7 +60,7 @@ impl Kinds {
 /// A slice with its value.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct LeafSlot {
     pub(crate) slice: GuardedU64,
     pub(crate) value: GuardedU64,
 }
@@ -78,10 +76,10 @@ pub(crate) struct Leaf {
     /// A byte for each slot. The sixteenth belongs to who holds the lock, a hint for `split`: the last inserts, as long
     /// as each went right behind the one before; low nibble, the position behind the last; high nibble, how many.
     tags: [GuardedU64; 2],
-    pub(crate) bag: GuardedPtr<Bag>,
+    pub(crate) suffixes: GuardedPtr<SuffixBlock>,
     pub(crate) low: GuardedU64,
     pub(crate) high: GuardedU64,
-    pub(crate) slots: [Slot; LEAF_SLOTS],
+    pub(crate) slots: [LeafSlot; LEAF_SLOTS],
     pub(crate) next: GuardedPtr<Leaf>,
     pub(crate) prev: GuardedPtr<Leaf>,
 }
@@ -241,10 +239,10 @@ impl<'p> Ptr<'p, Leaf> {
             permutation: GuardedU64::new(Permutation::EMPTY.bits()),
             kinds: GuardedU64::new(u64::MAX),
             tags: [GuardedU64::new(0), GuardedU64::new(0)],
-            bag: GuardedPtr::new(std::ptr::null_mut()),
+            suffixes: GuardedPtr::new(std::ptr::null_mut()),
             low: GuardedU64::new(low),
             high: GuardedU64::new(high),
-            slots: std::array::from_fn(|_| Slot { slice: GuardedU64::new(0), value: GuardedU64::new(0) }),
+            slots: std::array::from_fn(|_| LeafSlot { slice: GuardedU64::new(0), value: GuardedU64::new(0) }),
             next: GuardedPtr::new(std::ptr::null_mut()),
             prev: GuardedPtr::new(std::ptr::null_mut()),
         };
@@ -259,43 +257,44 @@ impl<'p> Ptr<'p, Leaf> {
         Ptr(self.0.cast(), PhantomData)
     }
 
-    /// The leaf's suffix bag, if it has one.
+    /// The leaf's suffix block, if it has one.
     #[inline(always)]
-    pub(crate) fn bag(self) -> Option<BagRef<'p>> {
-        // SAFETY: a bag in a leaf's field is retired only after the field names another one, and a leaf's last bag
+    pub(crate) fn suffixes(self) -> Option<SuffixBlockRef<'p>> {
+        // SAFETY: a suffix block in a leaf's field is retired only after the field names another one, and a leaf's last suffix block
         // only with the leaf: under the pin of 'p it is not freed.
-        NonNull::new(self.get().bag.read_to_follow()).map(|bag| unsafe { BagRef::from_raw(bag) })
+        NonNull::new(self.get().suffixes.read_to_follow())
+            .map(|suffixes| unsafe { SuffixBlockRef::from_raw(suffixes) })
     }
 
-    /// Makes sure that a suffix of `length` bytes fits into the bag; under the lock, in no change: readers may use
-    /// the old bag or its copy.
+    /// Makes sure that a suffix of `length` bytes fits into the suffix block; under the lock, in no change: readers may use
+    /// the old suffix block or its copy.
     pub(crate) fn reserve_suffix(self, length: usize, memory: &mut dyn NodeMemory) {
-        let old = self.bag();
-        if old.is_some_and(|bag| bag.has_room(length)) {
+        let old = self.suffixes();
+        if old.is_some_and(|suffixes| suffixes.has_room(length)) {
             return;
         }
         let live = || self.permutation().slots().filter(|&slot| self.kind(slot) == SUFFIX);
-        let old_bytes = old.map_or(0, |bag| live().map(|slot| bag.suffix(slot).len()).sum());
+        let old_bytes = old.map_or(0, |suffixes| live().map(|slot| suffixes.suffix(slot).len()).sum());
         let capacity = capacity_for(old_bytes + length, live().count() + 1);
-        let grown = BagRef::create(capacity, memory);
+        let grown = SuffixBlockRef::create(capacity, memory);
         if let Some(old) = old {
             live().for_each(|slot| grown.append(slot, old.suffix(slot)));
         }
-        self.bag.publish(grown.as_ptr());
+        self.suffixes.publish(grown.as_ptr());
         if let Some(old) = old {
             // SAFETY: the leaf names the copy now, and the lock makes us the only one who replaces it.
             unsafe { old.retire(memory) }
         }
     }
 
-    /// Gives back a leaf and its bag.
+    /// Gives back a leaf and its suffix block.
     ///
     /// # Safety
     /// As for [`Ptr::retire`].
-    pub(crate) unsafe fn retire_with_bag(self, memory: &mut dyn NodeMemory) {
-        if let Some(bag) = self.bag() {
-            // SAFETY: the bag belongs to this leaf alone, which is unlinked by the caller's promise.
-            unsafe { bag.retire(memory) }
+    pub(crate) unsafe fn retire_with_suffixes(self, memory: &mut dyn NodeMemory) {
+        if let Some(suffixes) = self.suffixes() {
+            // SAFETY: the suffix block belongs to this leaf alone, which is unlinked by the caller's promise.
+            unsafe { suffixes.retire(memory) }
         }
         // SAFETY: the caller's promise.
         unsafe { self.retire(memory) }
@@ -310,12 +309,12 @@ impl Leaf {
 
     /// The part of the entry in a slot.
     #[inline]
-    pub(crate) fn part(&self, slot: usize) -> Part {
-        Part { slice: self.slots[slot].slice.read(), rank: self.kind(slot).min(LONG) }
+    pub(crate) fn part(&self, slot: usize) -> KeyPart {
+        KeyPart { slice: self.slots[slot].slice.read(), rank: self.kind(slot).min(LONG) }
     }
 
     /// Position of the first entry that is not before `part`.
-    pub(crate) fn position(&self, permutation: Permutation, part: Part) -> usize {
+    pub(crate) fn position(&self, permutation: Permutation, part: KeyPart) -> usize {
         permutation.slots().take_while(|&slot| self.part(slot) < part).count()
     }
 
@@ -346,7 +345,7 @@ impl Leaf {
 
     /// One bit for each slot whose tag is that of `part`, whether it is in use or not.
     #[inline(always)]
-    pub(crate) fn candidates(&self, part: Part) -> u32 {
+    pub(crate) fn candidates(&self, part: KeyPart) -> u32 {
         // The sixteenth byte is no tag.
         tags::equal([self.tags[0].read(), self.tags[1].read()], tag(part)) & ((1 << LEAF_SLOTS) - 1)
     }
@@ -384,7 +383,7 @@ impl Leaf {
     pub(crate) fn write_slot(&self, slot: usize, slice: u64, kind: u8, value: u64) {
         self.slots[slot].slice.write(slice);
         self.slots[slot].value.write(value);
-        self.set_tag(slot, tag(Part { slice, rank: kind.min(LONG) }));
+        self.set_tag(slot, tag(KeyPart { slice, rank: kind.min(LONG) }));
         self.set_kind(slot, kind);
     }
 }

@@ -10,9 +10,10 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::insert::{Entry, Insert, Outcome, put};
+use crate::insert::{Insert, InsertOutcome, NewEntry, put};
 use crate::memory::NodeMemory;
-use crate::node::{LEAF_SLOTS, Leaf, Ptr};
+use crate::node::{Leaf, Ptr};
+use crate::permutation::LEAF_SLOTS;
 use crate::tree::Masstree;
 use crate::version::Version;
 use crate::witness::NodeChanges;
@@ -59,13 +60,13 @@ where
         }
         let mut backoff = Backoff::new();
         loop {
-            if let Some((layer, spot)) = self.tree.deepest(key, pinned)
-                && let Some(outcome) = self.tree.insert_at(&layer, &spot, value, memory, changes, pinned)
+            if let Some((layer, place)) = self.tree.deepest(key, pinned)
+                && let Some(outcome) = self.tree.insert_at(&layer, &place, value, memory, changes, pinned)
             {
                 let prefix = &key[..key.len() - layer.rest.len()];
                 self.last = match outcome {
-                    Outcome::Put(seen) => Some(Last { leaf: spot.leaf, seen, prefix }),
-                    Outcome::Exists(_) | Outcome::Rebuilt => None,
+                    InsertOutcome::Put(seen) => Some(Last { leaf: place.leaf, seen, prefix }),
+                    InsertOutcome::Exists(_) | InsertOutcome::Rebuilt => None,
                 };
                 return outcome.insert();
             }
@@ -86,7 +87,7 @@ where
         let last = self.last.as_mut()?;
         // A key that ends where the layer begins stands in the layer above.
         let rest = key.strip_prefix(last.prefix).filter(|rest| !rest.is_empty() || last.prefix.is_empty())?;
-        let (leaf, entry) = (last.leaf, Entry::of(rest, value));
+        let (leaf, entry) = (last.leaf, NewEntry::of(rest, value));
         let held = leaf.get().version.try_lock(last.seen)?;
         let permutation = leaf.permutation();
         if permutation.count() == LEAF_SLOTS || !leaf.covers(entry.part.slice) {

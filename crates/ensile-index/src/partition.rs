@@ -1,6 +1,6 @@
 //! Keys that cut a tree into parts of roughly equal numbers of entries, from its upper levels alone.
 //!
-//! A tree is looked at as pieces in key order, at first one: the whole. A piece whose estimated weight is too large for one
+//! A tree is looked at as runs in key order, at first one: the whole. A run whose estimated weight is too large for one
 //! part is opened, an internal node into its children, a leaf with deeper layers into its entries, until all are small or
 //! there are enough. A subtree's weight is estimated along one way down its middle, so that one deep layer among thousands
 //! of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a tree into parts
@@ -16,20 +16,20 @@ use crate::tree::Masstree;
 
 /// Pieces are opened until each is this fraction of a part.
 const FINENESS: u64 = 8;
-/// No more pieces than so many a part.
-const PIECES_MAX: usize = 64;
+/// No more runs than so many a part.
+const RUNS_MAX: usize = 64;
 /// Levels, over all layers, behind which an estimate ends.
 const LEVELS_MAX: usize = 64;
 
-/// A run of keys, from `from` to the next piece's.
-struct Piece<'p> {
+/// A run of keys, from `from` to the next run's.
+struct KeyRun<'p> {
     from: Vec<u8>,
     /// The subtree that holds them, and the key bytes of the layers above it; `None` if there is nothing to open.
     subtree: Option<(NodePtr<'p>, Vec<u8>)>,
     weight: u64,
 }
 
-impl<'p> Piece<'p> {
+impl<'p> KeyRun<'p> {
     fn subtree(from: Vec<u8>, node: NodePtr<'p>, prefix: Vec<u8>, pinned: Pinned<'p>) -> Self {
         Self { from, subtree: Some((node, prefix)), weight: weight(node, pinned) }
     }
@@ -40,48 +40,48 @@ impl Masstree {
     #[must_use]
     pub fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
         let root = self.root(pinned);
-        let mut pieces = vec![Piece::subtree(Vec::new(), root, Vec::new(), pinned)];
+        let mut runs = vec![KeyRun::subtree(Vec::new(), root, Vec::new(), pinned)];
         if parts < 2 {
             return Vec::new();
         }
         loop {
-            let total: u64 = pieces.iter().map(|piece| piece.weight).sum();
+            let total: u64 = runs.iter().map(|run| run.weight).sum();
             let most = total / (parts as u64 * FINENESS);
-            let is_large = |piece: &Piece<'_>| piece.weight > most && piece.subtree.is_some();
-            if pieces.len() >= parts * PIECES_MAX || !pieces.iter().any(is_large) {
-                return cut(&pieces, parts, total);
+            let is_large = |run: &KeyRun<'_>| run.weight > most && run.subtree.is_some();
+            if runs.len() >= parts * RUNS_MAX || !runs.iter().any(is_large) {
+                return cut(&runs, parts, total);
             }
-            pieces = pieces
+            runs = runs
                 .into_iter()
-                .flat_map(|piece| if is_large(&piece) { open(piece, pinned) } else { vec![piece] })
+                .flat_map(|run| if is_large(&run) { open(run, pinned) } else { vec![run] })
                 .collect();
         }
     }
 }
 
-/// The first keys of the pieces at which the parts begin.
-fn cut(pieces: &[Piece<'_>], parts: usize, total: u64) -> Vec<Vec<u8>> {
+/// The first keys of the runs at which the parts begin.
+fn cut(runs: &[KeyRun<'_>], parts: usize, total: u64) -> Vec<Vec<u8>> {
     let mut separators: Vec<Vec<u8>> = Vec::new();
     let (mut before, mut part) = (0, 1);
-    for piece in pieces {
+    for run in runs {
         let due = total * part / parts as u64;
         if before >= due && before > 0 && part < parts as u64 {
-            if separators.last().is_none_or(|last| *last < piece.from) && !piece.from.is_empty() {
-                separators.push(piece.from.clone());
+            if separators.last().is_none_or(|last| *last < run.from) && !run.from.is_empty() {
+                separators.push(run.from.clone());
             }
-            // A piece that is as large as several parts leaves fewer of them.
+            // A run that is as large as several parts leaves fewer of them.
             part = (before * parts as u64 / total.max(1)).max(part) + 1;
         }
-        before += piece.weight;
+        before += run.weight;
     }
     separators
 }
 
-/// A piece as the pieces that it consists of; as it is, but not to be opened again, if its node is being changed.
-fn open<'p>(piece: Piece<'p>, pinned: Pinned<'p>) -> Vec<Piece<'p>> {
-    let Piece { from, subtree, weight } = piece;
+/// A run as the runs that it consists of; as it is, but not to be opened again, if its node is being changed.
+fn open<'p>(run: KeyRun<'p>, pinned: Pinned<'p>) -> Vec<KeyRun<'p>> {
+    let KeyRun { from, subtree, weight } = run;
     let opened = subtree.and_then(|(node, prefix)| open_node(&from, node, &prefix, pinned));
-    opened.unwrap_or_else(|| vec![Piece { from, subtree: None, weight }])
+    opened.unwrap_or_else(|| vec![KeyRun { from, subtree: None, weight }])
 }
 
 fn open_node<'p>(
@@ -89,12 +89,12 @@ fn open_node<'p>(
     node: NodePtr<'p>,
     prefix: &[u8],
     pinned: Pinned<'p>,
-) -> Option<Vec<Piece<'p>>> {
+) -> Option<Vec<KeyRun<'p>>> {
     let seen = node.stable();
     if seen.is_deleted() {
         return None;
     }
-    let mut pieces = Vec::new();
+    let mut runs = Vec::new();
     if seen.is_leaf() {
         // SAFETY: `seen` was read from this node and says LEAF.
         let leaf = unsafe { node.leaf() };
@@ -109,14 +109,14 @@ fn open_node<'p>(
         for (part, is_layer, value) in entries {
             let mut key = prefix.to_vec();
             part.append_to(&mut key);
-            let from = if pieces.is_empty() { from.to_vec() } else { key.clone() };
+            let from = if runs.is_empty() { from.to_vec() } else { key.clone() };
             if is_layer {
                 // SAFETY: the value of a LAYER slot, validated just now.
                 let root = unsafe { NodePtr::from_value(value) };
                 debug_assert_eq!(key.len(), prefix.len() + SLICE_BYTES);
-                pieces.push(Piece::subtree(from, root, key, pinned));
+                runs.push(KeyRun::subtree(from, root, key, pinned));
             } else {
-                pieces.push(Piece { from, subtree: None, weight: 1 });
+                runs.push(KeyRun { from, subtree: None, weight: 1 });
             }
         }
     } else {
@@ -137,10 +137,10 @@ fn open_node<'p>(
             }
             // SAFETY: validated: this was a child of a live node under our pin.
             let child = unsafe { Ptr::new_or_null(child) }?;
-            pieces.push(Piece::subtree(from, child, prefix.to_vec(), pinned));
+            runs.push(KeyRun::subtree(from, child, prefix.to_vec(), pinned));
         }
     }
-    (!pieces.is_empty()).then_some(pieces)
+    (!runs.is_empty()).then_some(runs)
 }
 
 /// An estimate of the entries below a node: as if all its ways down were like the one in its middle.
@@ -182,7 +182,7 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
         let Some(next) = next else { break };
         node = next;
     }
-    // What changed while it was looked at weighs something too; no sum of pieces overflows.
+    // What changed while it was looked at weighs something too; no sum of runs overflows.
     entries.max(ways).clamp(1, 1 << 40)
 }
 

@@ -5,7 +5,8 @@
 //!
 //! Neighbours: up, `node` and the operations that change leaves.
 
-use crate::node::LEAF_SLOTS;
+/// Entries of a leaf.
+pub(crate) const LEAF_SLOTS: usize = 15;
 
 const _: () = assert!(LEAF_SLOTS == 15, "fifteen nibbles and a count fill the word");
 

@@ -14,13 +14,13 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{Found, HEIGHT_MAX, Path, find, leaf_for};
-use crate::key::{Part, SLICE_BYTES};
+use crate::descend::{HEIGHT_MAX, InLeaf, Path, find, leaf_for};
+use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
 use crate::remove::clear_slot;
 use crate::tree::Masstree;
-use crate::version::Held;
+use crate::version::NodeLock;
 
 /// A layer on the way to the place that is pruned: its root, and the leaf that the way leads through.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ enum Pruned {
     /// Nothing is left to do at this layer.
     Clean,
     /// Something was unlinked or has changed: look at this layer again.
-    Look,
+    LeafSearch,
     /// The layer is gone; its parent leaf is empty now.
     LayerAbove,
     /// Another writer was in the way.
@@ -54,10 +54,10 @@ impl Masstree {
                     return;
                 }
             }
-            let part = Part::of(&key[depth * SLICE_BYTES..]);
+            let part = KeyPart::of(&key[depth * SLICE_BYTES..]);
             match self.try_prune(&trail[..=depth], part, memory, pinned) {
                 Pruned::Clean => return,
-                Pruned::Look => trail.clear(),
+                Pruned::LeafSearch => trail.clear(),
                 Pruned::LayerAbove => depth -= 1,
                 Pruned::Busy => {
                     trail.clear();
@@ -81,13 +81,15 @@ impl Masstree {
             loop {
                 let rest = &key[trail.len() * SLICE_BYTES..];
                 if trail.len() == depth {
-                    let Ok((leaf, _)) = leaf_for(root, Part::of(rest).slice, pinned) else { continue 'tree };
+                    let Ok((leaf, _)) = leaf_for(root, KeyPart::of(rest).slice, pinned) else {
+                        continue 'tree;
+                    };
                     trail.push(Trail { root, leaf });
                     return true;
                 }
-                let Ok(spot) = find(root, rest, pinned) else { continue 'tree };
-                trail.push(Trail { root, leaf: spot.leaf });
-                let Found::Layer(deeper) = spot.found else { return false };
+                let Ok(place) = find(root, rest, pinned) else { continue 'tree };
+                trail.push(Trail { root, leaf: place.leaf });
+                let InLeaf::Layer(deeper) = place.found else { return false };
                 root = deeper;
             }
         }
@@ -97,7 +99,7 @@ impl Masstree {
     fn try_prune<'p>(
         &'p self,
         trail: &[Trail<'p>],
-        part: Part,
+        part: KeyPart,
         memory: &mut dyn NodeMemory,
         pinned: Pinned<'p>,
     ) -> Pruned {
@@ -110,7 +112,9 @@ impl Masstree {
             return Pruned::Busy;
         }
         if !root_seen.is_leaf() && root_seen.keys() == 0 {
-            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Look);
+            return self
+                .collapse_root(root, above, memory, pinned)
+                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
         if held.seen().is_deleted() || !leaf.covers(part.slice) {
@@ -120,7 +124,8 @@ impl Masstree {
             return Pruned::Clean;
         }
         if !held.seen().is_root() {
-            return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Look);
+            return unlink_leaf(root, leaf, held, memory, pinned)
+                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
         }
         let Some(above) = above else { return Pruned::Clean };
         match self.unlink_layer(leaf, held, above, memory) {
@@ -134,7 +139,7 @@ impl Masstree {
     fn unlink_layer<'p>(
         &'p self,
         leaf: Ptr<'p, Leaf>,
-        mut held: Held<'p>,
+        mut held: NodeLock<'p>,
         above: Ptr<'p, Leaf>,
         memory: &mut dyn NodeMemory,
     ) -> Option<bool> {
@@ -150,7 +155,7 @@ impl Masstree {
         drop(held_above);
         drop(held);
         // SAFETY: no slot names the layer any more, and its only node is marked DELETED under its lock by us alone.
-        unsafe { leaf.retire_with_bag(memory) };
+        unsafe { leaf.retire_with_suffixes(memory) };
         Some(is_empty)
     }
 
@@ -163,7 +168,7 @@ impl Masstree {
         pinned: Pinned<'p>,
     ) -> Option<()> {
         let _ = pinned;
-        let mut dying: [Option<(Ptr<'p, Internal>, Held<'p>)>; HEIGHT_MAX] = [const { None }; HEIGHT_MAX];
+        let mut dying: [Option<(Ptr<'p, Internal>, NodeLock<'p>)>; HEIGHT_MAX] = [const { None }; HEIGHT_MAX];
         let mut count = 0;
         let mut node = root;
         let mut heir = loop {
@@ -207,7 +212,7 @@ impl Masstree {
 fn unlink_leaf<'p>(
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
-    mut held: Held<'p>,
+    mut held: NodeLock<'p>,
     memory: &mut dyn NodeMemory,
     pinned: Pinned<'p>,
 ) -> Option<()> {
@@ -259,12 +264,12 @@ fn unlink_leaf<'p>(
         unsafe { path.step(level).node.retire(memory) };
     }
     // SAFETY: as for the internal nodes.
-    unsafe { leaf.retire_with_bag(memory) };
+    unsafe { leaf.retire_with_suffixes(memory) };
     Some(())
 }
 
 /// Locks a leaf if it is (still) the left neighbour of another.
-fn lock_left_neighbour<'p>(left: Ptr<'p, Leaf>, leaf: Ptr<'p, Leaf>) -> Option<Held<'p>> {
+fn lock_left_neighbour<'p>(left: Ptr<'p, Leaf>, leaf: Ptr<'p, Leaf>) -> Option<NodeLock<'p>> {
     let held = left.get().version.try_lock_now()?;
     (!held.seen().is_deleted() && left.next.read() == leaf.as_ptr()).then_some(held)
 }

@@ -5,7 +5,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{Found, find};
+use crate::descend::{InLeaf, find};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr};
@@ -34,28 +34,28 @@ impl Masstree {
         let mut depth = 0;
         loop {
             let rest = &key[depth * SLICE_BYTES..];
-            let Ok(spot) = find(root, rest, pinned) else { return Try::Again };
-            match spot.found {
-                Found::Layer(deeper) => {
+            let Ok(place) = find(root, rest, pinned) else { return Try::Again };
+            match place.found {
+                InLeaf::Layer(deeper) => {
                     root = deeper;
                     depth += 1;
                 }
-                Found::Match { slot, .. } => {
-                    let Some(mut held) = spot.leaf.get().version.try_lock(spot.seen) else {
+                InLeaf::Match { slot, .. } => {
+                    let Some(mut held) = place.leaf.get().version.try_lock(place.seen) else {
                         return Try::Again;
                     };
                     // Read under the lock: a `replace` moves no version.
-                    if spot.leaf.slots[slot].value.read() != expected {
+                    if place.leaf.slots[slot].value.read() != expected {
                         return Try::Missing;
                     }
                     held.begin_change();
-                    clear_slot(spot.leaf, slot);
-                    let is_empty = spot.leaf.permutation().count() == 0;
+                    clear_slot(place.leaf, slot);
+                    let is_empty = place.leaf.permutation().count() == 0;
                     // An empty root of layer 0 is how an empty tree looks.
-                    let stays = depth == 0 && spot.seen.is_root();
+                    let stays = depth == 0 && place.seen.is_root();
                     return Try::Removed { emptied: (is_empty && !stays).then_some(depth) };
                 }
-                Found::Clash { .. } | Found::Absent => return Try::Missing,
+                InLeaf::Clash { .. } | InLeaf::Absent => return Try::Missing,
             }
         }
     }

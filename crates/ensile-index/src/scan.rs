@@ -18,8 +18,9 @@ use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
 use crate::descend::leaf_for;
-use crate::key::{LONG, Part, SLICE_BYTES, shortest};
-use crate::node::{LAYER, LEAF_SLOTS, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::key::{KeyPart, LONG, SLICE_BYTES, shortest};
+use crate::node::{LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::permutation::LEAF_SLOTS;
 use crate::tree::Masstree;
 use crate::version::Version;
 use crate::witness::Witness;
@@ -80,14 +81,14 @@ enum Stop {
 /// An entry as copied from a leaf.
 #[derive(Clone, Copy)]
 struct Copied<'p> {
-    part: Part,
+    part: KeyPart,
     value: u64,
     /// What follows the slice; of an entry that is LONG only, else left from another leaf.
     suffix: &'p [u8],
 }
 
 /// A leaf as of one version.
-struct Snapshot<'p> {
+struct LeafCopy<'p> {
     /// In the direction of the scan.
     entries: [Copied<'p>; LEAF_SLOTS],
     count: usize,
@@ -99,10 +100,10 @@ struct Snapshot<'p> {
     neighbour: *mut Leaf,
 }
 
-impl Snapshot<'_> {
+impl LeafCopy<'_> {
     /// Room for a leaf: one for all leaves of a scan, since to clear it would cost as much as to fill it.
     fn new() -> Self {
-        let nothing = Copied { part: Part { slice: 0, rank: 0 }, value: 0, suffix: &[] };
+        let nothing = Copied { part: KeyPart { slice: 0, rank: 0 }, value: 0, suffix: &[] };
         let entries = [nothing; LEAF_SLOTS];
         Self { entries, count: 0, layers: 0, low: 0, high: 0, neighbour: std::ptr::null_mut() }
     }
@@ -120,7 +121,7 @@ impl Snapshot<'_> {
     }
 }
 
-struct Scan<'t, 'p, V> {
+struct ScanCursor<'t, 'p, V> {
     tree: &'t Masstree,
     pinned: Pinned<'p>,
     visitor: &'t mut V,
@@ -144,7 +145,7 @@ struct Scan<'t, 'p, V> {
 /// Where to start within one layer: a part, and whether the entry there is itself meant.
 #[derive(Clone, Copy)]
 struct Start {
-    part: Part,
+    part: KeyPart,
     inclusive: bool,
     /// Whether the cursor's key goes on behind `part` (which is LONG then): what is left of it decides.
     goes_on: bool,
@@ -183,19 +184,20 @@ impl Masstree {
         bytes.extend_from_slice(key);
         let above = Vec::new();
         let (end_slice, key, reach) = (None, bytes, 0);
-        let mut scan = Scan { tree: self, pinned, visitor, reverse, end, end_slice, key, edge, above, reach };
+        let mut scan =
+            ScanCursor { tree: self, pinned, visitor, reverse, end, end_slice, key, edge, above, reach };
         while let Stop::Lost = scan.run() {}
     }
 }
 
-impl<'t, 'p, V: ScanVisitor> Scan<'t, 'p, V>
+impl<'t, 'p, V: ScanVisitor> ScanCursor<'t, 'p, V>
 where
     't: 'p,
 {
     /// Scans on from the cursor, descending from the root.
     fn run(&mut self) -> Stop {
         self.above.clear();
-        let mut snapshot = Snapshot::new();
+        let mut snapshot = LeafCopy::new();
         let mut next = self.enter(self.tree.root(self.pinned));
         loop {
             let Some(leaf) = next else { return Stop::Lost };
@@ -226,19 +228,19 @@ where
     /// The cursor as seen from the layer that we stand in.
     fn start(&self) -> Start {
         let rest = &self.key[self.above.len() * SLICE_BYTES..];
-        let part = Part::of(rest);
+        let part = KeyPart::of(rest);
         let inclusive = self.edge == Edge::At;
         if part.is_long() || self.edge != Edge::AroundPrefix {
             return Start { part, inclusive, goes_on: part.is_long() };
         }
         // Around all keys that begin with this slice; in reverse, around a whole layer when no slice is left.
         let slice = if rest.is_empty() { u64::MAX } else { part.slice };
-        Start { part: Part { slice, rank: LONG }, inclusive: self.reverse, goes_on: false }
+        Start { part: KeyPart { slice, rank: LONG }, inclusive: self.reverse, goes_on: false }
     }
 
     /// Copies a leaf as of one version, which is returned; `None` if it is gone, or does not cover the slice (any more).
     #[inline(always)]
-    fn copy(&self, leaf: Ptr<'p, Leaf>, slice: u64, snapshot: &mut Snapshot<'p>) -> Option<Version> {
+    fn copy(&self, leaf: Ptr<'p, Leaf>, slice: u64, snapshot: &mut LeafCopy<'p>) -> Option<Version> {
         loop {
             let seen = leaf.version.stable();
             if seen.is_deleted() {
@@ -248,18 +250,19 @@ where
             let neighbour = if self.reverse { leaf.prev.read() } else { leaf.next.read() };
             prefetch::lines(neighbour, size_of::<Leaf>());
             let (permutation, kinds) = (leaf.permutation(), leaf.kinds());
-            let bag = leaf.bag();
+            let suffixes = leaf.suffixes();
             let (count, mut layers) = (permutation.count(), 0);
             let mut slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
             for (index, entry) in snapshot.entries[..count].iter_mut().enumerate() {
                 let at = (slots & 0xf) as usize;
                 slots >>= 4;
                 let (slot, kind) = (&leaf.slots[at], kinds.of(at));
-                entry.part = Part { slice: slot.slice.read(), rank: kind };
+                entry.part = KeyPart { slice: slot.slice.read(), rank: kind };
                 entry.value = slot.value.read();
                 if kind >= LONG {
                     entry.part.rank = LONG;
-                    entry.suffix = bag.filter(|_| kind == SUFFIX).map_or(&[], |bag| bag.suffix(at));
+                    entry.suffix =
+                        suffixes.filter(|_| kind == SUFFIX).map_or(&[], |suffixes| suffixes.suffix(at));
                     layers |= u32::from(kind == LAYER) << index;
                 }
             }
@@ -274,7 +277,7 @@ where
     /// Hands out the entries of a leaf from `start` on, up to the next layer, the end of the range or of the leaf. The
     /// range may end at the slice `end`.
     #[inline(always)]
-    fn hand_out(&mut self, snapshot: &Snapshot<'p>, start: Start, end: Option<u64>) -> Left<'p> {
+    fn hand_out(&mut self, snapshot: &LeafCopy<'p>, start: Start, end: Option<u64>) -> Left<'p> {
         let first =
             (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
         let (prefix, layer) = (self.above.len() * SLICE_BYTES, snapshot.layer_from(first));
@@ -317,7 +320,7 @@ where
 
     /// How many entries of a leaf have slices before that of the range's end, and how many have slices not behind it.
     #[inline(always)]
-    fn split_at_end(&self, snapshot: &Snapshot<'p>, end: Option<u64>) -> (usize, usize) {
+    fn split_at_end(&self, snapshot: &LeafCopy<'p>, end: Option<u64>) -> (usize, usize) {
         let Some(end) = end else { return (snapshot.count, snapshot.count) };
         let entries = &snapshot.entries[..snapshot.count];
         let is_before = |slice: u64| if self.reverse { slice > end } else { slice < end };
@@ -328,14 +331,14 @@ where
 
     /// Tells the visitor of entries that come up soon. The index behind the last of them.
     #[inline(always)]
-    fn tell(&mut self, snapshot: &Snapshot<'p>, range: std::ops::Range<usize>) -> usize {
+    fn tell(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
         let told = range.end;
         snapshot.entries[range].iter().for_each(|entry| self.visitor.soon(entry.value));
         told
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
-    fn is_ahead(&self, snapshot: &Snapshot<'_>, index: usize, start: Start) -> bool {
+    fn is_ahead(&self, snapshot: &LeafCopy<'_>, index: usize, start: Start) -> bool {
         let entry = &snapshot.entries[index];
         let order = if self.reverse { start.part.cmp(&entry.part) } else { entry.part.cmp(&start.part) };
         match order {
@@ -359,12 +362,12 @@ where
 
     /// Moves the cursor past an exhausted leaf, which the range may end within or right behind, or may not. `None`: the
     /// scan is done; otherwise the leaf to go on with, if known.
-    fn leave(&mut self, snapshot: &Snapshot<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
+    fn leave(&mut self, snapshot: &LeafCopy<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
         let depth = self.above.len();
         self.key.truncate(depth * SLICE_BYTES);
         let (is_last, part, edge) = if self.reverse {
             let slice = snapshot.low.wrapping_sub(1);
-            (snapshot.low == 0, Part { slice, rank: SLICE_BYTES as u8 }, Edge::AroundPrefix)
+            (snapshot.low == 0, KeyPart { slice, rank: SLICE_BYTES as u8 }, Edge::AroundPrefix)
         } else {
             (snapshot.high == 0, shortest(snapshot.high), Edge::At)
         };
@@ -389,13 +392,13 @@ where
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
         let rest = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES])?;
-        Some(Part::of(rest).slice)
+        Some(KeyPart::of(rest).slice)
     }
 
     /// The slice where the range ends, if it may end within the slices that a leaf covers or right behind them; if not, all
     /// its entries are in the range as far as that end is concerned, and need no look at it.
     #[inline(always)]
-    fn end_near(&self, snapshot: &Snapshot<'p>) -> Option<u64> {
+    fn end_near(&self, snapshot: &LeafCopy<'p>) -> Option<u64> {
         self.end_slice.filter(|&end| {
             if self.reverse { snapshot.low <= end } else { end <= snapshot.high || snapshot.high == 0 }
         })

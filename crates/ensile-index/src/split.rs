@@ -12,21 +12,21 @@
 
 use ensile_epoch::Pinned;
 
-use crate::bag::{BagRef, capacity_for};
 use crate::descend::{LockedPath, Path};
-use crate::insert::{Entry, Layer, put_at};
+use crate::insert::{Layer, NewEntry, put_at};
 use crate::memory::NodeMemory;
-use crate::node::{FREE, INTERNAL_KEYS, Internal, LEAF_SLOTS, Leaf, NodePtr, Ptr, SUFFIX};
-use crate::permutation::Permutation;
+use crate::node::{FREE, INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::permutation::{LEAF_SLOTS, Permutation};
+use crate::suffix_block::{SuffixBlockRef, capacity_for};
 use crate::tree::Masstree;
-use crate::version::{Held, Version, VersionWord};
+use crate::version::{NodeLock, Version, VersionWord};
 use crate::witness::NodeChanges;
 
 /// Inserts, each right behind the one before, that make a load in order: by chance one leaf in many thousands.
 const RUN_MIN: u8 = 6;
 
 /// Where a full leaf is cut, the new entry counted in.
-struct Cut {
+struct SplitPoint {
     /// Position of the new entry among the sixteen.
     position: usize,
     /// Entries that stay left.
@@ -45,8 +45,8 @@ impl Masstree {
         &'p self,
         layer: &Layer<'_, 'p>,
         leaf: Ptr<'p, Leaf>,
-        mut held: Held<'p>,
-        entry: Entry<'_>,
+        mut held: NodeLock<'p>,
+        entry: NewEntry<'_>,
         memory: &mut dyn NodeMemory,
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
@@ -87,7 +87,7 @@ impl Masstree {
 }
 
 /// Decides where to cut: in the middle, or at the edge for a load in order; never between entries of one slice.
-fn cut(leaf: Ptr<'_, Leaf>, entry: Entry<'_>) -> Cut {
+fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> SplitPoint {
     let permutation = leaf.permutation();
     let position = leaf.position(permutation, entry.part);
     let slice_at = |index: usize| match index.cmp(&position) {
@@ -102,14 +102,14 @@ fn cut(leaf: Ptr<'_, Leaf>, entry: Entry<'_>) -> Cut {
         .flat_map(|distance| [wanted.saturating_sub(distance), wanted + distance])
         .find(is_boundary)
         .expect("at most ten of the sixteen entries share a slice");
-    Cut { position, left, separator: slice_at(left), in_order }
+    SplitPoint { position, left, separator: slice_at(left), in_order }
 }
 
 /// A new leaf with the entries from the cut on, linked to its neighbours on its own side only.
 fn right_half<'p>(
     leaf: Ptr<'p, Leaf>,
-    cut: &Cut,
-    entry: Entry<'_>,
+    cut: &SplitPoint,
+    entry: NewEntry<'_>,
     memory: &mut dyn NodeMemory,
 ) -> Ptr<'p, Leaf> {
     let right = Ptr::<Leaf>::create(false, cut.separator, leaf.high.read(), memory);
@@ -120,19 +120,19 @@ fn right_half<'p>(
     let first = if new_is_right { cut.left } else { cut.left - 1 };
     let moved = || (first..LEAF_SLOTS).map(|position| permutation.slot(position));
 
-    let suffix_of = |slot: usize| leaf.bag().expect("a slot of kind SUFFIX has a bag").suffix(slot);
+    let suffix_of = |slot: usize| leaf.suffixes().expect("a slot of kind SUFFIX has a suffixes").suffix(slot);
     let is_suffix = |slot: &usize| leaf.kind(*slot) == SUFFIX;
     let new_suffix = new_is_right && entry.part.is_long();
     let entries = moved().filter(is_suffix).count() + usize::from(new_suffix);
     if entries > 0 {
         let bytes: usize = moved().filter(is_suffix).map(|slot| suffix_of(slot).len()).sum();
         let bytes = bytes + if new_suffix { entry.suffix.len() } else { 0 };
-        right.bag.write(BagRef::create(capacity_for(bytes, entries), memory).as_ptr());
+        right.suffixes.write(SuffixBlockRef::create(capacity_for(bytes, entries), memory).as_ptr());
     }
     for (to, from) in moved().enumerate() {
         right.write_slot(to, leaf.slots[from].slice.read(), leaf.kind(from), leaf.slots[from].value.read());
-        if let Some(bag) = right.bag().filter(|_| is_suffix(&from)) {
-            bag.append(to, suffix_of(from));
+        if let Some(suffixes) = right.suffixes().filter(|_| is_suffix(&from)) {
+            suffixes.append(to, suffix_of(from));
         }
     }
     right.permutation.write(Permutation::identity(LEAF_SLOTS - first).bits());
@@ -146,7 +146,7 @@ fn right_half<'p>(
 }
 
 /// The left side of a split, within the leaf's change.
-fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &Cut, entry: Entry<'_>, right: Ptr<'p, Leaf>) {
+fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>, right: Ptr<'p, Leaf>) {
     let permutation = leaf.permutation();
     let new_is_left = cut.position < cut.left;
     let kept = if new_is_left { cut.left - 1 } else { cut.left };
@@ -196,7 +196,7 @@ fn link<'p>(
 /// one goes up, the others move to a new node.
 fn split_internal<'p>(
     node: Ptr<'p, Internal>,
-    held: &mut Held<'_>,
+    held: &mut NodeLock<'_>,
     at: usize,
     key: u64,
     child: NodePtr<'p>,

@@ -2,14 +2,14 @@
 //!
 //! Neighbours: `node` keeps a leaf's tags in two words of its first line.
 
-use crate::key::Part;
+use crate::key::KeyPart;
 
 /// Slots whose tags share a word.
 pub(crate) const TAGS_PER_WORD: usize = 8;
 
 /// A byte of hash of a part. Neighbouring numbers and common endings must differ: the product's top bits do.
 #[inline(always)]
-pub(crate) fn tag(part: Part) -> u8 {
+pub(crate) fn tag(part: KeyPart) -> u8 {
     let mixed = (part.slice ^ part.slice >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 56) as u8 ^ part.rank
 }

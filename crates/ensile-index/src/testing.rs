@@ -22,7 +22,7 @@ mod bench;
 
 /// Node memory that defers every free to its own end, and catches what is retired twice.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct BookedMemory {
     allocated: HashMap<usize, Layout>,
     retired: HashMap<usize, Layout>,
     allocated_bytes: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Memory {
 
 // SAFETY: blocks come from the global allocator with the layout asked for, and are freed only when the memory is
 // dropped, after every use of the tree.
-unsafe impl NodeMemory for Memory {
+unsafe impl NodeMemory for BookedMemory {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
-        // SAFETY: no node or bag has size zero.
+        // SAFETY: no node or suffix block has size zero.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
         self.allocated.insert(block.as_ptr().expose_provenance(), layout);
         self.allocated_bytes += layout.size();
@@ -48,7 +48,7 @@ unsafe impl NodeMemory for Memory {
 }
 
 // SAFETY: the blocks are memory, addressed by numbers; nothing in them belongs to a thread.
-unsafe impl Send for Memory {}
+unsafe impl Send for BookedMemory {}
 
 /// A probe for each key, known by its position.
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub(crate) fn probes<'a>(
     keys.iter().enumerate().map(move |(label, key)| Probe { tree, key: key.as_ref(), label })
 }
 
-impl Memory {
+impl BookedMemory {
     /// Takes over another thread's book.
     #[cfg(test)]
     pub(crate) fn absorb(&mut self, mut other: Self) {
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for BookedMemory {
     fn drop(&mut self) {
         for (&block, &layout) in &self.allocated {
             // SAFETY: allocated by `allocate` with this layout, freed once; the tree is not used any more.
@@ -89,7 +89,7 @@ impl Drop for Memory {
     }
 }
 
-/// The token for tests: [`Memory`] frees nothing while a tree is in use.
+/// The token for tests: [`BookedMemory`] frees nothing while a tree is in use.
 pub(crate) fn pinned<'p>() -> Pinned<'p> {
     // SAFETY: see above.
     unsafe { Pinned::assume() }

@@ -7,11 +7,11 @@ use ensile_base::limits;
 use ensile_base::sync::{AtomicPtr, Backoff, Ordering};
 use ensile_epoch::Pinned;
 
-use crate::descend::{Found, Spot, find};
+use crate::descend::{InLeaf, LeafPlace, find};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::node::{LAYER, Leaf, NodePtr, Ptr};
-use crate::version::{Held, VersionWord};
+use crate::version::{NodeLock, VersionWord};
 use crate::witness::Witness;
 
 /// An ordered map from byte strings to 64-bit values: a trie of B+-trees, read without locks (Masstree, EuroSys'12).
@@ -42,7 +42,7 @@ pub(crate) enum RootWord<'p> {
         /// The slot.
         slot: usize,
         /// The leaf's lock.
-        held: Held<'p>,
+        held: NodeLock<'p>,
     },
 }
 
@@ -97,22 +97,22 @@ impl Masstree {
     #[inline]
     #[must_use]
     pub fn get(&self, key: &[u8], pinned: Pinned<'_>) -> Lookup {
-        let Spot { leaf, seen, found } = self.find(key, pinned);
+        let LeafPlace { leaf, seen, found } = self.find(key, pinned);
         match found {
-            Found::Match { value, .. } => Lookup::Found(value),
+            InLeaf::Match { value, .. } => Lookup::Found(value),
             _ => Lookup::Missing(Witness::of(leaf, seen)),
         }
     }
 
-    /// A key's place in the deepest layer that its way leads through: never `Found::Layer`.
+    /// A key's place in the deepest layer that its way leads through: never `InLeaf::Layer`.
     #[inline(always)]
-    pub(crate) fn find<'p>(&'p self, key: &[u8], pinned: Pinned<'p>) -> Spot<'p> {
+    pub(crate) fn find<'p>(&'p self, key: &[u8], pinned: Pinned<'p>) -> LeafPlace<'p> {
         'tree: loop {
             let mut rest = key;
             let mut root = self.root(pinned);
             loop {
-                let Ok(spot) = find(root, rest, pinned) else { continue 'tree };
-                let Found::Layer(deeper) = spot.found else { return spot };
+                let Ok(place) = find(root, rest, pinned) else { continue 'tree };
+                let InLeaf::Layer(deeper) = place.found else { return place };
                 deeper.prefetch();
                 root = deeper;
                 rest = &rest[SLICE_BYTES..];
@@ -125,8 +125,8 @@ impl Masstree {
     pub fn replace(&self, key: &[u8], expected: u64, new: u64, pinned: Pinned<'_>) -> bool {
         let mut backoff = Backoff::new();
         loop {
-            let Spot { leaf, seen, found } = self.find(key, pinned);
-            let Found::Match { slot, .. } = found else { return false };
+            let LeafPlace { leaf, seen, found } = self.find(key, pinned);
+            let InLeaf::Match { slot, .. } = found else { return false };
             if let Some(held) = leaf.get().version.try_lock(seen) {
                 // Read again: another `replace` may have come in between without moving the version.
                 let same = leaf.slots[slot].value.read() == expected;
@@ -140,7 +140,7 @@ impl Masstree {
         }
     }
 
-    /// Retires every node and bag, deepest layers included. What the values stand for is the caller's business.
+    /// Retires every node and suffix block, deepest layers included. What the values stand for is the caller's business.
     ///
     /// # Safety
     /// No other thread uses the tree now, and nobody uses it afterwards (dropping it is fine). `memory` takes back
@@ -159,7 +159,7 @@ impl Masstree {
                     pending.push(unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) });
                 }
                 // SAFETY: nobody comes back to this leaf: its parent is gone already.
-                unsafe { leaf.retire_with_bag(memory) };
+                unsafe { leaf.retire_with_suffixes(memory) };
             } else {
                 // SAFETY: the version does not say LEAF.
                 let internal = unsafe { node.internal() };

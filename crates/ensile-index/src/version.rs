@@ -119,7 +119,7 @@ impl VersionWord {
     /// The version of a node that is not changing; waits while it is. A lock alone does not keep readers out.
     #[inline(always)]
     pub(crate) fn stable(&self) -> Version {
-        // Acquire: pairs with the Release store of `Held::drop` (end of a change): the data of that version is seen.
+        // Acquire: pairs with the Release store of `NodeLock::drop` (end of a change): the data of that version is seen.
         let word = self.0.load(Ordering::Acquire);
         if word & CHANGING == 0 { Version(word & !LOCKED) } else { self.stable_later() }
     }
@@ -143,7 +143,7 @@ impl VersionWord {
     #[inline(always)]
     #[must_use]
     pub(crate) fn unchanged(&self, seen: Version) -> bool {
-        // Acquire fence: pairs with the Release fence of `Held::begin_change`. If a data load before this line saw a
+        // Acquire fence: pairs with the Release fence of `NodeLock::begin_change`. If a data load before this line saw a
         // store of some change, the load below sees that change's CHANGING bit or a later word.
         fence(Ordering::Acquire);
         // Relaxed: ordered after the data loads by the fence above.
@@ -154,9 +154,9 @@ impl VersionWord {
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_exactly(&self, bits: u64) -> bool {
-        // Acquire: pairs with `Held::drop`, and keeps what the caller reads after a good validation behind it. The
+        // Acquire: pairs with `NodeLock::drop`, and keeps what the caller reads after a good validation behind it. The
         // store-load order that C1 asks for comes from the caller's SeqCst fence before validation: whoever made a
-        // change that the caller must not miss had dirtied this word (`Held::begin_change`) before its own fence.
+        // change that the caller must not miss had dirtied this word (`NodeLock::begin_change`) before its own fence.
         let word = self.0.load(Ordering::Acquire);
         debug_assert_ne!(word, FREED_WORD, "a node that was freed is reached (E3)");
         word == bits
@@ -165,19 +165,19 @@ impl VersionWord {
     /// Locks the node if it still is at `seen`: everything read under `seen` is then true under the lock as well.
     #[inline]
     #[must_use]
-    pub(crate) fn try_lock(&self, seen: Version) -> Option<Held<'_>> {
+    pub(crate) fn try_lock(&self, seen: Version) -> Option<NodeLock<'_>> {
         // Acquire fence: as in `unchanged`, as the exchange below is also the second look of an optimistic read.
         fence(Ordering::Acquire);
-        // Acquire on success: pairs with the Release store of `Held::drop` by the lock's previous owner. Relaxed on
+        // Acquire on success: pairs with the Release store of `NodeLock::drop` by the lock's previous owner. Relaxed on
         // failure: nothing is concluded from the value.
         let swap = self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        swap.ok().map(|_| Held { word: self, seen, next: None })
+        swap.ok().map(|_| NodeLock { word: self, seen, next: None })
     }
 
     /// Locks the node at whatever version it has, unless another writer holds it right now.
     #[inline]
     #[must_use]
-    pub(crate) fn try_lock_now(&self) -> Option<Held<'_>> {
+    pub(crate) fn try_lock_now(&self) -> Option<NodeLock<'_>> {
         self.try_lock(self.stable())
     }
 
@@ -189,7 +189,7 @@ impl VersionWord {
 
     /// The raw word, for a check of a tree at rest.
     pub(crate) fn at_rest(&self) -> Option<Version> {
-        // Acquire: pairs with `Held::drop`; the caller reads the node next.
+        // Acquire: pairs with `NodeLock::drop`; the caller reads the node next.
         let word = self.0.load(Ordering::Acquire);
         (word & (LOCKED | CHANGING) == 0).then_some(Version(word))
     }
@@ -197,13 +197,13 @@ impl VersionWord {
 
 /// A held lock. Dropping it unlocks, and ends the change if one was begun.
 #[derive(Debug)]
-pub(crate) struct Held<'p> {
+pub(crate) struct NodeLock<'p> {
     word: &'p VersionWord,
     seen: Version,
     next: Option<Version>,
 }
 
-impl Held<'_> {
+impl NodeLock<'_> {
     /// The version at which the lock was taken.
     pub(crate) fn seen(&self) -> Version {
         self.seen
@@ -248,7 +248,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for NodeLock<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire loads of `stable`, `is_exactly` and the Acquire exchange of `try_lock`:
         // who sees the new word sees the whole change.

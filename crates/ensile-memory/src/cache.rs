@@ -13,9 +13,9 @@ use ensile_base::sync::note;
 use crate::class::SizeClass;
 use crate::general;
 use crate::memory::Memory;
-use crate::pool::Rest;
+use crate::pool::UncutSpan;
 use crate::prefetch;
-use crate::span::{Batch, Run, SPAN_BYTES, SPAN_HEADER_BYTES, Span};
+use crate::span::{BlockList, SPAN_BYTES, SPAN_HEADER_BYTES, Span, SpanBlocks};
 
 /// Bytes of free blocks of a class that a cache keeps, within the limits that follow.
 const KEEP_BYTES: usize = 1 << 20;
@@ -51,7 +51,7 @@ pub struct Cache {
     memory: Arc<Memory>,
     shelves: Box<[Shelf]>,
     /// By class: lists from the pool, to be used one after the other.
-    batches: Box<[Vec<Batch>]>,
+    batches: Box<[Vec<BlockList>]>,
     span: *mut u8,
     spans_left: usize,
 }
@@ -65,8 +65,16 @@ impl std::fmt::Debug for Cache {
     }
 }
 
+impl Memory {
+    /// A cache for one worker.
+    #[must_use]
+    pub fn cache(self: &Arc<Self>) -> Cache {
+        Cache::new(Arc::clone(self))
+    }
+}
+
 impl Cache {
-    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+    fn new(memory: Arc<Memory>) -> Self {
         let null = std::ptr::null_mut;
         let empty = |index| Shelf {
             free: None,
@@ -199,7 +207,7 @@ impl Cache {
         // is in use, and under this class.
         unsafe {
             collect(NonNull::new(rest), &mut blocks);
-            self.memory.give_runs(class, &Run::link(&mut blocks));
+            self.memory.give_runs(class, &SpanBlocks::link(&mut blocks));
         }
     }
 }
@@ -232,11 +240,11 @@ impl Drop for Cache {
                     unsafe { collect(Some(head), &mut blocks) };
                 }
                 // SAFETY: as above; the blocks are of this class.
-                emptied += unsafe { pool.give_runs(class, &Run::link(&mut blocks)) };
+                emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()
                 {
-                    pool.give_rest(class, Rest { next, end: shelf.end });
+                    pool.give_rest(class, UncutSpan { next, end: shelf.end });
                 }
             }
             if let Some(span) = NonNull::new(*span)

@@ -6,16 +6,14 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-// Std's, not the door's: `cache` takes `self` by it, which loom's type does not allow.
 use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
-use crate::cache::Cache;
 use crate::class::SizeClass;
 use crate::map;
-use crate::pool::{CHUNK_BYTES, Pool, Rest};
-use crate::span::{Batch, Run};
+use crate::pool::{CHUNK_BYTES, SpanPool, UncutSpan};
+use crate::span::{BlockList, SpanBlocks};
 
 /// Alignment of large blocks.
 const LARGE_ALIGN: usize = 64;
@@ -59,14 +57,14 @@ pub struct MemoryStats {
 pub struct Memory {
     #[cfg(feature = "experiments")]
     general: bool,
-    pool: Mutex<Pool>,
+    pool: Mutex<SpanPool>,
     chunk_bytes: AtomicU64,
     large_bytes: AtomicU64,
 }
 
 // SAFETY: the pool's pointers are to memory that this object owns; they change hands under the lock.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: whoever shares it reaches the pool's pointers under the lock only.
 unsafe impl Sync for Memory {}
 
 impl std::fmt::Debug for Memory {
@@ -86,16 +84,10 @@ impl Memory {
         Arc::new(Self {
             #[cfg(feature = "experiments")]
             general: config.general,
-            pool: Mutex::new(Pool::new(wanted)),
+            pool: Mutex::new(SpanPool::new(wanted)),
             chunk_bytes: AtomicU64::new(0),
             large_bytes: AtomicU64::new(0),
         })
-    }
-
-    /// A cache for one worker.
-    #[must_use]
-    pub fn cache(self: &Arc<Self>) -> Cache {
-        Cache::new(Arc::clone(self))
     }
 
     /// Its figures.
@@ -124,7 +116,7 @@ impl Memory {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pool> {
+    fn lock(&self) -> MutexGuard<'_, SpanPool> {
         // Nothing panics between two consistent states of the pool.
         self.pool.lock()
     }
@@ -140,11 +132,11 @@ impl Memory {
     }
 
     /// Free blocks of a class, if there are any.
-    pub(crate) fn take_batches(&self, class: SizeClass, batches: &mut Vec<Batch>) {
+    pub(crate) fn take_batches(&self, class: SizeClass, batches: &mut Vec<BlockList>) {
         self.lock().take_batches(class, batches);
     }
 
-    pub(crate) fn take_rest(&self, class: SizeClass) -> Option<Rest> {
+    pub(crate) fn take_rest(&self, class: SizeClass) -> Option<UncutSpan> {
         self.lock().take_rest(class)
     }
 
@@ -152,7 +144,7 @@ impl Memory {
     ///
     /// # Safety
     /// The blocks are of this class, free, and in no other list; the memory has not been released.
-    pub(crate) unsafe fn give_runs(&self, class: SizeClass, runs: &[Run]) {
+    pub(crate) unsafe fn give_runs(&self, class: SizeClass, runs: &[SpanBlocks]) {
         // SAFETY: passed on to the caller.
         let emptied = unsafe { self.lock().give_runs(class, runs) };
         self.note_emptied(emptied);
@@ -160,7 +152,7 @@ impl Memory {
 
     /// Lets an ended cache give back what it has, under the lock; says how many chunks that emptied. Nothing is given once all was
     /// given back to the system.
-    pub(crate) fn give_all(&self, give: impl FnOnce(&mut Pool) -> usize) {
+    pub(crate) fn give_all(&self, give: impl FnOnce(&mut SpanPool) -> usize) {
         let mut pool = self.lock();
         if !pool.is_released {
             let emptied = give(&mut pool);

@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 
 use crate::class::SizeClass;
 use crate::map;
-use crate::span::{Batch, Run, SPAN_BYTES, Span, slots};
+use crate::span::{BlockList, SPAN_BYTES, Span, SpanBlocks, slots};
 
 /// A chunk: what a cache takes at a time; one huge page, aligned to its size.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
@@ -38,13 +38,13 @@ const WINDOW_STEPS: u32 = 256;
 const GIVEN_BACK_A_STEP: usize = 4;
 
 /// The uncut rest of a span.
-pub(crate) struct Rest {
+pub(crate) struct UncutSpan {
     pub(crate) next: NonNull<u8>,
     pub(crate) end: *mut u8,
 }
 
 #[derive(Default)]
-pub(crate) struct Pool {
+pub(crate) struct SpanPool {
     pub(crate) regions: Vec<(NonNull<u8>, usize)>,
     /// The newest region's first chunk that nobody took, and its end.
     pub(crate) fresh: Option<(NonNull<u8>, usize)>,
@@ -56,16 +56,16 @@ pub(crate) struct Pool {
     released: Vec<NonNull<u8>>,
     /// By class: spans with blocks in their lists.
     spans: Vec<Vec<Span>>,
-    rests: Vec<Vec<Rest>>,
+    rests: Vec<Vec<UncutSpan>>,
     pub(crate) large: HashMap<usize, Layout>,
     /// Nothing is taken back any more, since there is nothing behind it.
     pub(crate) is_released: bool,
-    pace: Pace,
+    pace: GiveBackPace,
 }
 
 /// How fast empty chunks go back to the system.
 #[derive(Default)]
-struct Pace {
+struct GiveBackPace {
     /// Chunks that stay, whether or not they are used.
     kept: usize,
     /// Steps of the window so far, and the fewest empty chunks in it.
@@ -75,7 +75,7 @@ struct Pace {
     surplus: usize,
 }
 
-impl Pool {
+impl SpanPool {
     /// Of a database that wants this many bytes touched beforehand.
     pub(crate) fn new(prefault_bytes: usize) -> Self {
         let mut pool = Self::default();
@@ -144,7 +144,7 @@ impl Pool {
     }
 
     /// Lists of free blocks of a class, about [`TAKEN_BLOCKS`]; none if there are none.
-    pub(crate) fn take_batches(&mut self, class: SizeClass, batches: &mut Vec<Batch>) {
+    pub(crate) fn take_batches(&mut self, class: SizeClass, batches: &mut Vec<BlockList>) {
         let mut taken = 0;
         while taken < TAKEN_BLOCKS
             && let Some(span) = self.spans[class.index()].pop()
@@ -161,7 +161,7 @@ impl Pool {
     ///
     /// # Safety
     /// The blocks are of this class, free, and in no other list; the memory has not been released.
-    pub(crate) unsafe fn give_runs(&mut self, class: SizeClass, runs: &[Run]) -> usize {
+    pub(crate) unsafe fn give_runs(&mut self, class: SizeClass, runs: &[SpanBlocks]) -> usize {
         let mut emptied = 0;
         for run in runs {
             let span = run.span();
@@ -195,11 +195,11 @@ impl Pool {
         }
     }
 
-    pub(crate) fn take_rest(&mut self, class: SizeClass) -> Option<Rest> {
+    pub(crate) fn take_rest(&mut self, class: SizeClass) -> Option<UncutSpan> {
         self.rests[class.index()].pop()
     }
 
-    pub(crate) fn give_rest(&mut self, class: SizeClass, rest: Rest) {
+    pub(crate) fn give_rest(&mut self, class: SizeClass, rest: UncutSpan) {
         self.rests[class.index()].push(rest);
     }
 

@@ -26,14 +26,14 @@ pub(crate) const SPAN_BYTES: usize = 64 << 10;
 pub(crate) const SPAN_HEADER_BYTES: usize = 64;
 
 #[repr(C)]
-struct Header {
+struct SpanHeader {
     class: u8,
     free: u32,
     place: u32,
     head: *mut u8,
 }
 
-const _: () = assert!(size_of::<Header>() <= SPAN_HEADER_BYTES);
+const _: () = assert!(size_of::<SpanHeader>() <= SPAN_HEADER_BYTES);
 
 /// A span that was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub(crate) struct Span(NonNull<u8>);
 
 /// A list of free blocks, linked through their first words.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct BlockList {
     pub(crate) head: NonNull<u8>,
     pub(crate) count: usize,
 }
 
 /// Free blocks of one span, linked through their first words; the last one's is not written yet.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SpanBlocks {
     span: Span,
     head: NonNull<u8>,
     last: NonNull<u8>,
@@ -66,10 +66,10 @@ impl Span {
     /// # Safety
     /// `start` begins [`SPAN_BYTES`] bytes, aligned to as many, that are the caller's alone.
     pub(crate) unsafe fn cut(start: NonNull<u8>, class: SizeClass) {
-        let header = Header { class: class.index() as u8, free: 0, place: 0, head: std::ptr::null_mut() };
+        let header = SpanHeader { class: class.index() as u8, free: 0, place: 0, head: std::ptr::null_mut() };
         // SAFETY: by the caller's word; the header fits, and the alignment is larger than its own.
-        unsafe { start.cast::<Header>().write(header) };
-        note::store(start.as_ptr(), size_of::<Header>());
+        unsafe { start.cast::<SpanHeader>().write(header) };
+        note::store(start.as_ptr(), size_of::<SpanHeader>());
     }
 
     /// The span around a block.
@@ -92,7 +92,7 @@ impl Span {
         SizeClass::from_index(usize::from(unsafe { (&raw const (*self.header()).class).read() }))
     }
 
-    fn header(self) -> *mut Header {
+    fn header(self) -> *mut SpanHeader {
         self.0.as_ptr().cast()
     }
 
@@ -110,14 +110,14 @@ impl Span {
     pub(crate) unsafe fn set_place(self, place: usize) {
         // SAFETY: by the caller's word.
         unsafe { (*self.header()).place = place as u32 };
-        note::store(self.header(), size_of::<Header>());
+        note::store(self.header(), size_of::<SpanHeader>());
     }
 
     /// Adds a run of its blocks to its list. How many the list had, and has.
     ///
     /// # Safety
     /// As [`Span::place`]; the blocks of the run are free and in no other list.
-    pub(crate) unsafe fn add(run: &Run) -> (u32, u32) {
+    pub(crate) unsafe fn add(run: &SpanBlocks) -> (u32, u32) {
         let header = run.span.header();
         // SAFETY: by the caller's word; a block is at least one word long.
         let (before, after) = unsafe {
@@ -128,7 +128,7 @@ impl Span {
             (before, before + run.count)
         };
         note::store(run.last.as_ptr(), size_of::<*mut u8>());
-        note::store(header, size_of::<Header>());
+        note::store(header, size_of::<SpanHeader>());
         (before, after)
     }
 
@@ -136,7 +136,7 @@ impl Span {
     ///
     /// # Safety
     /// As [`Span::place`].
-    pub(crate) unsafe fn take(self) -> Option<Batch> {
+    pub(crate) unsafe fn take(self) -> Option<BlockList> {
         let header = self.header();
         // SAFETY: by the caller's word.
         let (head, count) = unsafe {
@@ -145,12 +145,12 @@ impl Span {
             (*header).free = 0;
             list
         };
-        note::store(header, size_of::<Header>());
-        Some(Batch { head: NonNull::new(head)?, count })
+        note::store(header, size_of::<SpanHeader>());
+        Some(BlockList { head: NonNull::new(head)?, count })
     }
 }
 
-impl Run {
+impl SpanBlocks {
     pub(crate) fn span(&self) -> Span {
         self.span
     }

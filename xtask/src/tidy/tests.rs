@@ -116,6 +116,12 @@ const SAMPLES: &[Sample] = &[
         good: "// The to-do list of TODOS\nlet todo = \"TODO\";\nif todo != b {}\n",
     },
     Sample {
+        rule: "planted",
+        path: ENGINE,
+        bad: "if !is_planted(Bug::LocksInWriteOrder) {~\n}\n#[cfg(planted)]~\n// A planted bug.~\n",
+        good: "fn a() {}\n#[cfg(test)]\nmod t { fn f() { panic!(\"planted\"); } }\n",
+    },
+    Sample {
         rule: "lint-exception",
         path: ENGINE,
         bad: "#[allow(dead_code)]~\nfn a() {}\n#![cfg_attr(test, allow(b))]~\n#[expect(c)]~\n#[ignore]~\nfn d() {}\n",
@@ -126,6 +132,18 @@ const SAMPLES: &[Sample] = &[
         path: ENGINE,
         bad: "//! Holds E9~.\n// See (E1, Q1).~\n",
         good: "//! Holds E1 and L1-L2's reason; `T0` and x86 are code, U+0000, v1.2 and §4.1 no names.\nlet Q1 = \"Q2\";\n",
+    },
+    Sample {
+        rule: "columns",
+        path: ENGINE,
+        bad: "//! A comment that goes on and on and on and on and on and on and on and on and on and on and on and on and on and on and on and on and on.~\n",
+        good: "//! A comment that ends.\n// https://a.b/ccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc\n",
+    },
+    Sample {
+        rule: "said-here",
+        path: ENGINE,
+        bad: "// Relaxed: as above.~\na(Ordering::Relaxed);\n// SAFETY: See above.~\n",
+        good: "// Relaxed: a figure.\n// Works as above.\n#[cfg(test)]\nmod t {\n// Relaxed: as above.\n}\n",
     },
     Sample {
         rule: "doc-example",

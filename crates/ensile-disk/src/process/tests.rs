@@ -1,6 +1,6 @@
 //! A process knows itself, and a child that is forked from it is another one.
 
-use super::{Marks, Process};
+use super::{Process, ProcessMarks};
 use crate::{Disk, DiskError, RealDisk};
 
 /// Forks, runs `child` in the child, and says whether it held there. The child does nothing else: other threads' locks may
@@ -20,7 +20,7 @@ fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-fn words(marks: &Marks) -> [u64; 2] {
+fn words(marks: &ProcessMarks) -> [u64; 2] {
     [marks.get(0), marks.get(1)]
 }
 

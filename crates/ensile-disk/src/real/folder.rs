@@ -22,7 +22,7 @@ const FOLDER_MODE: Mode = Mode::RWXU;
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// What stands at a name, a link not followed.
-pub(super) enum Found {
+pub(super) enum NameTarget {
     Nothing,
     Folder,
     Link(PathBuf),
@@ -139,16 +139,16 @@ impl Folder {
         Ok(rustix::fs::statat(&self.handle, name, AtFlags::empty())?)
     }
 
-    pub(super) fn find(&self, name: &str) -> io::Result<Found> {
+    pub(super) fn find(&self, name: &str) -> io::Result<NameTarget> {
         let status = match rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(status) => status,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(Errno::NOENT) => return Ok(NameTarget::Nothing),
             Err(error) => return Err(error.into()),
         };
         Ok(match FileType::from_raw_mode(status.st_mode) {
-            FileType::Symlink => Found::Link(self.read_link(name)?),
-            FileType::Directory => Found::Folder,
-            _ => Found::File,
+            FileType::Symlink => NameTarget::Link(self.read_link(name)?),
+            FileType::Directory => NameTarget::Folder,
+            _ => NameTarget::File,
         })
     }
 
@@ -171,9 +171,9 @@ impl Folder {
                 FileType::Symlink => self.sub_folder(name).is_ok(),
                 // Some file systems do not say.
                 FileType::Unknown => match self.find(name)? {
-                    Found::Folder => true,
-                    Found::Link(_) => self.sub_folder(name).is_ok(),
-                    Found::Nothing | Found::File => false,
+                    NameTarget::Folder => true,
+                    NameTarget::Link(_) => self.sub_folder(name).is_ok(),
+                    NameTarget::Nothing | NameTarget::File => false,
                 },
                 _ => false,
             };
@@ -195,12 +195,12 @@ impl Folder {
                 continue;
             }
             let is_folder = match self.find(name)? {
-                Found::Folder => true,
-                Found::Link(_) => match self.status(name) {
+                NameTarget::Folder => true,
+                NameTarget::Link(_) => match self.status(name) {
                     Ok(status) => FileType::from_raw_mode(status.st_mode) == FileType::Directory,
                     Err(error) => error.kind() == io::ErrorKind::NotFound,
                 },
-                Found::File | Found::Nothing => false,
+                NameTarget::File | NameTarget::Nothing => false,
             };
             if is_folder {
                 names.push(name.to_owned());

@@ -103,7 +103,7 @@ impl Checkpoints {
         assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
         let number = there.chain(installed.iter().map(|installed| installed.number)).max().unwrap_or(0) + 1;
         let terms = Terms {
-            trigger: config.trigger(),
+            policy: config.policy(),
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
             checkpointers: config.checkpointers,

@@ -53,8 +53,8 @@ pub(crate) struct CheckpointRows<'r> {
     /// What they are.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
-    /// No entry is of this epoch or a later one.
-    end: Epoch,
+    /// No entry has this epoch or a larger one.
+    epoch_end: Epoch,
 }
 
 impl<'r> CheckpointRows<'r> {
@@ -65,7 +65,7 @@ impl<'r> CheckpointRows<'r> {
     pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
         let mut batch = Vec::with_capacity(self.entries as usize);
         entries::each(self.payload, self.entries, |tid, body| {
-            if tid.epoch() >= self.end {
+            if tid.epoch() >= self.epoch_end {
                 return Err("an entry's epoch is not below the checkpoint's");
             }
             batch.push(Entry { tid, body });
@@ -217,7 +217,7 @@ impl PartReader {
             entries: header.entries,
             kind: self.entries,
             payload,
-            end: self.entries.end_in_checkpoint(self.of.low, self.of.high),
+            epoch_end: self.entries.checkpoint_end(self.of.low, self.of.high),
         }))
     }
 

@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
-use ensile_epoch::{Epochs, Limbo, Pinned};
+use ensile_epoch::{Epochs, GarbageList, Pinned};
 use ensile_index::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
 use ensile_memory::{Cache, Memory, SizeClass};
 
@@ -209,10 +209,10 @@ pub(crate) struct NodeBlock {
     class: SizeClass,
 }
 
-/// The index's view of a worker's memory: nodes come from its slabs and leave through its limbo.
+/// The index's view of a worker's memory: nodes come from its slabs and leave through its garbage list.
 pub(crate) struct NodeBlocks<'w> {
     pub(crate) blocks: &'w mut Blocks,
-    pub(crate) limbo: &'w mut Limbo<NodeBlock>,
+    pub(crate) garbage_list: &'w mut GarbageList<NodeBlock>,
     pub(crate) epochs: &'w Epochs,
     pub(crate) retired_bytes: &'w mut usize,
 }
@@ -236,7 +236,7 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
         let class = Self::class(layout);
         // SeqCst: the unlink before comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
-        self.limbo.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
+        self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
         *self.retired_bytes += class.bytes();
     }
 }

@@ -10,7 +10,7 @@
 
 use ensile_base::sync::{Arc, Ordering, fence};
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::{Epochs, Limbo, Pinned};
+use ensile_epoch::{Epochs, GarbageList, Pinned};
 use ensile_index::{Gap, Insert, Lookup, Masstree, NodeChanges, Place, Probe};
 use ensile_memory::Cache;
 
@@ -33,8 +33,8 @@ pub(super) type MetTrees = [(u32, Arc<Masstree>)];
 pub(super) struct Worker {
     pub(super) blocks: Blocks,
     /// Nodes and records that no tree leads to any more.
-    nodes: Limbo<NodeBlock>,
-    records: Limbo<Handle>,
+    nodes: GarbageList<NodeBlock>,
+    records: GarbageList<Handle>,
     retired_bytes: usize,
     pub(super) changes: NodeChanges,
     /// Of the block that it is at.
@@ -68,8 +68,8 @@ impl Worker {
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             blocks: Blocks::new(cache),
-            nodes: Limbo::default(),
-            records: Limbo::default(),
+            nodes: GarbageList::default(),
+            records: GarbageList::default(),
             retired_bytes: 0,
             changes: NodeChanges::new(),
             deletes: Batch::default(),
@@ -77,8 +77,8 @@ impl Worker {
     }
 
     pub(super) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
-        let Self { blocks, nodes: limbo, retired_bytes, changes, .. } = self;
-        (NodeBlocks { blocks, limbo, epochs, retired_bytes }, changes)
+        let Self { blocks, nodes: garbage_list, retired_bytes, changes, .. } = self;
+        (NodeBlocks { blocks, garbage_list, epochs, retired_bytes }, changes)
     }
 
     /// Frees what was retired in epochs below `limit`, which no thread can reach any more (E3).

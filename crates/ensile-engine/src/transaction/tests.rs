@@ -285,7 +285,7 @@ fn an_open_transaction_holds_nobody_up_and_is_ended_at_the_garbage_limit() -> Re
 }
 
 #[test]
-fn garbage_that_an_idle_thread_could_free_dooms_nobody() -> Result<()> {
+fn garbage_that_an_idle_thread_could_free_expires_nobody() -> Result<()> {
     let clock = Clock::manual();
     let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
     let db = builder.garbage_bytes_max(1 << 20).open()?;

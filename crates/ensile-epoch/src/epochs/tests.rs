@@ -1,4 +1,4 @@
-//! Epochs, boundaries, pins and dooms, one behaviour a test.
+//! Epochs, boundaries, pins and expiry, one behaviour a test.
 //!
 //! The kernels that need weak memory are model checked in `crates/ensile-epoch/tests`.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 
 use super::{Advance, EpochConfig, Epochs};
-use crate::Doomed;
+use crate::Expired;
 
 const MILLI: u64 = 1_000_000;
 
@@ -117,16 +117,16 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
 }
 
 #[test]
-fn a_doomed_transaction_fails_its_next_call_and_stops_holding_memory() {
+fn a_expired_transaction_fails_its_next_call_and_stops_holding_memory() {
     let epochs = epochs();
     let pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
     epochs.try_advance(MILLI);
-    assert_eq!(epochs.doom_oldest(epochs.now()), Some(Epoch::new(11)));
+    assert_eq!(epochs.expire_oldest(epochs.now()), Some(Epoch::new(11)));
     assert_eq!(epochs.scan().pins, Epoch::new(11), "still inside its first call: its pointers are honoured");
     drop(call);
     assert_eq!(epochs.scan().pins, Epoch::new(12), "between calls: ignored");
-    assert_eq!(pin.enter().err(), Some(Doomed));
+    assert_eq!(pin.enter().err(), Some(Expired));
     pin.end();
     drop(pin.begin(epochs.now()));
     assert!(pin.enter().is_ok(), "the next transaction of the slot starts clean");
@@ -137,7 +137,7 @@ fn only_transactions_older_than_asked_are_doomed() {
     let epochs = epochs();
     let pin = epochs.register_pin();
     let _call = pin.begin(epochs.now());
-    assert_eq!(epochs.doom_oldest(epochs.now()), None);
+    assert_eq!(epochs.expire_oldest(epochs.now()), None);
 }
 
 #[test]

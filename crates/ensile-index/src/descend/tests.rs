@@ -1,7 +1,7 @@
 //! LEAF TRUTH, from the point of view of a search that has come too late.
 
-use crate::descend::{Found, Look, Path, StaleRoot, find, leaf_for, look};
-use crate::key::{Part, SLICE_BYTES};
+use crate::descend::{InLeaf, LeafSearch, Path, StaleRoot, find, leaf_for, search_leaf};
+use crate::key::{KeyPart, SLICE_BYTES};
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::testing::{Bench, pinned};
 
@@ -10,13 +10,13 @@ fn number(n: u64) -> [u8; 8] {
 }
 
 fn leaf_of<'p>(bench: &'p Bench, key: &[u8]) -> Ptr<'p, Leaf> {
-    leaf_for(bench.tree.root(pinned()), Part::of(key).slice, pinned()).expect("a root at rest").0
+    leaf_for(bench.tree.root(pinned()), KeyPart::of(key).slice, pinned()).expect("a root at rest").0
 }
 
 /// What a search finds that stands on a leaf and only now reads its version.
-fn late_look<'p>(leaf: Ptr<'p, Leaf>, key: &[u8]) -> Look<'p> {
-    let part = Part::of(key);
-    look(leaf, leaf.version.stable(), leaf.candidates(part), part, || key)
+fn late_search<'p>(leaf: Ptr<'p, Leaf>, key: &[u8]) -> LeafSearch<'p> {
+    let part = KeyPart::of(key);
+    search_leaf(leaf, leaf.version.stable(), leaf.candidates(part), part, || key)
 }
 
 /// Unlinks the leaf of fifteen tens from `victim` on, one of three.
@@ -39,8 +39,8 @@ fn a_leaf_that_is_gone_answers_no_miss() {
     // The first leaf's range goes to the right, that of the others to the left.
     for victim in [0, 15, 30] {
         with_a_dead_leaf(victim, |bench, leaf| {
-            assert!(matches!(late_look(leaf, &number(victim * 10 + 5)), Look::Again));
-            assert!(matches!(late_look(leaf, &number(victim * 10)), Look::Again));
+            assert!(matches!(late_search(leaf, &number(victim * 10 + 5)), LeafSearch::Again));
+            assert!(matches!(late_search(leaf, &number(victim * 10)), LeafSearch::Again));
             assert!(bench.miss(&number(victim * 10 + 5)).holds(pinned()));
         });
     }
@@ -54,7 +54,7 @@ fn a_layer_that_is_gone_answers_nothing() {
     }
     let rest = &b"prefix--one"[SLICE_BYTES..];
     let found = find(bench.tree.root(pinned()), b"prefix--one", pinned()).expect("a root at rest").found;
-    let Found::Layer(root) = found else { panic!("{found:?}") };
+    let InLeaf::Layer(root) = found else { panic!("{found:?}") };
     // SAFETY: the bench frees nothing before its end, so the root still stands.
     let root: NodePtr<'_> = unsafe { Ptr::new_or_null(root.as_ptr()) }.expect("a root");
     assert!(find(root, rest, pinned()).is_ok());
@@ -73,10 +73,10 @@ fn a_leaf_answers_no_miss_outside_its_bounds() {
         bench.insert(&number(n * 10), 1);
     }
     let leaf = leaf_of(&bench, &number(200));
-    assert!(matches!(late_look(leaf, &number(5)), Look::Again));
-    assert!(matches!(late_look(leaf, &number(205)), Look::Sure(Found::Absent)));
+    assert!(matches!(late_search(leaf, &number(5)), LeafSearch::Again));
+    assert!(matches!(late_search(leaf, &number(205)), LeafSearch::Sure(InLeaf::Absent)));
     let right = leaf_of(&bench, &number(305));
-    assert!(matches!(late_look(leaf, &number(305)), Look::Right(next) if next == right.node()));
+    assert!(matches!(late_search(leaf, &number(305)), LeafSearch::Right(next) if next == right.node()));
 }
 
 /// Below a node that is a root no more there may be no room left, and the root word is not its to change.

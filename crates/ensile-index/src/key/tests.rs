@@ -2,7 +2,7 @@
 
 use ensile_base::random::Random;
 
-use super::{LONG, Part, shortest};
+use super::{KeyPart, LONG, shortest};
 
 #[test]
 fn parts_order_as_their_keys_do() {
@@ -16,7 +16,7 @@ fn parts_order_as_their_keys_do() {
     };
     for _ in 0..50_000 {
         let (a, b) = (draw(), draw());
-        let (x, y) = (Part::of(&a), Part::of(&b));
+        let (x, y) = (KeyPart::of(&a), KeyPart::of(&b));
         if x == y && x.rank == LONG {
             assert_eq!(a[..8], b[..8]);
         } else {
@@ -30,14 +30,14 @@ fn a_part_gives_its_bytes_back() {
     for length in 0..=10 {
         let key: Vec<u8> = (1..=length).collect();
         let mut bytes = Vec::new();
-        Part::of(&key).append_to(&mut bytes);
+        KeyPart::of(&key).append_to(&mut bytes);
         assert_eq!(bytes, key[..key.len().min(8)]);
     }
 }
 
 #[test]
 fn the_shortest_key_of_a_slice_has_no_trailing_nul() {
-    assert_eq!(shortest(0), Part::of(b""));
-    assert_eq!(shortest(Part::of(b"ab\0\0").slice), Part::of(b"ab"));
-    assert_eq!(shortest(u64::MAX), Part::of(&[255; 8]));
+    assert_eq!(shortest(0), KeyPart::of(b""));
+    assert_eq!(shortest(KeyPart::of(b"ab\0\0").slice), KeyPart::of(b"ab"));
+    assert_eq!(shortest(u64::MAX), KeyPart::of(&[255; 8]));
 }

@@ -3,7 +3,7 @@
 use ensile_base::random::Random;
 
 use super::Permutation;
-use crate::node::LEAF_SLOTS;
+use crate::permutation::LEAF_SLOTS;
 
 fn taken(nibbles: u64, count: usize) -> Vec<usize> {
     (0..count).map(|index| (nibbles >> (4 * index) & 0xf) as usize).collect()

@@ -6,14 +6,14 @@ use std::ops::Bound;
 
 use ensile_base::random::Random;
 
-use crate::testing::{Collected, Memory, collect, pinned};
+use crate::testing::{BookedMemory, Collected, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
 /// A tree with its memory, for one thread.
 #[derive(Debug)]
 pub struct Bench {
     pub(crate) tree: Masstree,
-    pub(crate) memory: Memory,
+    pub(crate) memory: BookedMemory,
     pub(crate) changes: NodeChanges,
 }
 
@@ -21,7 +21,7 @@ impl Bench {
     /// An empty tree.
     #[must_use]
     pub fn new() -> Self {
-        let mut memory = Memory::default();
+        let mut memory = BookedMemory::default();
         Self { tree: Masstree::new(&mut memory), memory, changes: NodeChanges::new() }
     }
 

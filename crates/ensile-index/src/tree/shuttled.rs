@@ -6,14 +6,14 @@ use std::ops::Bound;
 
 use shuttle::sync::{Arc, Mutex};
 
-use crate::testing::{Memory, collect, pinned};
+use crate::testing::{BookedMemory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
 mod mixed;
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
 
-fn insert(tree: &Masstree, memory: &mut Memory, key: &[u8], value: u64) -> Insert {
+fn insert(tree: &Masstree, memory: &mut BookedMemory, key: &[u8], value: u64) -> Insert {
     tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
 }
 
@@ -27,8 +27,8 @@ fn lengthened(iterations: usize) -> usize {
 /// Builds a tree, runs the threads' work on it, checks it and the memory's book.
 fn schedules(
     iterations: usize,
-    prepare: impl Fn(&Masstree, &mut Memory) + Send + Sync + 'static,
-    works: Vec<fn(&Masstree, &mut Memory)>,
+    prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
+    works: Vec<fn(&Masstree, &mut BookedMemory)>,
 ) {
     shuttle::check_random(schedule(prepare, works), lengthened(iterations));
 }
@@ -37,18 +37,18 @@ fn schedules(
 /// do.
 fn schedules_with_long_rests(
     iterations: usize,
-    prepare: impl Fn(&Masstree, &mut Memory) + Send + Sync + 'static,
-    works: Vec<fn(&Masstree, &mut Memory)>,
+    prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
+    works: Vec<fn(&Masstree, &mut BookedMemory)>,
 ) {
     shuttle::check_pct(schedule(prepare, works), lengthened(iterations), 4);
 }
 
 fn schedule(
-    prepare: impl Fn(&Masstree, &mut Memory) + Send + Sync + 'static,
-    works: Vec<fn(&Masstree, &mut Memory)>,
+    prepare: impl Fn(&Masstree, &mut BookedMemory) + Send + Sync + 'static,
+    works: Vec<fn(&Masstree, &mut BookedMemory)>,
 ) -> impl Fn() + Send + Sync + 'static {
     move || {
-        let mut memory = Memory::default();
+        let mut memory = BookedMemory::default();
         let tree = Arc::new(Masstree::new(&mut memory));
         prepare(&tree, &mut memory);
         let book = Arc::new(Mutex::new(memory));
@@ -57,7 +57,7 @@ fn schedule(
             .map(|&work| {
                 let (tree, book) = (tree.clone(), book.clone());
                 shuttle::thread::spawn(move || {
-                    let mut memory = Memory::default();
+                    let mut memory = BookedMemory::default();
                     work(&tree, &mut memory);
                     book.lock().unwrap().absorb(memory);
                 })
@@ -69,13 +69,13 @@ fn schedule(
     }
 }
 
-fn tens(tree: &Masstree, memory: &mut Memory, count: u64) {
+fn tens(tree: &Masstree, memory: &mut BookedMemory, count: u64) {
     for n in 0..count {
         insert(tree, memory, &(n * 10).to_be_bytes(), n);
     }
 }
 
-fn in_and_out(tree: &Masstree, memory: &mut Memory, numbers: impl Iterator<Item = u64> + Clone) {
+fn in_and_out(tree: &Masstree, memory: &mut BookedMemory, numbers: impl Iterator<Item = u64> + Clone) {
     for n in numbers.clone() {
         assert_eq!(insert(tree, memory, &n.to_be_bytes(), n), Insert::Inserted);
         assert_eq!(tree.get(&n.to_be_bytes(), pinned()), Lookup::Found(n));
@@ -106,7 +106,7 @@ fn leaves_split_and_go_under_two_writers_and_a_scan() {
 
 #[test]
 fn everything_goes_under_two_removers() {
-    fn remove_all(tree: &Masstree, memory: &mut Memory, remainder: u64) {
+    fn remove_all(tree: &Masstree, memory: &mut BookedMemory, remainder: u64) {
         for n in (0..60).filter(|n| n % 2 == remainder) {
             assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
         }
@@ -129,17 +129,17 @@ fn everything_goes_under_two_removers() {
 /// insert, or when the neighbour that takes over its range splits or goes at the same time.
 #[test]
 fn leaves_go_while_others_refill_them_and_neighbours_split() {
-    fn empty(tree: &Masstree, memory: &mut Memory, numbers: std::ops::Range<u64>) {
+    fn empty(tree: &Masstree, memory: &mut BookedMemory, numbers: std::ops::Range<u64>) {
         for n in numbers {
             assert!(tree.remove(&(n * 10).to_be_bytes(), n, memory, pinned()));
         }
     }
-    fn refill(tree: &Masstree, memory: &mut Memory, numbers: [u64; 3]) {
+    fn refill(tree: &Masstree, memory: &mut BookedMemory, numbers: [u64; 3]) {
         for n in numbers {
             in_and_out(tree, memory, [n, n + 1].into_iter());
         }
     }
-    let works: [Vec<fn(&Masstree, &mut Memory)>; 3] = [
+    let works: [Vec<fn(&Masstree, &mut BookedMemory)>; 3] = [
         // Leaves hold fifteen tens each: 0..15, 15..30, 30..45.
         vec![
             |tree, memory| empty(tree, memory, 15..30),
@@ -185,7 +185,7 @@ fn a_leaf_goes_while_its_neighbour_below_another_parent_splits() {
 
 #[test]
 fn layers_come_and_go_under_their_readers() {
-    fn layer(tree: &Masstree, memory: &mut Memory, keys: [&[u8]; 2]) {
+    fn layer(tree: &Masstree, memory: &mut BookedMemory, keys: [&[u8]; 2]) {
         for _ in 0..2 {
             keys.iter().for_each(|key| assert_eq!(insert(tree, memory, key, 1), Insert::Inserted));
             keys.iter().for_each(|key| assert_eq!(tree.get(key, pinned()), Lookup::Found(1)));

@@ -149,34 +149,34 @@ mod loomed {
         });
     }
 
-    /// A bag that replaces another one is read before the version is validated (`GuardedPtr::read_to_follow`).
+    /// A suffix block that replaces another one is read before the version is validated (`GuardedPtr::read_to_follow`).
     #[test]
     fn a_published_pointer_brings_what_it_points_to() {
         struct Bagged {
             version: VersionWord,
-            bag: GuardedPtr<UnsafeCell<u64>>,
+            suffixes: GuardedPtr<UnsafeCell<u64>>,
         }
         loom::model(|| {
             let leaf = Arc::new(Bagged {
                 version: VersionWord::new(Version::leaf(true)),
-                bag: GuardedPtr::new(std::ptr::null_mut()),
+                suffixes: GuardedPtr::new(std::ptr::null_mut()),
             });
             let writer = {
                 let leaf = leaf.clone();
                 thread::spawn(move || {
                     let held = leaf.version.try_lock(Version::leaf(true)).expect("no other writer");
-                    leaf.bag.publish(Box::into_raw(Box::new(UnsafeCell::new(7))));
+                    leaf.suffixes.publish(Box::into_raw(Box::new(UnsafeCell::new(7))));
                     drop(held);
                 })
             };
             // SAFETY: what was published stands until both threads are done with it.
-            if let Some(bag) = unsafe { leaf.bag.read_to_follow().as_ref() } {
+            if let Some(suffixes) = unsafe { leaf.suffixes.read_to_follow().as_ref() } {
                 // SAFETY: loom checks that the block was made before.
-                bag.with(|value| assert_eq!(unsafe { *value }, 7));
+                suffixes.with(|value| assert_eq!(unsafe { *value }, 7));
             }
             writer.join().unwrap();
             // SAFETY: made by `Box::into_raw` in the writer, which is done, as are we.
-            drop(unsafe { Box::from_raw(leaf.bag.read()) });
+            drop(unsafe { Box::from_raw(leaf.suffixes.read()) });
         });
     }
 }

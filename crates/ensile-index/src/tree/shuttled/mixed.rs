@@ -7,23 +7,23 @@ use shuttle::rand::RngCore;
 use shuttle::sync::Arc;
 
 use super::{WHOLE, lengthened, schedules, schedules_with_long_rests};
-use crate::key::Part;
+use crate::key::KeyPart;
 use crate::tags::tag;
-use crate::testing::{Collected, Memory, collect, pinned, probes};
+use crate::testing::{BookedMemory, Collected, collect, pinned, probes};
 use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
-type Works = Vec<fn(&Masstree, &mut Memory)>;
+type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
 
 /// Each key has its own value, so that a value which is another's, or no value at all, shows.
 fn value_of(key: &[u8]) -> u64 {
     key.iter().fold(1, |value, &byte| value * 31 + u64::from(byte) + 1) % 1_000_003
 }
 
-fn put(tree: &Masstree, memory: &mut Memory, key: &[u8]) {
+fn put(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
     assert_eq!(super::insert(tree, memory, key, value_of(key)), Insert::Inserted);
 }
 
-fn take(tree: &Masstree, memory: &mut Memory, key: &[u8]) {
+fn take(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
     assert!(tree.remove(key, value_of(key), memory, pinned()), "{key:?} is lost");
 }
 
@@ -31,7 +31,7 @@ fn number(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-fn tens(tree: &Masstree, memory: &mut Memory, count: u64) {
+fn tens(tree: &Masstree, memory: &mut BookedMemory, count: u64) {
     (0..count).for_each(|n| put(tree, memory, &number(n * 10)));
 }
 
@@ -100,7 +100,7 @@ fn some_key(random: &mut Random) -> Vec<u8> {
 }
 
 /// Inserts and removes keys that end in the thread's number, so that it knows which of them are there.
-fn write(tree: &Masstree, memory: &mut Memory, thread: u8, steps: usize) {
+fn write(tree: &Masstree, memory: &mut BookedMemory, thread: u8, steps: usize) {
     let mut random = Random::seeded(shuttle::rand::thread_rng().next_u64());
     let mut own = BTreeSet::new();
     let mut misses: Vec<(Vec<u8>, Witness)> = Vec::new();
@@ -127,7 +127,7 @@ fn write(tree: &Masstree, memory: &mut Memory, thread: u8, steps: usize) {
     }
 }
 
-fn both_ways(iterations: usize, prepare: fn(&Masstree, &mut Memory), works: Works) {
+fn both_ways(iterations: usize, prepare: fn(&Masstree, &mut BookedMemory), works: Works) {
     schedules(iterations, prepare, works.clone());
     schedules_with_long_rests(iterations, prepare, works);
 }
@@ -208,7 +208,7 @@ fn a_key_keeps_its_value_while_its_slot_becomes_a_layer() {
 }
 
 #[test]
-fn a_key_keeps_its_value_while_its_leaf_and_bag_are_replaced() {
+fn a_key_keeps_its_value_while_its_leaf_and_suffix_block_are_replaced() {
     const KEY: &[u8] = b"12345678 and more";
     both_ways(
         3_000,
@@ -236,7 +236,7 @@ fn in_the_layer(n: u64) -> Vec<u8> {
 /// Inserts keys one after the other, then removes them.
 fn grow_and_shrink<K: AsRef<[u8]>>(
     tree: &Masstree,
-    memory: &mut Memory,
+    memory: &mut BookedMemory,
     keys: impl Iterator<Item = K> + Clone,
 ) {
     keys.clone().for_each(|key| put(tree, memory, key.as_ref()));
@@ -307,7 +307,7 @@ fn a_key_that_comes_while_a_batch_looks_fails_the_miss() {
 #[test]
 fn a_batch_never_takes_the_value_of_who_took_the_slot() {
     fn twins() -> [[u8; 8]; 2] {
-        let tag_of = |n: u64| tag(Part::of(&number(n)));
+        let tag_of = |n: u64| tag(KeyPart::of(&number(n)));
         let second = (2..).find(|&n| tag_of(n) == tag_of(1)).expect("tags are bytes");
         [number(1), number(second)]
     }
@@ -334,7 +334,7 @@ fn a_batch_never_takes_the_value_of_who_took_the_slot() {
 /// key up, a third takes it away with the count that it saw.
 fn count_and_take() {
     const KEY: &[u8] = b"counter";
-    let mut memory = Memory::default();
+    let mut memory = BookedMemory::default();
     let tree = Arc::new(Masstree::new(&mut memory));
     assert_eq!(super::insert(&tree, &mut memory, KEY, 0), Insert::Inserted);
     let count = |tree: Arc<Masstree>| {

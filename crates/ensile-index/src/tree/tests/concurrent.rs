@@ -8,7 +8,7 @@ use std::ops::Bound;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicBool, AtomicU64, Ordering};
 
-use crate::testing::{Bench, Memory, collect, hostile_key, pinned, probes};
+use crate::testing::{Bench, BookedMemory, collect, hostile_key, pinned, probes};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range};
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
@@ -17,15 +17,15 @@ const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unb
 pub(super) fn together(
     bench: &mut Bench,
     threads: usize,
-    work: impl Fn(usize, &Masstree, &mut Memory) + Sync,
+    work: impl Fn(usize, &Masstree, &mut BookedMemory) + Sync,
 ) {
     let tree = &bench.tree;
-    let memories: Vec<Memory> = std::thread::scope(|scope| {
+    let memories: Vec<BookedMemory> = std::thread::scope(|scope| {
         let work = &work;
         let handles: Vec<_> = (0..threads)
             .map(|thread| {
                 scope.spawn(move || {
-                    let mut memory = Memory::default();
+                    let mut memory = BookedMemory::default();
                     work(thread, tree, &mut memory);
                     memory
                 })
@@ -37,7 +37,7 @@ pub(super) fn together(
     bench.check();
 }
 
-fn insert(tree: &Masstree, memory: &mut Memory, key: &[u8], value: u64) -> Insert {
+fn insert(tree: &Masstree, memory: &mut BookedMemory, key: &[u8], value: u64) -> Insert {
     tree.insert_if_absent(key, value, memory, &mut NodeChanges::new(), pinned())
 }
 

@@ -143,7 +143,7 @@ fn all_lengths_of_one_slice_stay_in_one_leaf() {
 }
 
 #[test]
-fn suffixes_of_any_size_live_in_one_bag() {
+fn suffixes_of_any_size_live_in_one_suffix_block() {
     let mut bench = Bench::new();
     let mut random = Random::seeded(11);
     let mut keys: Vec<Vec<u8>> = Vec::new();

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use ensile_base::random::Random;
 
 use super::concurrent::together;
-use crate::testing::{Bench, Memory, hostile_key, pinned, probes};
+use crate::testing::{Bench, BookedMemory, hostile_key, pinned, probes};
 use crate::{Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place};
 
 /// Inserts each key at the place that a common descent found, with the values `first..`; what came of each.
-fn insert_group(tree: &Masstree, keys: &[Vec<u8>], first: u64, memory: &mut Memory) -> Vec<Insert> {
+fn insert_group(tree: &Masstree, keys: &[Vec<u8>], first: u64, memory: &mut BookedMemory) -> Vec<Insert> {
     let mut places = vec![None; keys.len()];
     Masstree::place_batch(probes(tree, keys), pinned(), &mut |index, place| {
         assert!(places[index].replace(place).is_none(), "each probe ends once");
@@ -69,7 +69,7 @@ fn threads_insert_groups_and_lose_nothing() {
 fn insert_run<'k>(
     tree: &'k Masstree,
     keys: impl Iterator<Item = (usize, &'k Vec<u8>)>,
-    memory: &mut Memory,
+    memory: &mut BookedMemory,
 ) -> usize {
     let (mut run, mut changes, mut inserted) = (OrderedInserts::new(tree), NodeChanges::new(), 0);
     for (index, key) in keys {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::random::Random;
 use ensile_base::sync::{AtomicUsize, Ordering, fence};
-use ensile_epoch::{EpochConfig, Epochs, Limbo, Pinned};
+use ensile_epoch::{EpochConfig, Epochs, GarbageList, Pinned};
 
 use crate::testing::{Collected, hostile_key, probes};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Range};
@@ -36,19 +36,19 @@ impl Drop for Book {
 struct Recycler<'e> {
     epochs: &'e Epochs,
     book: &'e Book,
-    limbo: Limbo<(NonNull<u8>, Layout)>,
+    garbage_list: GarbageList<(NonNull<u8>, Layout)>,
     free: HashMap<Layout, Vec<NonNull<u8>>>,
     reused: usize,
 }
 
 impl<'e> Recycler<'e> {
     fn new(epochs: &'e Epochs, book: &'e Book) -> Self {
-        Self { epochs, book, limbo: Limbo::default(), free: HashMap::new(), reused: 0 }
+        Self { epochs, book, garbage_list: GarbageList::default(), free: HashMap::new(), reused: 0 }
     }
 
     fn collect(&mut self) {
         let limit = self.epochs.limits().pins;
-        while let Some((block, layout)) = self.limbo.pop_below(limit) {
+        while let Some((block, layout)) = self.garbage_list.pop_below(limit) {
             // SAFETY: the block is ours again, of this size.
             unsafe { block.write_bytes(POISON, layout.size()) };
             self.free.entry(layout).or_default().push(block);
@@ -65,7 +65,7 @@ unsafe impl NodeMemory for Recycler<'_> {
             self.reused += 1;
             return block;
         }
-        // SAFETY: no node or bag has size zero.
+        // SAFETY: no node or suffix block has size zero.
         let block = NonNull::new(unsafe { std::alloc::alloc(layout) }).expect("memory for a test");
         self.book.0.lock().expect("no panic").push((block.as_ptr().expose_provenance(), layout));
         block
@@ -74,7 +74,7 @@ unsafe impl NodeMemory for Recycler<'_> {
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         // SeqCst: the unlink comes before the tag is read (E3); partner: the scan's fence.
         fence(Ordering::SeqCst);
-        self.limbo.push(self.epochs.now(), (block, layout));
+        self.garbage_list.push(self.epochs.now(), (block, layout));
     }
 }
 

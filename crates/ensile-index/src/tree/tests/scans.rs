@@ -9,7 +9,7 @@ use std::ops::{Bound, ControlFlow, RangeBounds};
 use ensile_base::random::Random;
 
 use super::model::{Model, scan_model};
-use crate::testing::{Bench, Memory, hostile_key, pinned};
+use crate::testing::{Bench, BookedMemory, hostile_key, pinned};
 use crate::{Direction, Insert, Masstree, NodeChanges, Range, ScanVisitor, Witness};
 
 const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Reverse];
@@ -107,7 +107,7 @@ fn no_key_comes_or_goes_behind_the_witnesses_of_a_scan() {
 /// Changes the tree while it is scanned.
 struct Meddler<'t> {
     tree: &'t Masstree,
-    memory: &'t mut Memory,
+    memory: &'t mut BookedMemory,
     random: Random,
     /// Where it meddles: around what was handed out last.
     near: Vec<u8>,
@@ -277,7 +277,7 @@ fn a_scan_whose_leaves_split_and_go_between_two_entries_misses_nothing_and_repea
 /// Takes a whole layer away at the entry where the scan is about to go on to the layer's next leaf.
 struct LayerTaker<'t> {
     tree: &'t Masstree,
-    memory: &'t mut Memory,
+    memory: &'t mut BookedMemory,
     layer: Vec<(Vec<u8>, u64)>,
     /// The number of the entry at which it does.
     at: usize,

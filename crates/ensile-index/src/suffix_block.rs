@@ -1,8 +1,8 @@
-//! Suffix bags: the bytes of keys behind the slice, for the LONG entries of one leaf.
+//! Suffix blocks: the bytes of keys behind the slice, for the LONG entries of one leaf.
 //!
-//! **APPEND**: a bag's bytes are written once, into space that no place word names yet, and never again. So a reader
+//! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. So a reader
 //! that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the leaf:
-//! the bag itself lives as long as its pin. A bag that is full is replaced by a larger copy and retired; space of
+//! the suffix block itself lives as long as its pin. A suffix block that is full is replaced by a larger copy and retired; space of
 //! removed keys is left behind in that copy.
 //!
 //! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
@@ -16,57 +16,57 @@ use ensile_base::sync::{AtomicU64, Ordering, note};
 
 use crate::guarded::GuardedU64;
 use crate::memory::NodeMemory;
-use crate::node::LEAF_SLOTS;
+use crate::permutation::LEAF_SLOTS;
 
-/// Where a suffix lies in its bag: offset in the high half, length in the low half.
+/// Where a suffix lies in its suffix block: offset in the high half, length in the low half.
 #[derive(Debug)]
-struct Place(AtomicU64);
+struct SuffixPlace(AtomicU64);
 
-/// The head of a bag; `capacity` bytes follow it.
+/// The head of a suffix block; `capacity` bytes follow it.
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct Bag {
+pub(crate) struct SuffixBlock {
     capacity: u64,
     /// Bytes handed out so far. Read and written only under the leaf's lock.
     used: GuardedU64,
-    places: [Place; LEAF_SLOTS],
+    places: [SuffixPlace; LEAF_SLOTS],
 }
 
-/// A bag that is not freed within `'p`.
+/// A suffix block that is not freed within `'p`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BagRef<'p>(NonNull<Bag>, PhantomData<&'p Bag>);
+pub(crate) struct SuffixBlockRef<'p>(NonNull<SuffixBlock>, PhantomData<&'p SuffixBlock>);
 
 const _: () =
     assert!(limits::INDEX_KEY_BYTES_MAX * LEAF_SLOTS * 2 < u32::MAX as usize, "places are halves of a word");
 
-impl<'p> BagRef<'p> {
-    /// A bag known by its address.
+impl<'p> SuffixBlockRef<'p> {
+    /// A suffix block known by its address.
     ///
     /// # Safety
-    /// `bag` was made by [`Self::create`] and is not freed within `'p`.
-    pub(crate) unsafe fn from_raw(bag: NonNull<Bag>) -> Self {
-        Self(bag, PhantomData)
+    /// `suffixes` was made by [`Self::create`] and is not freed within `'p`.
+    pub(crate) unsafe fn from_raw(suffixes: NonNull<SuffixBlock>) -> Self {
+        Self(suffixes, PhantomData)
     }
 
-    /// An empty bag.
+    /// An empty suffix block.
     pub(crate) fn create(capacity: usize, memory: &mut dyn NodeMemory) -> Self {
-        let block = memory.allocate(Self::layout(capacity)).cast::<Bag>();
-        let bag = Bag {
+        let block = memory.allocate(Self::layout(capacity)).cast::<SuffixBlock>();
+        let suffixes = SuffixBlock {
             capacity: capacity as u64,
             used: GuardedU64::new(0),
-            places: std::array::from_fn(|_| Place(AtomicU64::new(0))),
+            places: std::array::from_fn(|_| SuffixPlace(AtomicU64::new(0))),
         };
         // SAFETY: the block is ours, large and aligned enough for a head and its bytes.
-        unsafe { block.write(bag) };
-        note::store(block.as_ptr(), size_of::<Bag>());
+        unsafe { block.write(suffixes) };
+        note::store(block.as_ptr(), size_of::<SuffixBlock>());
         Self(block, PhantomData)
     }
 
-    pub(crate) fn as_ptr(self) -> *mut Bag {
+    pub(crate) fn as_ptr(self) -> *mut SuffixBlock {
         self.0.as_ptr()
     }
 
-    fn head(self) -> &'p Bag {
+    fn head(self) -> &'p SuffixBlock {
         // SAFETY: by the contract of `from_raw` and by `create` the head is valid for 'p; it has atomic fields only,
         // but for the capacity, which never changes.
         unsafe { self.0.as_ref() }
@@ -78,9 +78,9 @@ impl<'p> BagRef<'p> {
     }
 
     fn layout(capacity: usize) -> Layout {
-        let bytes = size_of::<Bag>() + capacity;
-        Layout::from_size_align(bytes, align_of::<Bag>())
-            .expect("a bag is far smaller than the address space")
+        let bytes = size_of::<SuffixBlock>() + capacity;
+        Layout::from_size_align(bytes, align_of::<SuffixBlock>())
+            .expect("a suffixes is far smaller than the address space")
     }
 
     fn bytes(self, offset: usize) -> *mut u8 {
@@ -89,7 +89,7 @@ impl<'p> BagRef<'p> {
         unsafe { self.0.as_ptr().add(1).cast::<u8>().add(offset) }
     }
 
-    /// The suffix of a slot. For a slot that has none the answer is some other bytes of the bag: the caller's
+    /// The suffix of a slot. For a slot that has none the answer is some other bytes of the suffix block: the caller's
     /// validation throws them away.
     #[inline]
     pub(crate) fn suffix(self, slot: usize) -> &'p [u8] {
@@ -109,7 +109,7 @@ impl<'p> BagRef<'p> {
         self.head().used.read() + length as u64 <= self.head().capacity
     }
 
-    /// Adds a slot's suffix. Under the leaf's lock, or in a bag that nobody else knows; there must be room.
+    /// Adds a slot's suffix. Under the leaf's lock, or in a suffix block that nobody else knows; there must be room.
     pub(crate) fn append(self, slot: usize, suffix: &[u8]) {
         assert!(self.has_room(suffix.len()), "room is reserved before a suffix is added");
         let offset = self.head().used.read();
@@ -126,7 +126,7 @@ impl<'p> BagRef<'p> {
     /// Gives the block back.
     ///
     /// # Safety
-    /// The bag is linked nowhere any more and is retired once.
+    /// The suffix block is linked nowhere any more and is retired once.
     pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().capacity as usize);
         // SAFETY: the caller's promise; the layout is the one that `create` asked for.
@@ -134,7 +134,7 @@ impl<'p> BagRef<'p> {
     }
 }
 
-/// Capacity for a bag that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such suffixes,
+/// Capacity for a suffix block that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such suffixes,
 /// but at most twice what is needed.
 pub(crate) fn capacity_for(needed: usize, entries: usize) -> usize {
     let full = needed.div_ceil(entries.max(1)) * LEAF_SLOTS;

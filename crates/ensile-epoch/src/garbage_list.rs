@@ -2,7 +2,7 @@
 //!
 //! A queue of chunks, each with one tag, so that a retired thing costs its own size and nothing more.
 //!
-//! Neighbours: one [`Limbo`] per worker and kind of garbage, filled and emptied by that worker between requests.
+//! Neighbours: one [`GarbageList`] per worker and kind of garbage, filled and emptied by that worker between requests.
 
 use std::collections::VecDeque;
 
@@ -19,19 +19,19 @@ struct Chunk<T> {
 
 /// A first-in, first-out list of retired things, by tag.
 #[derive(Debug)]
-pub struct Limbo<T> {
+pub struct GarbageList<T> {
     chunks: VecDeque<Chunk<T>>,
     spare: Vec<Vec<T>>,
     len: usize,
 }
 
-impl<T> Default for Limbo<T> {
+impl<T> Default for GarbageList<T> {
     fn default() -> Self {
         Self { chunks: VecDeque::new(), spare: Vec::new(), len: 0 }
     }
 }
 
-impl<T> Limbo<T> {
+impl<T> GarbageList<T> {
     /// Retires `thing` under `tag`.
     #[inline]
     pub fn push(&mut self, tag: Epoch, thing: T) {
@@ -109,36 +109,36 @@ impl<T> Limbo<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK, Limbo};
+    use super::{CHUNK, GarbageList};
     use ensile_base::Epoch;
 
     #[test]
     fn nothing_comes_back_before_its_limit() {
-        let mut limbo = Limbo::default();
+        let mut garbage_list = GarbageList::default();
         for tag in 1..=5u64 {
             for thing in 0..CHUNK as u64 + 3 {
-                limbo.push(Epoch::new(tag), tag * 10_000 + thing);
+                garbage_list.push(Epoch::new(tag), tag * 10_000 + thing);
             }
         }
-        assert_eq!(limbo.len(), 5 * (CHUNK + 3));
+        assert_eq!(garbage_list.len(), 5 * (CHUNK + 3));
         let mut freed = 0;
-        while let Some(thing) = limbo.pop_below(Epoch::new(3)) {
+        while let Some(thing) = garbage_list.pop_below(Epoch::new(3)) {
             assert!(thing < 30_000, "tag 3 is not below 3");
             freed += 1;
         }
         assert_eq!(freed, 2 * (CHUNK + 3));
-        let rest: Vec<u64> = limbo.drain_all().collect();
+        let rest: Vec<u64> = garbage_list.drain_all().collect();
         assert_eq!(rest.len(), 3 * (CHUNK + 3));
         assert_eq!(rest[0], 30_000, "the oldest comes first");
-        assert!(limbo.is_empty());
+        assert!(garbage_list.is_empty());
     }
 
     #[test]
     fn a_tag_that_goes_back_waits_for_the_larger_one() {
-        let mut limbo = Limbo::default();
-        limbo.push(Epoch::new(7), 'a');
-        limbo.push(Epoch::new(5), 'b');
-        assert_eq!(limbo.pop_below(Epoch::new(7)), None);
-        assert_eq!(limbo.len(), 2);
+        let mut garbage_list = GarbageList::default();
+        garbage_list.push(Epoch::new(7), 'a');
+        garbage_list.push(Epoch::new(5), 'b');
+        assert_eq!(garbage_list.pop_below(Epoch::new(7)), None);
+        assert_eq!(garbage_list.len(), 2);
     }
 }

@@ -1,0 +1,128 @@
+//! Assertions a function, in the rooms where bytes are written and read and where state changes: held by a ratchet.
+//!
+//! Counted are `assert!`, `assert_eq!`, `assert_ne!`, the same of `debug_assert` and those in constants, outside tests,
+//! over functions with a body. Each room has the least that it may have, in hundredths; tidy says when it can be raised.
+//!
+//! Neighbours: [`super`] runs this beside the rules that read one file.
+
+use super::Finding;
+use crate::source::Source;
+
+pub(super) const RULE: &str = "assertions";
+
+/// What every room is to reach.
+const WANTED: usize = 50;
+
+/// A room: its name, what its paths contain, and the least assertions a hundred functions.
+struct Room {
+    name: &'static str,
+    places: &'static [&'static str],
+    least: usize,
+}
+
+const ROOMS: &[Room] = &[
+    Room {
+        name: "transaction",
+        places: &["ensile-engine/src/transaction", "ensile-engine/src/commit"],
+        least: 3,
+    },
+    Room { name: "record", places: &["ensile-engine/src/record"], least: 16 },
+    Room { name: "log", places: &["ensile-durability/src/log"], least: 3 },
+    Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 21 },
+    Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 3 },
+];
+
+const MACROS: [&str; 6] =
+    ["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne"];
+
+/// Assertions and functions of one room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    assertions: usize,
+    functions: usize,
+}
+
+impl Count {
+    fn of<'s>(sources: impl Iterator<Item = &'s Source<'s>>) -> Self {
+        let mut count = Self::default();
+        for source in sources.filter(|source| !source.is_test) {
+            count.functions += source.functions().iter().filter(|one| !source.in_test(one.line)).count();
+            let asserts = (0..source.code.len()).filter(|&at| {
+                MACROS.contains(&source.text(at))
+                    && source.text(at + 1) == "!"
+                    && !source.in_test(source.code[at].line)
+            });
+            count.assertions += asserts.count();
+        }
+        count
+    }
+
+    /// Assertions a hundred functions.
+    fn hundredths(self) -> usize {
+        (self.assertions * 100).checked_div(self.functions).unwrap_or(0)
+    }
+}
+
+/// The rooms that have less than they may, or nothing at all; and a line for people about each.
+pub(super) fn check(sources: &[Source<'_>]) -> (Vec<Finding>, String) {
+    let (mut findings, mut figures) = (Vec::new(), Vec::new());
+    for room in ROOMS {
+        let inside = |source: &&Source<'_>| room.places.iter().any(|place| source.path.contains(place));
+        let count = Count::of(sources.iter().filter(inside));
+        findings.extend(judge(room, count));
+        let (whole, least) = (count.hundredths(), room.least);
+        let raise = if whole > least && least < WANTED {
+            format!(", ratchet {least}: raise it")
+        } else {
+            String::new()
+        };
+        figures.push(format!("{} {}/{} = 0.{whole:02}{raise}", room.name, count.assertions, count.functions));
+    }
+    (findings, figures.join("; "))
+}
+
+fn judge(room: &Room, count: Count) -> Option<Finding> {
+    let advice = if count.functions == 0 {
+        format!("no file of `{}` is found: mend the table of rooms in xtask's assertions.rs", room.name)
+    } else if count.hundredths() < room.least {
+        format!(
+            "{} assertions in {} functions, at least {} in a hundred: assert what these functions rest on",
+            count.assertions, count.functions, room.least
+        )
+    } else {
+        return None;
+    };
+    Some(Finding { path: room.places[0].to_owned(), line: 1, rule: RULE, advice })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Count, Room, judge};
+    use crate::source::Source;
+
+    const ROOM: Room = Room { name: "a", places: &["a/src/b"], least: 50 };
+
+    fn count(text: &str) -> Count {
+        let source = Source::new("crates/a/src/b.rs", text);
+        Count::of(std::iter::once(&source))
+    }
+
+    #[test]
+    fn one_assertion_in_three_functions_is_too_few() {
+        let few = count(
+            "fn a() { assert!(b); }\nfn c() {}\nfn d() {}\n#[cfg(test)]\nmod t { fn e() { assert!(f); } }\n",
+        );
+        assert_eq!(few, Count { assertions: 1, functions: 3 });
+        assert!(judge(&ROOM, few).is_some());
+        assert!(judge(&ROOM, Count::default()).is_some(), "a room that is nowhere");
+    }
+
+    #[test]
+    fn every_kind_of_assertion_counts() {
+        let enough = count(
+            "const _: () = assert!(a);\nfn a() { debug_assert_eq!(b, c); }\nfn d() { assert_ne!(e, f); }\n",
+        );
+        assert_eq!(enough, Count { assertions: 3, functions: 2 });
+        assert!(judge(&ROOM, enough).is_none());
+    }
+}

@@ -1,0 +1,121 @@
+//! A type's name means one thing in what ships: whoever meets it need not ask which one it is.
+//!
+//! Neighbours: [`super`] lists this rule; the words themselves are for readers to judge.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, lies_in};
+use crate::lexer::Kind;
+use crate::source::Source;
+
+pub(super) const RULE: &str = "type-names";
+
+/// What does not ship, and what stands in another build for the type of the same name.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("crates/ensile-bench/", "workloads and peers"),
+    ("crates/ensile-fuzz/", "bodies of fuzz targets"),
+    ("crates/ensile-sim/", "the simulator"),
+    ("crates/ensile-base/src/sync/", "the door's types have std's names, whichever build they are for"),
+    ("xtask/", "house-keeping"),
+];
+
+/// Names that are defined more than once, and why. At most [`EXCEPTIONS_MAX`].
+const EXCEPTIONS: &[(&str, &str)] = &[];
+const EXCEPTIONS_MAX: usize = 5;
+const _: () = assert!(EXCEPTIONS.len() <= EXCEPTIONS_MAX);
+
+/// Each definition of a name beside its first is a finding, and the first as well.
+pub(super) fn check(sources: &[Source<'_>]) -> Vec<Finding> {
+    let mut names: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    let ships = |source: &&Source<'_>| {
+        source.path.contains("/src/") && !source.is_test && !lies_in(source.path, ELSEWHERE)
+    };
+    for source in sources.iter().filter(ships) {
+        for (name, line) in definitions(source) {
+            let places = names.entry(name).or_default();
+            // Two in one file are the same type, for two kinds of build.
+            if !places.iter().any(|(path, _)| *path == source.path) {
+                places.push((source.path, line));
+            }
+        }
+    }
+    names.retain(|name, places| places.len() > 1 && !EXCEPTIONS.iter().any(|(known, _)| known == name));
+    let finding = |name: &str, places: &[(&str, usize)], at: usize| {
+        let (path, line) = places[at];
+        let (other, _) = places[(at + 1) % places.len()];
+        let advice = format!(
+            "`{name}` is defined {} times, also in {other}: say in the name what it is of",
+            places.len()
+        );
+        Finding { path: path.to_owned(), line, rule: RULE, advice }
+    };
+    names.iter().flat_map(|(name, places)| (0..places.len()).map(|at| finding(name, places, at))).collect()
+}
+
+/// The types that a file defines: name and line.
+fn definitions<'s>(source: &Source<'s>) -> Vec<(&'s str, usize)> {
+    let bodies = bodies_with_associated_types(source);
+    let is_associated = |at: usize| bodies.iter().any(|&(open, close)| open < at && at < close);
+    (0..source.code.len())
+        .filter(|&at| source.code[at].kind == Kind::Word && !source.in_test(source.code[at].line))
+        .filter(|&at| source.code.get(at + 1).is_some_and(|name| name.kind == Kind::Word))
+        .filter(|&at| match source.text(at) {
+            "struct" | "enum" | "trait" => true,
+            "union" => matches!(source.text(at + 2), "{" | "<"),
+            "type" => !is_associated(at),
+            _ => false,
+        })
+        .map(|at| (source.text(at + 1), source.code[at].line))
+        .collect()
+}
+
+/// The brackets of every `impl` and `trait`.
+fn bodies_with_associated_types(source: &Source<'_>) -> Vec<(usize, usize)> {
+    let opens = |at: &usize| match source.text(*at) {
+        "impl" => *at == 0 || matches!(source.text(at - 1), "}" | "{" | ";" | "]" | "unsafe"),
+        "trait" => true,
+        _ => false,
+    };
+    let bodies = (0..source.code.len()).filter(opens).filter_map(|at| {
+        let body = (at..source.code.len()).find(|&at| matches!(source.text(at), "{" | ";"))?;
+        Some((body, source.partner(body)))
+    });
+    bodies.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::source::Source;
+
+    fn found(files: &[(&str, &str)]) -> Vec<(String, usize)> {
+        let sources: Vec<Source<'_>> = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        check(&sources).into_iter().map(|finding| (finding.path, finding.line)).collect()
+    }
+
+    #[test]
+    fn a_name_that_two_files_define_is_found_in_both() {
+        let files = [
+            ("crates/a/src/b.rs", "struct Own;\npub(crate) enum Held {}\n"),
+            ("crates/c/src/d.rs", "pub trait Held<T> {}\nfn f(held: Held) {}\ntype Rows = u8;\n"),
+            ("crates/c/src/e.rs", "union Rows { a: u8 }\n"),
+        ];
+        let wanted = [("crates/a/src/b.rs", 2), ("crates/c/src/d.rs", 1), ("crates/c/src/d.rs", 3)];
+        let mut wanted: Vec<_> = wanted.map(|(path, line)| (path.to_owned(), line)).into();
+        wanted.push(("crates/c/src/e.rs".to_owned(), 1));
+        assert_eq!(found(&files), wanted);
+    }
+
+    #[test]
+    fn tests_associated_types_and_what_does_not_ship_may_repeat_a_name() {
+        let files = [
+            ("crates/a/src/b.rs", "struct Held;\n#[cfg(test)]\nmod tests {\nstruct Map;\n}\nstruct Map;\n"),
+            ("crates/a/src/c.rs", "impl A for B { type Held = u8; }\ntrait C { type Map; }\n"),
+            ("crates/a/src/c/tests.rs", "struct Held;\n"),
+            ("crates/a/tests/d.rs", "struct Held;\n"),
+            ("crates/ensile-bench/src/d.rs", "struct Held;\n"),
+            ("crates/a/src/e.rs", "#[cfg(a)]\nstruct Kernel;\n#[cfg(not(a))]\nstruct Kernel;\n"),
+        ];
+        assert_eq!(found(&files), []);
+    }
+}

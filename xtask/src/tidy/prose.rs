@@ -1,0 +1,81 @@
+//! Prose that can be read where it stands: lines of a screen's width, and reasons that are said and not pointed at.
+//!
+//! Neighbours: [`super`] lists these rules.
+
+use super::{Facts, Report};
+use crate::source::Source;
+
+/// Columns of a line of prose, at most.
+const COLUMNS_MAX: usize = 120;
+
+/// Beginnings of comments that argue for an ordering or for `unsafe`.
+const REASONS: [&str; 6] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst", "SAFETY"];
+
+/// What points at another reason instead of giving one.
+const POINTERS: [&str; 3] = ["as above", "see above", "as below"];
+
+/// Comments are no wider than [`COLUMNS_MAX`].
+pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    for comment in &source.comments {
+        for line in comment.line..=comment.last_line {
+            let columns = source.lines.get(line - 1).map_or(0, |text| text.chars().count());
+            if columns > COLUMNS_MAX && !is_one_word(source.lines[line - 1]) {
+                report.add(line, format!("{columns} columns, {COLUMNS_MAX} at most: wrap the comment"));
+            }
+        }
+    }
+}
+
+/// Documents are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
+pub(super) fn document_columns(text: &str, report: &mut Report<'_>) {
+    let mut is_code = false;
+    for (at, line) in text.lines().enumerate() {
+        let begins = line.trim_start();
+        if begins.starts_with("```") {
+            is_code = !is_code;
+        }
+        let columns = line.chars().count();
+        let is_prose = !is_code && !begins.starts_with('|') && !is_one_word(line);
+        if is_prose && columns > COLUMNS_MAX {
+            report.add(at + 1, format!("{columns} columns, {COLUMNS_MAX} at most: wrap the line"));
+        }
+    }
+}
+
+/// A line that cannot be wrapped: an address, a long name.
+fn is_one_word(line: &str) -> bool {
+    let marks = ["//", "///", "//!", "-", "*"];
+    line.split_whitespace().filter(|word| !marks.contains(word)).count() <= 1
+}
+
+/// A reason for an ordering or for `unsafe` stands where it is used.
+pub(super) fn said_here(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    for comment in &source.comments {
+        let text = comment.text.trim_start_matches('/').trim_start();
+        let argues = REASONS.iter().any(|reason| text.starts_with(reason));
+        let points = POINTERS.iter().any(|pointer| text.to_lowercase().contains(pointer));
+        if argues && points && !source.in_test(comment.line) {
+            report.add(
+                comment.line,
+                "say the reason here: one that stands elsewhere is not read with the code",
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS_MAX, document_columns};
+    use crate::tidy::Report;
+
+    #[test]
+    fn documents_wrap_but_for_tables_code_and_addresses() {
+        let wide = "word ".repeat(COLUMNS_MAX / 5 + 1);
+        let text =
+            format!("{wide}\n| {wide} |\n```\n{wide}\n```\n- {wide}\n{}\n", "x".repeat(COLUMNS_MAX + 1));
+        let mut findings = Vec::new();
+        document_columns(&text, &mut Report { rule: "columns", path: "a.md", findings: &mut findings });
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 6]);
+    }
+}
