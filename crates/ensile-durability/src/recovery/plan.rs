@@ -63,6 +63,7 @@ impl Plan {
         let unused = ended.map_or(before.reserved, Epoch::next);
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
+        assert!(first > seen, "L4: the next life begins above {seen}");
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| with_entries.contains(&generation.number));

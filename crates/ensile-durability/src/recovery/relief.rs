@@ -110,6 +110,10 @@ impl Recovery {
         origin: Origin,
         reserve: &Reserve,
     ) -> Result<(Vec<Segments>, HintWriter), NotReplaced> {
+        assert!(
+            manifest.generations.last().is_some_and(|next| next.durable.is_none()),
+            "the next one is open"
+        );
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
         let attempts = Cell::new(0);
