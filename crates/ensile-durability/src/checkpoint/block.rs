@@ -117,8 +117,8 @@ impl CheckpointBlock {
         Self { bytes, entries: 0, permit, is_large: false, is_refused: false }
     }
 
-    /// Is there room for an entry with a body of `body_bytes`? If not, the walk stops here, with `resume` at this entry.
-    /// An empty block makes room for any entry, unless another checkpointer holds a large one just now.
+    /// Is there room for an entry with a body of `body_bytes`? If not, the walk stops here, with `resume` at this
+    /// entry. An empty block makes room for any entry, unless another checkpointer holds a large one just now.
     #[inline]
     pub fn has_room(&mut self, body_bytes: usize) -> bool {
         let payload = self.bytes.len() - HEADER_BYTES + ENTRY_FRAME_BYTES + body_bytes;
@@ -160,7 +160,7 @@ impl CheckpointBlock {
         self.entries
     }
 
-    /// Whether the walk stopped because another block is large: tells once.
+    /// Did the walk stop because another block is large? Asked once for each stop.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
     }

@@ -1,8 +1,9 @@
 //! Files that no manifest gives a meaning to: of attempts that did not end, of earlier checkpoints.
 //!
 //! Invariants:
-//! - Nothing is removed before the manifest that makes it void is durable (K1, L4).
-//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not list.
+//! - Nothing is removed before the manifest that makes it unneeded is durable (K1, L4).
+//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not
+//!   list.
 //!
 //! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install.
 
@@ -40,8 +41,8 @@ pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Ok(())
 }
 
-/// Removes the files of checkpoints that `is_unneeded` names and that prove to be this database's, and makes that durable; how many
-/// there were. A file that tells nothing stays.
+/// Removes the files of checkpoints that `is_unneeded` names and that prove to be this database's, and makes that
+/// durable; how many there were. A file that does not say whose it is stays.
 ///
 /// # Errors
 /// As [`check_unlisted`], once what could be removed is.

@@ -1,11 +1,12 @@
 //! Reading a checkpoint file block by block, with every check that the format allows.
 //!
 //! Invariants:
-//! - Nothing of a block is handed out before header, place, chain and payload are checked; the file counts as a whole only
-//!   once its end block agrees with what was read and nothing stands behind it.
+//! - Nothing of a block is handed out before header, place, chain and payload are checked; the file counts as a whole
+//!   only once its end block agrees with what was read and nothing stands behind it.
 //! - An installed checkpoint's files were synced before it was installed: whatever is wrong with one is damage.
 //!
-//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a folder.
+//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a
+//! folder.
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c_append;
@@ -179,8 +180,9 @@ impl PartReader {
     /// The next block of entries, or `None` behind the end block.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
-    /// for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another database.
+    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
+    /// [`DurabilityError::Unknown`] for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another
+    /// database.
     pub(crate) fn next_rows(&mut self) -> Result<Option<CheckpointRows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);

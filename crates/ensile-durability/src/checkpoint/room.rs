@@ -1,8 +1,8 @@
 //! Whether a checkpoint fits on its disks, beside the log.
 //!
-//! Invariant: a checkpoint takes no more than its share of what was free when it began. The rest is the log's: a disk that
-//! holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that finds less free
-//! than the log's part gives up, and takes its files with it.
+//! Invariant: a checkpoint takes no more than its share of what was free when it began. The remainder is the log's: a
+//! disk that holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that
+//! finds less free than the log's part gives up, and takes its files with it.
 //!
 //! Neighbours: `manager` asks before an attempt and before each block.
 
@@ -22,7 +22,7 @@ struct Device {
     /// One of its folders.
     folder: String,
     checkpointers: Vec<usize>,
-    /// What is left to the log; 0 if the disk does not tell what is free.
+    /// What is left to the log; 0 if the disk does not say what is free.
     left_bytes: u64,
 }
 
@@ -91,6 +91,6 @@ impl Room {
 
 /// What is free where this folder is; `None` if the disk does not say so.
 fn free_bytes(disk: &dyn Disk, folder: &str) -> Option<u64> {
-    // A disk that cannot tell is tried: what it refuses ends the attempt.
+    // A disk that cannot say is tried: what it refuses ends the attempt.
     disk.free_bytes(folder).ok().flatten()
 }

@@ -21,7 +21,7 @@ use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::recoverable::EntryKind;
 use crate::store::names::PartName;
 
-/// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
+/// After so many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ struct PartFile {
     file: Box<dyn DiskFile>,
     name: PartName,
     offset: u64,
-    /// Up to here the medium was told to begin.
+    /// Up to here the medium was asked to begin.
     behind: u64,
     sequence: u64,
     /// The generation that is open, and the checkpoint's salt.

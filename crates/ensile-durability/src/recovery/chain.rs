@@ -1,17 +1,17 @@
 //! One log of one generation, put together from its files: how far it is whole, and what stands behind the gap (L5).
 //!
 //! Invariants:
-//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the chain ends
-//!   in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch that an
-//!   installed checkpoint covers. Files before that are void: a removal was under way.
-//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later file shows
-//!   that what is missing before its blocks was synced.
-//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without one,
-//!   emptied for example, has lost it.
+//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the
+//!   chain ends in the first file where that fails. Only marks inside the chain count.
+//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch
+//!   that an installed checkpoint covers. Files before that are discarded: a removal was under way.
+//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later
+//!   file shows that what is missing before its blocks was synced.
+//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without
+//!   one, emptied for example, has lost it.
 //!
-//! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the
-//! runs of blocks.
+//! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and distinguishes torn from damaged;
+//! `replay` reads the runs of blocks.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -82,8 +82,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Puts the files of a log together, given in the order of their numbers; entries of epochs below `covered` are in a
-    /// checkpoint.
+    /// Puts the files of a log together, given in the order of their numbers; entries of epochs below `covered` are in
+    /// a checkpoint.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] when a file is missing.
@@ -209,7 +209,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first block.
+    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first
+    /// block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -230,9 +231,9 @@ impl Chain {
     }
 }
 
-/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format (L7), salt
-/// and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands there
-/// under their names and says otherwise was put there.
+/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format
+/// (L7), salt and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands
+/// there under their names and says otherwise was put there.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].

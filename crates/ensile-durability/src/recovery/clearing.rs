@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
 //! - A crash in between leaves the remainder to the next recovery.
-//! - L4: a repair's files tell which epochs were used. They stay until the manifest says so.
+//! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
 //!
 //! Neighbours: `finish` calls behind the manifest, `relief` before it, where a full disk needs the space.
 
@@ -23,8 +23,8 @@ use crate::log::segments::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
-    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge may need
-    /// its name.
+    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
+    /// may need its name.
     pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
         if !self.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
@@ -39,8 +39,9 @@ impl Recovery {
         self.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
     }
 
-    /// Removes what the manifest has made void: files behind the ends of the logs that have just been closed, their torn tails
-    /// and unused space, the files of dropped generations. A crash here leaves it to the next recovery. Returns what stays.
+    /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
+    /// their torn tails and unused space, the files of dropped generations. A crash here leaves it to the next
+    /// recovery. Returns what stays.
     pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
@@ -88,8 +89,9 @@ impl Recovery {
         chain.discarded.iter().try_for_each(remove)
     }
 
-    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
-    /// next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says nothing.
+    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut
+    /// when the next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says
+    /// nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
         for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
@@ -108,14 +110,14 @@ impl Recovery {
         Ok(())
     }
 
-    /// Frees what the manifest that was read has made void, and the torn tails of the logs that it lists as open.
+    /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
     pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
         self.disk.sync_folder("")?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        // What cannot be removed, or is not ours, is told by the same call behind the manifest.
+        // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
         let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
         if !self.given_up.is_empty() || !self.cuts.is_empty() {
-            // A repair's files tell which epochs were used, until its manifest does (L4).
+            // A repair's files show which epochs were used, until its manifest does (L4).
             return Ok(());
         }
         for chain in &self.closed_chains {
@@ -137,8 +139,8 @@ impl Recovery {
         freed
     }
 
-    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once it is
-    /// installed (K1).
+    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
+    /// it is installed (K1).
     fn free_covered(&self, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
         while chain.links.len() > 1 && chain.links[0].largest < covered {
             self.disk.remove(&chain.links[0].file.to_string())?;

@@ -1,13 +1,15 @@
 //! One file of one log, read by itself: how far its blocks follow each other, and what stands behind (L5).
 //!
-//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header of
-//! the log shows that it was synced; the others are checked when they are replayed.
+//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header
+//! of the log shows that it was synced; the others are checked when they are replayed.
 //!
 //! Invariants:
 //! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening block of its file.
-//! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
+//! - L5: behind the gap remainders of entries may stand; only what the log's salt proves to be a block of this log is
+//!   believed.
 //! - L5: a data block repeats its log's last synced mark, so a chain that ends below it is damaged and not torn.
-//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an error.
+//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an
+//!   error.
 //! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
@@ -38,7 +40,7 @@ pub(super) struct BlockRun {
     pub(super) epoch_max: Epoch,
 }
 
-/// What stands behind the end: nothing, or the rest of writes that were not synced, or of damage.
+/// What stands behind the end: nothing, or remainders of writes that were not synced, or of damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
     /// Up to the last byte that is not zero, over all files behind the end.
@@ -61,7 +63,7 @@ impl Tail {
     }
 }
 
-/// What the block that opens a file tells.
+/// What the block that opens a file says.
 #[derive(Clone, Debug)]
 pub(super) struct FileOpening {
     pub(super) origin: Origin,
@@ -75,7 +77,7 @@ pub(super) struct FileOpening {
 #[derive(Clone, Debug)]
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
-    /// `None`: nothing here can be told to belong to the log.
+    /// `None`: nothing here shows that it belongs to the log.
     pub(super) opening: Option<FileOpening>,
     /// Why it has no opening block; `None` if it has one, perhaps of another log.
     pub(super) not_opened: Option<NotABlock>,
@@ -203,7 +205,7 @@ impl FileChain {
         Ok(chain)
     }
 
-    /// A file whose first block is not there: only its length in bytes counts, until somebody knows its salt.
+    /// A file whose first block is not there: only its length in bytes counts, until its salt is known.
     fn unopened(
         mut scanner: Scanner,
         file: SegmentFile,

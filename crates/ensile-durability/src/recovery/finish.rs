@@ -1,12 +1,13 @@
 //! The last part of a recovery: the decision is made durable and the next generation begins (L4).
 //!
-//! In this order: what may be in the system's cache only is written again; small generations are merged; the next generation's
-//! files and the manifest that lists them; what is not needed any more is removed.
+//! In this order: what may be in the system's cache only is written again; small generations are merged; the next
+//! generation's files and the manifest that lists them; what is not needed any more is removed.
 //!
 //! Invariants:
 //! - L4: before anything is served, the manifest says what counts in each generation and where the next begins.
 //! - I3: no lease begins while files go.
-//! - Nothing is removed before the manifest that makes it unneeded is durable; `relief` has the exceptions of a full disk.
+//! - Nothing is removed before the manifest that makes it unneeded is durable; `relief` has the exceptions of a full
+//!   disk.
 //!
 //! Neighbours: `plan` decides, `unproven` and `relief` write, `merge` merges, `clearing` removes; then the log starts.
 
@@ -41,7 +42,7 @@ pub enum Finished {
     ReadOnly(Box<ReadOnly>),
 }
 
-/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was void.
+/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was not needed.
 #[derive(Debug)]
 pub struct ReadOnly {
     /// Above every epoch that was recovered: `EpochConfig::first`.
@@ -93,7 +94,8 @@ impl Recovery {
         }
     }
 
-    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be read.
+    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be
+    /// read.
     ///
     /// # Errors
     /// As for [`Recovery::finish`].

@@ -6,8 +6,8 @@
 //! (`load`, `replay`).
 //!
 //! Invariants:
-//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open ends,
-//!   an examination has the same finding, and where an examination has none, an open finds none.
+//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open
+//!   ends, an examination has the same finding, and where an examination has none, an open finds none.
 //! - A repair judges what it is about to leave with the same verdict, and what it has left with an examination.
 //!
 //! Neighbours: `recovery` and `examine` call; `listing`, `chain`, `verdict`, `load` judge the parts.
@@ -66,7 +66,8 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if nothing can be said by names.
+    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if
+    /// nothing can be said by names.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -131,7 +132,8 @@ pub(super) fn reserved(
     findings.found(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go together.
+/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go
+/// together.
 pub(super) fn log(
     disk: &dyn Disk,
     generation: &Generation,

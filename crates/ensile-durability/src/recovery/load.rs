@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
-//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left waits for
-//!   those that others are at.
+//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left
+//!   waits for those that others are at.
 //!
 //! Neighbours: `recovery` owns one and steps it before its log pieces; `checkpoint::read` reads the files.
 
@@ -50,7 +50,7 @@ pub(super) struct Load {
     ended: Condvar,
 }
 
-/// A thread at its file: however it leaves, those that wait for it are told.
+/// A thread at its file: however it leaves, the threads that wait for it are woken.
 struct FileTurn<'l> {
     load: &'l Load,
     is_loaded: bool,
@@ -89,7 +89,7 @@ impl Load {
         self.checkpoint.as_ref()
     }
 
-    /// Entries of smaller epochs are in the checkpoint, or void by it (K1).
+    /// Entries of smaller epochs are in the checkpoint, or discarded by it (K1).
     pub(super) fn low(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
     }

@@ -1,4 +1,5 @@
-//! Closed generations merged into one at an open, so that many short lives leave few files (`docs/protocols/durability.md`).
+//! Closed generations merged into one at an open, so that many short lives leave few files
+//! (`docs/protocols/durability.md`).
 //!
 //! ```text
 //! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1
@@ -6,15 +7,15 @@
 //!                          one file, number N: entries that count, in the order of their TIDs
 //! ```
 //! Invariants:
-//! - L4: only entries of epochs up to their own generation's D are taken, so what is void stays void. The merged generation
-//!   begins where the oldest one began and ends at the newest one's D.
+//! - L4: only entries of epochs up to their own generation's D are taken, so what is discarded stays discarded. The
+//!   merged generation begins where the oldest one began and ends at the newest one's D.
 //! - K1: the generation in which the installed checkpoint was written is never merged, nor one before it.
-//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A crash
-//!   in between leaves a merged file that is not listed: the next open removes it.
+//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A
+//!   crash in between leaves a merged file that is not listed: the next open removes it.
 //! - A byte is written again only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments` writes;
-//! called by recovery's finish.
+//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments`
+//! writes; called by recovery's finish.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -37,10 +38,10 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
-/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands in a
-/// file that is a third larger at least.
+/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands
+/// in a file that is a third larger at least.
 const GROWTH: u64 = 3;
-/// Fewer bytes are not worth telling apart: beside them the syncs of an open take most of the time.
+/// Sizes below this count as this: beside them the syncs of an open take most of the time.
 const SMALL_BYTES: u64 = 16 << 10;
 /// Free space that is left to the log, beside the merged file's own.
 const FREE_BYTES_MIN: u64 = 4 << 20;
@@ -89,8 +90,9 @@ pub(super) fn sources(
     Some(first + choose(&bytes)?..generations.len())
 }
 
-/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and syncs it.
-/// `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to sync.
+/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and
+/// syncs it. `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to
+/// sync.
 pub(super) fn write(
     disk: &Arc<dyn Disk>,
     config: &LogConfig,
@@ -156,7 +158,7 @@ struct Rewriter<'g> {
 
 impl Rewriter<'_> {
     fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
-        // What is in the manifest as void must not get into a generation that ends above it (L4).
+        // What the manifest discards must not get into a generation that ends above it (L4).
         assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");
         debug_assert!(tid >= self.last, "in the order of their TIDs");
         self.last = tid;

@@ -1,8 +1,9 @@
-//! What a recovery leaves to the next life, decided before anything is changed. Pure: what was read goes in, the plan comes
-//! out.
+//! What a recovery leaves to the next life, decided before anything is changed. Pure: what was read goes in, the plan
+//! comes out.
 //!
 //! Invariants:
-//! - L4: the next generation begins above every epoch in any block that was seen, and above D of every generation before it.
+//! - L4: the next generation begins above every epoch in any block that was seen, and above D of every generation
+//!   before it.
 //! - L6: it begins above every epoch that an earlier life may have shown, and what it may use is reserved with it.
 //! - A generation is kept if an entry of it counts. Numbers of generations come once.
 //!

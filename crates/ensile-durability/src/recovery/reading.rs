@@ -77,7 +77,7 @@ pub(super) fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
 
 /// Asks for a part of a file before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, name: &str, offset: u64, bytes: u64) {
-    // A hint: whatever is wrong with the file is told when it is read.
+    // An announcement: the read itself finds what is wrong with the file.
     if let Ok(file) = disk.open_to_read(name) {
         file.will_need(offset, bytes);
     }

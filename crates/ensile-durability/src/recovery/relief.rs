@@ -1,17 +1,17 @@
-//! A crash on a full disk opens: what is not needed goes before the next generation is begun, then the reserve; and if even
-//! that does not do, what was recovered can be read.
+//! A crash on a full disk opens: what is not needed goes before the next generation is begun, then the reserve; and if
+//! even that does not do, what was recovered can be read.
 //!
 //! Invariants:
-//! - Nothing goes before the manifest that makes it unneeded is durable. The folder is synced first: the manifest that was read
-//!   may be a rename that only the system's cache has.
-//! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never come
-//!   back. It stays where a file stands behind it, as that file shows that it was closed.
-//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up to
-//!   which epoch it is proven.
+//! - Nothing goes before the manifest that makes it unneeded is durable. The folder is synced first: the manifest that
+//!   was read may be a rename that only the system's cache has.
+//! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never
+//!   come back. It stays where a file stands behind it, as that file shows that it was closed.
+//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up
+//!   to which epoch it is proven.
 //! - A disk that is not full is left as it is: all this is done only once a step has found no space.
 //!
-//! Neighbours: `finish` begins the generation, `clearing` frees; `docs/protocols/durability.md` ("A crash on a full disk") has the
-//! argument.
+//! Neighbours: `finish` begins the generation, `clearing` frees; `docs/protocols/durability.md` ("A crash on a full
+//! disk") has the argument.
 
 use std::cell::Cell;
 
@@ -77,7 +77,8 @@ impl Recovery {
     /// for that.
     ///
     /// # Errors
-    /// The disk's. If it is full nothing was changed but what is not needed: the state can be read, as far as it is proven.
+    /// The disk's. If it is full nothing was changed but what is not needed: the state can be read, as far as it is
+    /// proven.
     pub(super) fn write_unproven(&mut self, reserve: &Reserve) -> Result<(), DurabilityError> {
         let mut shortage: Option<DurabilityError> = None;
         self.with_relief(reserve, |this| {
@@ -100,7 +101,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Makes the files of the next generation, and then the manifest that lists them; what it takes is freed where the disk is full.
+    /// Makes the files of the next generation, and then the manifest that lists them; what it takes is freed where the
+    /// disk is full.
     ///
     /// # Errors
     /// [`NotReplaced::OldStands`]: the new files are gone again.

@@ -1,7 +1,7 @@
 //! Replay: pieces of the log that any number of threads take, parse and hand to the recoverable state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - L4: only entries of epochs up to their generation's D are replayed; the others are counted.
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
@@ -28,7 +28,7 @@ pub(super) struct Bounds {
     pub(super) first: Epoch,
     /// FramedEntries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
-    /// FramedEntries of larger ones are void.
+    /// Entries of larger ones are discarded.
     pub(super) durable: Epoch,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Counts {
     pub(super) covered: u64,
 }
 
-/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
+/// Cuts a chain into pieces; what holds no entry that counts is left out, and its entries are counted in the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();
     for link in &chain.links {

@@ -5,8 +5,8 @@
 //! - K1: every file of the checkpoint is loaded before an entry of the log is replayed.
 //! - L8: the state hears that an epoch has passed only when no piece with an entry below it is left.
 //!
-//! Neighbours: `scan` fills it, a repair too; `load`, `turns`, `watermark` and `replay` have the parts of the replay; `finish`
-//! makes the decision durable.
+//! Neighbours: `scan` fills it, a repair too; `load`, `turns`, `watermark` and `replay` have the parts of the replay;
+//! `finish` makes the decision durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub struct Recovery {
     pub(super) open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
     pub(super) unlisted: Vec<SegmentFile>,
-    /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are void, as until
-    /// then they tell which epochs were used (L4).
+    /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are discarded.
+    /// Until then they show which epochs were used (L4).
     pub(super) given_up: Vec<SegmentFile>,
     /// Where a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
@@ -205,7 +205,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// How far it is. The caller tells how long this phase has run.
+    /// How far it is. The caller says how long this phase has run.
     #[must_use]
     pub fn progress(&self, elapsed: Duration) -> Progress {
         if !self.load.has_ended() {
@@ -231,13 +231,13 @@ impl Recovery {
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         // Relaxed: the watermark's lock in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.entries = self.done.entries.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.bytes = self.done.bytes.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.ignored_entries += self.done.ignored.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }

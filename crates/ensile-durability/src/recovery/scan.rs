@@ -55,8 +55,8 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
-    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
-    /// changed.
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
+    /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;

@@ -1,7 +1,7 @@
 //! Writing again what was decided to be durable and may be in the system's cache only.
 //!
-//! After a failed sync, or when only the process died, bytes can be readable and not on the medium. A result is served from
-//! them after recovery, so they must be there after the next power loss too.
+//! After a failed sync, or when only the process died, bytes can be readable and not on the medium. A result is served
+//! from them after recovery, so they must be there after the next power loss too.
 //!
 //! Invariants:
 //! - Nothing is written back that is not, right then, a whole block of the log.

@@ -1,12 +1,12 @@
 //! The watermark: the epoch below which every entry of the log is replayed.
 //!
-//! Pieces are replayed by several threads, and end in any order. The watermark is the least `oldest` of the pieces that are
-//! not replayed yet, those that nobody has taken and those that a thread is at alike.
+//! Pieces are replayed by several threads, and end in any order. The watermark is the least `oldest` of the pieces that
+//! are not replayed yet, both those that no thread has taken and those that a thread replays.
 //!
 //! Invariants:
-//! - L8: a state is told that it is past an epoch only once every entry below that epoch is replayed, in every log.
-//! - A thread that finds no piece left waits for those that others are at; so what comes after the last entry is work for all
-//!   threads.
+//! - L8: a state hears that an epoch has passed only once every entry below that epoch is replayed, in every log.
+//! - A thread that finds no piece left waits for those that others are at; so what comes after the last entry is work
+//!   for all threads.
 //!
 //! Neighbours: `recovery` adds pieces before any thread replays; each thread says when it has replayed one.
 

@@ -260,7 +260,8 @@ fn a_file_of_another_checkpoint_or_place_is_damage() {
     }
 }
 
-/// The chain alone would not tell: this block follows its own checkpoint's opening block, and may be put behind this one's.
+/// The chain alone would not tell: this block follows its own checkpoint's opening block, and may be put behind this
+/// one's.
 #[test]
 fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
     let mut block = CheckpointBlock::new();

@@ -105,7 +105,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: nobody needs it.
+    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: it is not needed.
     fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
@@ -245,7 +245,7 @@ impl<'a> Judge<'a> {
             self.add_log_file(&chain)?;
             self.saw_file(&chain);
             if chain.opening.is_none() {
-                // What it holds tells which epochs were used, whatever became of its first block.
+                // What it holds shows which epochs were used, whatever became of its first block.
                 let mut behind = chain.clone();
                 if self.found.note(behind.look_with(self.disk, generation.salt))?.is_some() {
                     self.saw_file(&behind);
@@ -328,7 +328,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks a log once more with nothing left out; what was found before is not told twice.
+    /// Checks a log once more with nothing left out; what was found before is not reported twice.
     fn check_everything(
         &mut self,
         chain: &Chain,

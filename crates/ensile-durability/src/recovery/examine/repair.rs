@@ -1,15 +1,15 @@
-//! A damaged folder cut to its last consistent epoch, when somebody asks for it.
+//! A damaged folder cut to its last consistent epoch, on request.
 //!
 //! The oldest generation in which something is damaged is closed at the least mark that is whole in all its logs; what
 //! comes after it, later generations included, is given up. What is cut is copied first.
 //!
 //! Invariants:
 //! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
-//! - L4: the epochs that are given up are void for ever: the manifest says where their generation ends, and the next
+//! - L4: the epochs that are given up stay discarded: the manifest says where their generation ends, and the next
 //!   generation begins above every epoch that any file showed.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies are
-//!   synced before the manifest is replaced, and nothing is cut or removed before that.
+//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies
+//!   are synced before the manifest is replaced, and nothing is cut or removed before that.
 //!
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
@@ -44,11 +44,11 @@ use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
 const COPY_BYTES: usize = 1 << 20;
-/// How somebody asks for [`MissingFolders::GiveUp`].
+/// How a user asks for [`MissingFolders::GiveUp`].
 const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
 
 /// What a repair would do.
-pub(super) struct Plan {
+pub(super) struct RepairPlan {
     pub(super) loss: Loss,
     /// Generations up to the cut one, which is closed at the cut, and the numbers of those that stay.
     generations: Vec<Generation>,
@@ -66,8 +66,8 @@ pub(super) struct Plan {
     last: (u64, u32),
 }
 
-/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once more
-/// those of the repaired one: it keeps nothing.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once
+/// more those of the repaired one: it keeps nothing.
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
@@ -154,7 +154,7 @@ pub(super) fn plan(
     disk: &dyn Disk,
     found: &Examination,
     seen: Epoch,
-) -> Result<Result<Plan, String>, DurabilityError> {
+) -> Result<Result<RepairPlan, String>, DurabilityError> {
     assert!(!found.is_whole(), "what is whole is not repaired");
     if let Some(Unread { detail, .. }) = found.unread.first() {
         return Ok(Err(format!(
@@ -167,7 +167,7 @@ pub(super) fn plan(
         Err(reason) => return Ok(Err(reason)),
     };
     let Some(manifest) = Manifest::read(disk)? else {
-        return Ok(Err("the manifest is missing, and no other file tells what it held".to_owned()));
+        return Ok(Err("the manifest is missing, and no other file says what it held".to_owned()));
     };
     let is_listed = |number| manifest.generations.iter().any(|generation| generation.number == number);
     if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
@@ -190,7 +190,7 @@ pub(super) fn plan(
         return Ok(Err(reason));
     }
     let plan = cutting.plan(cut, found, seen)?;
-    Ok(Ok(Plan { unfinished, ..plan }))
+    Ok(Ok(RepairPlan { unfinished, ..plan }))
 }
 
 /// A folder that is to be cut.
@@ -255,8 +255,8 @@ impl Cutting<'_> {
         Ok(Err("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the verdict
-    /// is that of an open.
+    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the
+    /// verdict is that of an open.
     fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
         let checkpoint = self.manifest.checkpoint.as_ref();
         let judged = || -> Result<_, DurabilityError> {
@@ -363,7 +363,7 @@ impl Cutting<'_> {
         Ok(None)
     }
 
-    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<Plan, DurabilityError> {
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
@@ -397,7 +397,7 @@ impl Cutting<'_> {
             before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
         let generations = before.iter().cloned().chain([closed]).collect();
         let unfinished = Vec::new();
-        Ok(Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
+        Ok(RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
     }
 }
 
@@ -418,7 +418,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
             ));
         }
         let Some(file) = parsed(file) else {
-            return Err(format!("no other file tells what {file} held"));
+            return Err(format!("no other file says what {file} held"));
         };
         let log = limits.entry((file.name.generation, file.name.logger)).or_default();
         let limit = log.entry(file).or_insert(*offset);
@@ -468,8 +468,8 @@ fn read_until(
     Ok(read)
 }
 
-/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of it is
-/// whole. A missing file ends it before the gap.
+/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of
+/// it is whole. A missing file ends it before the gap.
 fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -492,8 +492,8 @@ fn cut_chain(
     Ok(None)
 }
 
-/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that straddles
-/// the epoch counts whole.
+/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that
+/// straddles the epoch counts whole.
 fn entries_above(
     disk: &dyn Disk,
     files: &Files,
@@ -551,11 +551,11 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &Arc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
-    let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
+    let RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
     let (number, logs) = last;
     assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
     assert!(
