@@ -21,7 +21,7 @@ pub(crate) mod origin;
 pub(crate) mod scan;
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
+use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::random::Random;
 
 /// Bytes of a block's header.
@@ -296,6 +296,12 @@ impl Header {
             payload_crc: u32_at(header, 72),
         };
         Ok((header, crc))
+    }
+
+    /// The payload of this block, whose bytes these are, if they are what the header promises.
+    pub(crate) fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
+        let padded = &block[HEADER_BYTES..self.block_bytes()];
+        (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }
 
     /// Bytes of the whole block.

@@ -2,7 +2,6 @@
 //!
 //! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with it.
 
-use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
 
 use super::origin::{OPENING_BYTES, Opened};
@@ -119,7 +118,9 @@ impl Scanner {
             Err(not) => return Ok(At::NoBlock(not)),
         };
         let block_bytes = header.block_bytes();
-        self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        if !self.is_sequential {
+            self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        }
         let fits = offset + block_bytes as u64 <= self.length;
         Ok(if fits { At::Block(header, crc) } else { At::TornPayload(header) })
     }
@@ -127,7 +128,7 @@ impl Scanner {
     /// Is the payload of this block, whose header stands at `offset`, what the header promises?
     pub(crate) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
         let block = self.bytes(offset, header.block_bytes())?;
-        Ok(block.is_some_and(|block| crc32c(&block[HEADER_BYTES..]) == header.payload_crc))
+        Ok(block.is_some_and(|block| header.payload_of(block).is_some()))
     }
 
     /// The whole block at `offset`, as it stands there, if its checksums are right.
