@@ -11,8 +11,8 @@ use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::word::Word;
-use crate::sets::write_set::{Arena, Installed, Write, WriteKind};
-use crate::shared::Shared;
+use crate::sets::write_set::{Arena, Write, WriteEffect, WriteKind};
+use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::Worker;
 
@@ -43,7 +43,7 @@ impl Commit<'_> {
             Installing { shared: self.shared, worker, arena, pinned: self.pinned, tid, boundary };
         for at in &worker.order {
             let write = &mut entries[*at as usize];
-            write.installed = installing.install(write);
+            write.effect = installing.install(write);
         }
     }
 
@@ -52,7 +52,7 @@ impl Commit<'_> {
     fn append(&mut self, tid: Tid) {
         let Some(appender) = &mut self.worker.appender else { return };
         let (entries, arena) = self.sets.writes.parts();
-        let logged = |write: &&Write| write.installed != Installed::Untouched && is_logged(write.table);
+        let logged = |write: &&Write| write.effect != WriteEffect::Untouched && is_logged(write.table);
         if !entries.iter().any(|write| logged(&write)) {
             return;
         }
@@ -73,7 +73,7 @@ impl Commit<'_> {
 
 /// What installing an entry takes.
 struct Installing<'i> {
-    shared: &'i Shared,
+    shared: &'i SharedState,
     worker: &'i Worker,
     arena: Arena<'i>,
     pinned: Pinned<'i>,
@@ -83,7 +83,7 @@ struct Installing<'i> {
 
 impl Installing<'_> {
     #[inline(always)]
-    fn install(&self, write: &Write) -> Installed {
+    fn install(&self, write: &Write) -> WriteEffect {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
         let record = write.record_at(self.pinned);
         debug_assert!(record.word().is_locked(), "a record is changed under its lock");
@@ -93,16 +93,16 @@ impl Installing<'_> {
                 let preserved = self.preserve(write);
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
-                Installed::InPlace { preserved }
+                WriteEffect::InPlace { preserved }
             }
             WriteKind::Delete if write.before.is_absent() => {
                 record.unlock_with(write.before);
-                Installed::Untouched
+                WriteEffect::Untouched
             }
             WriteKind::Delete => {
                 let preserved = self.preserve(write);
                 record.unlock_with(Word::deleted(self.tid));
-                Installed::Deleted { preserved }
+                WriteEffect::Deleted { preserved }
             }
         }
     }
@@ -119,7 +119,7 @@ impl Installing<'_> {
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
-    fn replace(&self, write: &Write) -> Installed {
+    fn replace(&self, write: &Write) -> WriteEffect {
         let Some(new) = write.replacement else { unreachable!("asked by the caller") };
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
@@ -130,6 +130,6 @@ impl Installing<'_> {
         let replaced = tree.replace(key, old.handle().value(), new.value(), self.pinned);
         assert!(replaced, "the index maps a key to its latest record");
         old.unlock_with(write.before.superseded());
-        Installed::Replaced { kept }
+        WriteEffect::Replaced { kept }
     }
 }

@@ -10,7 +10,7 @@ use crate::garbage::{Garbage, Unhook};
 use crate::record::Record;
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
-use crate::sets::write_set::Installed;
+use crate::sets::write_set::WriteEffect;
 
 impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
@@ -20,8 +20,8 @@ impl Commit<'_> {
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter() {
             let preserved = matches!(
-                write.installed,
-                Installed::InPlace { preserved: true } | Installed::Deleted { preserved: true }
+                write.effect,
+                WriteEffect::InPlace { preserved: true } | WriteEffect::Deleted { preserved: true }
             );
             match write.old_version {
                 Some(version) if preserved => {
@@ -32,24 +32,24 @@ impl Commit<'_> {
                 Some(unused) => worker.blocks.unused_version(unused),
                 None => {}
             }
-            match write.installed {
-                Installed::InPlace { .. } => continue,
+            match write.effect {
+                WriteEffect::InPlace { .. } => continue,
                 // An absent record is left to the commit that registered it for cleanup; so its address stays good
                 // until then (U1).
-                Installed::Replaced { .. } if write.before.is_absent() => continue,
-                Installed::Replaced { kept: true } => {
+                WriteEffect::Replaced { .. } if write.before.is_absent() => continue,
+                WriteEffect::Replaced { kept: true } => {
                     let record = write.record_at(*pinned);
                     worker.garbage.replaced(done.epoch, record.handle(), record.class().bytes());
                 }
-                Installed::Replaced { kept: false } => {
+                WriteEffect::Replaced { kept: false } => {
                     retire(&mut worker.garbage, write.record_at(*pinned), &shared.epochs);
                 }
-                Installed::Deleted { .. } => {
+                WriteEffect::Deleted { .. } => {
                     let (key, record) = (arena.key(write).into(), write.record_at(*pinned).handle());
                     let unhook = Unhook { table: write.table, key, record, word: Word::deleted(done.tid) };
                     worker.garbage.unhook(done.epoch, unhook);
                 }
-                Installed::Untouched => {
+                WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement {
                         worker.blocks.destroy(unused);
                     }

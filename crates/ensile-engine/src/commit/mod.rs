@@ -31,7 +31,7 @@ use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
 use crate::sets::Sets;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::worker::Worker;
 
 /// What a commit was given.
@@ -45,7 +45,7 @@ pub(crate) struct Committed {
 /// Commits a transaction that wrote nothing.
 #[inline(always)]
 pub(crate) fn commit_reads(
-    shared: &Shared,
+    shared: &SharedState,
     worker: &mut Worker,
     sets: &Sets,
     pinned: Pinned<'_>,
@@ -59,7 +59,7 @@ pub(crate) fn commit_reads(
 /// Commits the transaction's sets, or leaves nothing of it but placeholders that cleanup takes away.
 #[inline(never)]
 pub(crate) fn commit_writes(
-    shared: &Shared,
+    shared: &SharedState,
     worker: &mut Worker,
     sets: &mut Sets,
     pinned: Pinned<'_>,
@@ -89,7 +89,7 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
 
 /// A transaction's sets on their way into the database.
 struct Commit<'c> {
-    shared: &'c Shared,
+    shared: &'c SharedState,
     worker: &'c mut Worker,
     sets: &'c mut Sets,
     pinned: Pinned<'c>,

@@ -12,7 +12,7 @@ use crate::record::{HEADER_BYTES, Handle};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::Worker;
 
@@ -83,7 +83,7 @@ impl Commit<'_> {
 
 /// What placing an entry takes.
 struct Placing<'p> {
-    shared: &'p Shared,
+    shared: &'p SharedState,
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
     pinned: Pinned<'p>,

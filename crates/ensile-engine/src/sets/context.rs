@@ -10,12 +10,12 @@ use super::last_read::LastRead;
 use super::node_set::NodeSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::worker::idle::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
 pub(crate) struct Context {
-    /// Whose it is, and where its seat's worker goes in the end.
+    /// Whose it is, and where its session's worker goes in the end.
     pub(crate) database: u64,
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) pin: PinHandle,
@@ -33,7 +33,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(shared: &SharedState) -> Self {
         Self {
             database: shared.id,
             idle_workers: Arc::clone(&shared.idle_workers),

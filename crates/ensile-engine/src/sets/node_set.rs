@@ -3,7 +3,7 @@
 //! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and leaves
 //! that its inserts split off stand in the set beside the leaf they came from; so only others' changes fail it.
 //!
-//! Neighbours: filled by reads and scans, re-blessed by commit's placeholders (C3), validated by commit.
+//! Neighbours: filled by reads and scans, updated after commit's placeholders (C3), validated by commit.
 
 use ensile_epoch::Pinned;
 use ensile_index::{NodeChange, NodeChanges, NodeId, Witness};
@@ -50,7 +50,7 @@ impl NodeSet {
     /// Follows the transaction's own insert: `(node, old)` becomes `(node, new)`, split-off leaves join.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: somebody else changed it.
+    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed it.
     pub(crate) fn update_after_own_insert(&mut self, changes: &NodeChanges) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -98,7 +98,7 @@ impl NodeSet {
         self.entries.insert(at, witness);
     }
 
-    /// Phase 2: whether every leaf is as it was seen, with nobody else writing in it (C4).
+    /// Phase 2: whether every leaf is as it was seen, with no other transaction writing in it (C4).
     #[inline]
     pub(crate) fn holds(&self, pinned: Pinned<'_>) -> bool {
         self.entries.iter().all(|witness| witness.holds(pinned))

@@ -60,12 +60,12 @@ pub(crate) struct Write {
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
     /// Commit: what became of it.
-    pub(crate) installed: Installed,
+    pub(crate) effect: WriteEffect,
 }
 
 /// What installing an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Installed {
+pub(crate) enum WriteEffect {
     /// Nothing (yet).
     Untouched,
     /// The record was overwritten where it stands; the old version was preserved, or not.
@@ -85,7 +85,7 @@ impl Write {
     }
 
     /// Whether a record with this word may be overwritten where it stands: it is present, or it is the placeholder
-    /// that this transaction placed. Other absent records belong to whoever registered them for cleanup (U1).
+    /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
         !word.is_absent() || (self.placed && word.is_placeholder())
@@ -107,7 +107,7 @@ pub(crate) struct WriteSet {
     /// The tables that are written.
     tables: TableFilter,
     arena: Vec<u8>,
-    table: Table,
+    slots: HashSlots,
     in_order: InOrder,
 }
 
@@ -163,7 +163,7 @@ impl WriteSet {
         self.entries.clear();
         self.hashes.clear();
         self.tables = TableFilter::default();
-        self.table.clear();
+        self.slots.clear();
         self.in_order.restart(0);
         if self.arena.capacity() + self.entries.capacity() * size_of::<Write>() > KEEP_BYTES_MAX {
             *self = Self::default();
@@ -202,7 +202,7 @@ impl WriteSet {
         if self.hashes.len() <= LINEAR_MAX {
             return self.find_linearly(hash, is_it);
         }
-        self.table.find(hash, is_it)
+        self.slots.find(hash, is_it)
     }
 
     /// Compares all hashes, a group at a time: without a branch for each, the compiler makes vectors of it.
@@ -251,7 +251,7 @@ impl WriteSet {
             replacement: None,
             old_version: None,
             before: Word::PLACEHOLDER,
-            installed: Installed::Untouched,
+            effect: WriteEffect::Untouched,
         });
         Ok(())
     }
@@ -264,7 +264,7 @@ impl WriteSet {
         }
         self.hashes.push(hash_key(table, key));
         if self.hashes.len() > LINEAR_MAX {
-            self.table.insert_all(&self.hashes);
+            self.slots.insert_all(&self.hashes);
         }
     }
 
@@ -404,14 +404,14 @@ impl<'a> Arena<'a> {
 
 /// Open addressing over entry positions, for large write-sets only.
 #[derive(Debug, Default)]
-struct Table {
+struct HashSlots {
     slots: Vec<(u32, u32)>,
     filled: usize,
 }
 
 const EMPTY: u32 = u32::MAX;
 
-impl Table {
+impl HashSlots {
     fn clear(&mut self) {
         self.slots.clear();
         self.filled = 0;

@@ -27,7 +27,7 @@ use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
 use crate::sets::context::Context;
-use crate::shared::{Durability, Shared};
+use crate::shared::{Durability, SharedState};
 use crate::tables::TableCore;
 use receipt::Receipt;
 
@@ -213,7 +213,7 @@ impl<'db> Transaction<'db> {
         };
         let Context { pin, sets, .. } = &mut **context;
         let call = pin.enter()?;
-        let shared: &Shared = &self.database;
+        let shared: &SharedState = &self.database;
         let worker = session::worker_of(shared, worker);
         if sets.writes.is_empty() {
             commit::commit_reads(shared, worker, sets, call.pinned())
@@ -250,9 +250,9 @@ impl<'db> Transaction<'db> {
         drop(context.pin.begin(now));
     }
 
-    /// Whether it is this database's. Who is lent a transaction can exchange it for another one.
+    /// Whether it is this database's. A closure that borrows a transaction can exchange it for another one.
     #[inline(always)]
-    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+    pub(crate) fn is_of(&self, shared: &SharedState) -> bool {
         std::ptr::eq(&raw const *self.database, shared)
     }
 }

@@ -174,9 +174,6 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
-        if let Err(closed) = self.shared().check_open() {
-            return Err((closed.into(), None));
-        }
         let mut backoff = RetryBackoff::default();
         loop {
             let outcome = f(tx);
@@ -270,7 +267,7 @@ impl Database {
     ) {
         let shared = self.shared();
         if shared.check_open().is_err() {
-            // Each request is told by itself.
+            // Each request finds that out by itself.
             return;
         }
         let context = tx.context();

@@ -64,7 +64,7 @@ impl Transaction<'_> {
                 None,
                 Some(value),
             );
-            // The entry may be the key's own, come since the key was found free. What is told must rest on one
+            // The entry may be the key's own, come since the key was found free. What is returned must rest on one
             // moment, so the key's absence goes into the sets beside the entry's presence.
             if matches!(kept, Err(Error::NotUnique { .. }))
                 && sets.writes.find(table.id, key).is_none()

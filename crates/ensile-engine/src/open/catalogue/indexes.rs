@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
 use crate::record::{Handle, Scratch, Seen};
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::{TableSpec, check_length};
 use crate::worker::Worker;
 
@@ -22,14 +22,14 @@ use crate::worker::Worker;
 const PARTS_PER_THREAD: usize = 8;
 
 /// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
-/// they are freed: nobody has seen them.
+/// they are freed: no thread has seen them.
 pub(super) struct NewEntries<'c> {
-    shared: &'c Shared,
+    shared: &'c SharedState,
     pub(super) trees: Vec<Masstree>,
 }
 
 impl<'c> NewEntries<'c> {
-    pub(super) fn new(shared: &'c Shared, count: usize) -> Self {
+    pub(super) fn new(shared: &'c SharedState, count: usize) -> Self {
         Self { shared, trees: (0..count).map(|_| new_tree(shared)).collect() }
     }
 
@@ -58,7 +58,7 @@ impl Drop for NewEntries<'_> {
 /// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
 /// table yet.
 pub(super) fn fill_indexes(
-    shared: &Shared,
+    shared: &SharedState,
     tree: &Masstree,
     spec: &TableSpec,
     entries: &[Masstree],
@@ -88,7 +88,7 @@ pub(super) fn fill_indexes(
 
 /// Enters the rows of a range of keys.
 fn fill_part(
-    shared: &Shared,
+    shared: &SharedState,
     tree: &Masstree,
     spec: &TableSpec,
     entries: &[Masstree],
@@ -113,7 +113,7 @@ fn fill_part(
 }
 
 struct Fill<'f> {
-    shared: &'f Shared,
+    shared: &'f SharedState,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
     entries: &'f [Masstree],

@@ -14,7 +14,7 @@ use ensile_epoch::{Epochs, GarbageList, Pinned};
 use ensile_index::{Gap, Insert, Lookup, Masstree, NodeChanges, Place, Probe};
 use ensile_memory::Cache;
 
-use super::tombstones::Batch;
+use super::tombstones::BlockDeletes;
 use crate::formats::log_entry::LoggedWrite;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks};
 use crate::record::word::Word;
@@ -30,7 +30,7 @@ const PREFETCHED_BYTES_MAX: usize = 768;
 pub(super) type MetTrees = [(u32, Arc<Masstree>)];
 
 /// One replaying thread's memory and garbage.
-pub(super) struct Worker {
+pub(super) struct ReplayWorker {
     pub(super) blocks: Blocks,
     /// Nodes and records that no tree leads to any more.
     nodes: GarbageList<NodeBlock>,
@@ -38,18 +38,18 @@ pub(super) struct Worker {
     retired_bytes: usize,
     pub(super) changes: NodeChanges,
     /// Of the block that it is at.
-    pub(super) deletes: Batch,
+    pub(super) deletes: BlockDeletes,
 }
 
 /// A write that waits for its group.
-pub(super) struct Pending<'b> {
+pub(super) struct PendingWrite<'b> {
     /// Place of its tree among the worker's.
     pub(super) tree: usize,
     pub(super) write: LoggedWrite<'b>,
     pub(super) tid: Tid,
 }
 
-impl Pending<'_> {
+impl PendingWrite<'_> {
     /// Bytes of a record that is written for it.
     fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.write.value.map_or(0, <[u8]>::len)
@@ -64,7 +64,7 @@ enum Renewed {
     Superseded,
 }
 
-impl Worker {
+impl ReplayWorker {
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             blocks: Blocks::new(cache),
@@ -72,7 +72,7 @@ impl Worker {
             records: GarbageList::default(),
             retired_bytes: 0,
             changes: NodeChanges::new(),
-            deletes: Batch::default(),
+            deletes: BlockDeletes::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl Worker {
     pub(super) fn apply(
         &mut self,
         trees: &MetTrees,
-        group: &[Pending<'_>],
+        group: &[PendingWrite<'_>],
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) {
@@ -139,7 +139,7 @@ impl Worker {
         &mut self,
         tree: &Masstree,
         gap: Option<&Gap<'p, 'p>>,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'p>,
     ) -> Option<Handle> {
@@ -173,7 +173,7 @@ impl Worker {
         &mut self,
         tree: &Masstree,
         found: Handle,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) {
@@ -194,11 +194,11 @@ impl Worker {
         &mut self,
         tree: &Masstree,
         record: Record<'_>,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) -> Renewed {
-        let &Pending { write, tid, .. } = pending;
+        let &PendingWrite { write, tid, .. } = pending;
         // TIDs only grow, and a record is superseded by a larger one: older versions end here, without a lock.
         if tid <= record.word().tid() {
             return Renewed::Done;
@@ -234,14 +234,20 @@ impl Worker {
         Renewed::Done
     }
 
-    fn note_delete(&mut self, pending: &Pending<'_>, record: Record<'_>) {
+    fn note_delete(&mut self, pending: &PendingWrite<'_>, record: Record<'_>) {
         // The room of the value that it had stays with the record.
         let bytes = HEADER_BYTES + record.capacity();
         self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
     }
 
     /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.
-    pub(super) fn remove(&mut self, batch: &Batch, trees: &[&Masstree], epochs: &Epochs, pinned: Pinned<'_>) {
+    pub(super) fn remove(
+        &mut self,
+        batch: &BlockDeletes,
+        trees: &[&Masstree],
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
         let mut all = batch.iter().zip(trees);
         loop {
             let group: [_; GROUP] = std::array::from_fn(|_| all.next());
