@@ -25,6 +25,7 @@ use crate::tables::is_logged;
 /// Reserves for an entry that takes `bytes` without before-images, and for values as long as they seem to be now.
 #[inline(never)]
 pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
+    debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
     let logged = logged_writes(commit.sets).count();
     let room = &mut commit.worker.images;
     room.entry_bytes = bytes + logged * log_entry::image_bytes(0);
@@ -42,9 +43,17 @@ pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
 }
 
 fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
+    debug_assert!(
+        commit.worker.commit.slot().bound().is_none(),
+        "log space is waited for before binding (E1)"
+    );
     let room = &mut commit.worker.images;
     room.bytes = values.min(TRANSACTION_BYTES_MAX.saturating_sub(room.entry_bytes));
     let bytes = room.entry_bytes + room.bytes;
+    debug_assert!(
+        bytes <= TRANSACTION_BYTES_MAX.max(room.entry_bytes),
+        "a guess asks for no more than an entry may take"
+    );
     commit.reserve_log(bytes)
 }
 

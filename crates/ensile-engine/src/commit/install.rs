@@ -22,6 +22,7 @@ impl Locked<'_, '_> {
     #[inline]
     pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
         // Each lock is released where its record is installed.
+        debug_assert!(boundary <= tid.epoch(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
         if commit.shared.settings.before_images {
@@ -45,6 +46,12 @@ impl Commit<'_> {
             let write = &mut entries[*at as usize];
             write.effect = installing.install(write);
         }
+        debug_assert!(
+            entries
+                .iter()
+                .all(|write| write.kind == WriteKind::Delete || write.effect != WriteEffect::Untouched),
+            "every put took effect"
+        );
     }
 
     /// The log entry, built from the write-set and never re-read from records (E1).
@@ -57,6 +64,10 @@ impl Commit<'_> {
             return;
         }
         let logs_data = self.shared.settings.switches.logs_data();
+        debug_assert!(
+            self.worker.commit.slot().bound().is_some(),
+            "the logger takes an entry of a bound epoch only behind it (E1)"
+        );
         appender.append(tid, |out| {
             for write in entries.iter().filter(|write| logs_data && logged(write)) {
                 let put = write.kind == WriteKind::Put;
@@ -122,6 +133,7 @@ impl Installing<'_> {
     fn replace(&self, write: &Write) -> WriteEffect {
         let Some(new) = write.replacement else { unreachable!("asked by the caller") };
         let old = write.record_at(self.pinned);
+        debug_assert!(Some(new) != write.record, "a record is replaced by another one");
         let kept = write.must_preserve(self.boundary);
         let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
         self.worker.blocks.finish(new, Word::written(self.tid), previous);

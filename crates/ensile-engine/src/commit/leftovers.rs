@@ -16,6 +16,7 @@ impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned } = self;
+        debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter() {
@@ -62,6 +63,10 @@ impl Commit<'_> {
     #[cold]
     pub(super) fn abandon(&mut self, page: VersionPage) {
         let Self { shared, worker, sets, .. } = self;
+        debug_assert!(
+            worker.commit.slot().bound().is_none(),
+            "an epoch that waits for this worker would never end (E2)"
+        );
         if std::mem::take(&mut worker.sequence_is_full) {
             // E5: the next attempt needs a new epoch, and does not wait for the heartbeat's tick.
             let _ = shared.epochs.try_advance(shared.clock.nanos());
@@ -74,6 +79,7 @@ impl Commit<'_> {
             if let Some(unused) = write.old_version.take() {
                 worker.blocks.unused_version(unused);
             }
+            debug_assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
             if let (true, Some(record)) = (write.placed, write.record) {
                 let key = arena.key(write).into();
                 let unhook = Unhook { table: write.table, key, record, word: Word::PLACEHOLDER };

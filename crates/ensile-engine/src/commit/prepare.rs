@@ -31,6 +31,10 @@ impl Commit<'_> {
         for write in entries.iter_mut().filter(|write| write.record.is_none()) {
             placing.place(write, arena)?;
         }
+        debug_assert!(
+            entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
+            "only a delete of a missing key has no record (C3)"
+        );
         Ok(())
     }
 
@@ -38,6 +42,10 @@ impl Commit<'_> {
     pub(super) fn reserve(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned } = self;
         // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+        debug_assert!(
+            worker.commit.slot().bound().is_none(),
+            "what may wait is obtained before binding (E1)"
+        );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
         let logging = worker.appender.is_some();
         let (entries, arena) = sets.writes.parts();
@@ -62,6 +70,10 @@ impl Commit<'_> {
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
         worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+        debug_assert!(
+            worker.order.is_sorted_by(|a, b| entries[*a as usize].record < entries[*b as usize].record),
+            "each record is locked once, in the order of addresses"
+        );
         if log_bytes == 0 {
             return Ok(());
         }
@@ -74,6 +86,10 @@ impl Commit<'_> {
     /// Room for the log entry (E1).
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+        debug_assert!(
+            self.worker.commit.slot().bound().is_none(),
+            "log space is waited for before binding (E1)"
+        );
         match &mut self.worker.appender {
             Some(appender) => Ok(appender.reserve(bytes)?),
             None => Ok(()),
@@ -93,6 +109,7 @@ impl Placing<'_> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key has none: it depends on the leaf instead.
     fn place(&mut self, write: &mut Write, arena: Arena<'_>) -> Result<()> {
+        debug_assert!(write.record.is_none() && !write.placed, "an entry is placed once");
         let table = self.shared.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
@@ -109,6 +126,7 @@ impl Placing<'_> {
             Insert::Inserted => {
                 write.record = Some(placeholder);
                 write.placed = true;
+                debug_assert!(placeholder.at(self.pinned).word().is_absent(), "a placeholder shows no row");
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
             Insert::Exists(value) => {

@@ -152,7 +152,7 @@ pub(crate) fn in_parallel<E: Send>(
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // Relaxed: as above.
+                    // Relaxed: the results are joined; the mark only saves the other threads work.
                     failed.store(true, Ordering::Relaxed);
                     return Err(error);
                 }

@@ -52,6 +52,8 @@ impl Context {
     /// smallest, of one read, do not look: what they can leave is a buffer of one value.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
+        #[cfg(debug_assertions)]
+        self.sets.check();
         let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
         self.sets.clear();
         self.last_read.forget();
@@ -74,5 +76,6 @@ impl Context {
         self.sets.nodes = NodeSet::default();
         (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
         self.value = Vec::new();
+        debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }
 }

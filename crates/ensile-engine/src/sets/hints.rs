@@ -45,6 +45,11 @@ impl KeyList {
             self.bytes.extend_from_slice(key);
             self.lengths.push(key.len() as u32);
         }
+        debug_assert_eq!(
+            self.lengths.iter().map(|length| *length as usize).sum::<usize>(),
+            self.bytes.len(),
+            "keys end where they begin"
+        );
     }
 
     fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
@@ -206,6 +211,10 @@ impl Hints {
         self.keys.extend_from_slice(key);
         self.tables.add(table);
         self.touched.push(Touched { table, key: (start, key.len() as u32) });
+        debug_assert!(
+            self.keys.len() <= u32::MAX as usize && self.tables.may_have(table),
+            "announced keys are found again"
+        );
     }
 
     fn key(&self, touched: &Touched) -> &[u8] {
@@ -226,12 +235,14 @@ impl Hints {
             (table(*id), &keys[*start as usize..(start + length) as usize])
         });
         Self::descend_into(found, keys, |at| table(touched[at].table).fetch, pinned);
+        debug_assert_eq!(self.found.len(), self.touched.len(), "a slot an announced key");
     }
 
     /// From now on, hints are those of the touched keys `from..to`, as far as there are such.
     #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         let to = to.min(self.touched.len());
+        debug_assert!(from <= to || to == self.touched.len(), "keys of a request lie side by side");
         self.active = (from.min(to), to);
         self.next.set(from.min(to));
     }
@@ -240,6 +251,7 @@ impl Hints {
     /// Answers where the new ones begin.
     pub(crate) fn begin_touching(&mut self) -> usize {
         self.found.resize(self.touched.len(), None);
+        debug_assert_eq!(self.found.len(), self.touched.len(), "a slot an announced key");
         self.touched.len()
     }
 

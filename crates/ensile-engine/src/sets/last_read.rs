@@ -27,6 +27,7 @@ impl LastRead {
             }
             self.length = key.len() as u8;
             self.found = Some((table, record));
+            debug_assert_eq!(self.find(table, key), Some(record), "what is remembered is found");
         } else {
             self.found = None;
         }

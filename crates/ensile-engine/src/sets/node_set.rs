@@ -25,6 +25,7 @@ impl NodeSet {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.sorted = false;
+        debug_assert!(self.len() == 0, "nothing is left of the transaction before");
     }
 
     /// Bytes of memory that it holds.
@@ -79,9 +80,17 @@ impl NodeSet {
         Ok(())
     }
 
+    /// Asserts that the order is the one that look-ups rely on.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        assert!(!self.sorted || self.entries.is_sorted(), "look-ups by bisection need an order");
+        assert!(!self.sorted || self.entries.len() > LINEAR_MAX, "a short set is looked through");
+    }
+
     /// The entries of one leaf, or in a short set all entries up to it.
     fn of_node(&mut self, node: NodeId) -> Entries<'_> {
         if self.sorted {
+            debug_assert!(self.entries.is_sorted(), "bisection needs an order");
             let start = self.entries.partition_point(|entry| entry.node() < node);
             let end = start + self.entries[start..].partition_point(|entry| entry.node() == node);
             return Entries { entries: self.entries[start..end].iter_mut(), node };
@@ -95,6 +104,10 @@ impl NodeSet {
         } else {
             self.entries.len()
         };
+        debug_assert!(
+            at <= self.entries.len() && (self.sorted || at == self.entries.len()),
+            "the order stays"
+        );
         self.entries.insert(at, witness);
     }
 

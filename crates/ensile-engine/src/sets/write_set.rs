@@ -169,6 +169,10 @@ impl WriteSet {
             *self = Self::default();
         }
         self.arena.clear();
+        debug_assert!(
+            self.is_empty() && self.hashes.is_empty() && self.in_order.seen == 0,
+            "nothing is left"
+        );
     }
 
     #[inline]
@@ -194,6 +198,7 @@ impl WriteSet {
     }
 
     fn find_among(&self, table: u32, key: &[u8]) -> Option<usize> {
+        debug_assert!(self.entries.len() < 2 || self.hashes.len() == self.entries.len(), "a hash an entry");
         let hash = hash_key(table, key);
         let is_it = |at: usize| {
             let write = &self.entries[at];
@@ -233,6 +238,8 @@ impl WriteSet {
         expect: Expect,
         record: Option<Handle>,
     ) -> Result<()> {
+        debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
+        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.append(key);
         let value_at = self.append(value);
@@ -266,6 +273,7 @@ impl WriteSet {
         if self.hashes.len() > LINEAR_MAX {
             self.slots.insert_all(&self.hashes);
         }
+        debug_assert_eq!(self.hashes.len(), self.entries.len() + 1, "the new entry follows its hash");
     }
 
     /// Changes what entry `at` does to its key.
@@ -286,9 +294,11 @@ impl WriteSet {
             self.check_room(0, value.len())?;
             self.append(value)
         };
+        debug_assert!(kind == WriteKind::Put || stored.1 == 0, "a delete has no value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
+        debug_assert_eq!(self.value(&self.entries[at]), value, "what is written is what is read");
         Ok(())
     }
 
@@ -310,6 +320,7 @@ impl WriteSet {
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "positions are 32 bits");
         (start as u32, bytes.len() as u32)
     }
 
@@ -341,6 +352,7 @@ impl WriteSet {
     /// The entries within the range of the table that was sorted last, as positions in key order: what a scan merges
     /// with (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
+        debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
         let positions = self.in_order.positions.as_slice();
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
         let start = positions.partition_point(|at| match lower {
@@ -355,6 +367,28 @@ impl WriteSet {
             Bound::Unbounded => true,
         });
         &positions[..length]
+    }
+
+    /// Asserts what look-ups, scans and commit rely on.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        let count = self.entries.len();
+        assert_eq!(
+            self.hashes.len(),
+            if count < 2 { 0 } else { count },
+            "a hash an entry, from the second on"
+        );
+        assert!(self.in_order.seen <= count, "an order takes in entries that there are");
+        for write in &self.entries {
+            assert!(self.tables.may_have(write.table), "the filter knows every table that is written");
+            assert!(range(write.key).end <= self.arena.len(), "a key lies in the arena");
+            assert!(range(write.value).end <= self.arena.len(), "a value lies in the arena");
+            assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
+            assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
+        }
+        let sorted = self.in_order.positions.iter().map(|at| &self.entries[*at as usize]);
+        assert!(sorted.clone().all(|write| write.table == self.in_order.table), "an order is of one table");
+        assert!(sorted.is_sorted_by(|a, b| self.key(a) < self.key(b)), "no key comes twice");
     }
 
     /// Arena and entries apart, for commit, which changes entries while it reads keys and values.
@@ -398,6 +432,7 @@ impl<'a> Arena<'a> {
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));
+        debug_assert!(value.end <= self.0.len() && key.end <= self.0.len(), "entries lie in their arena");
         (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))
     }
 }
@@ -432,9 +467,14 @@ impl HashSlots {
             self.slots[slot] = (*hash, at as u32);
         }
         self.filled = hashes.len();
+        debug_assert!(
+            self.filled * 2 <= self.slots.len() && self.slots.len().is_power_of_two(),
+            "slots are masked"
+        );
     }
 
     fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        debug_assert!(self.filled < self.slots.len(), "a search ends at a free slot");
         let mut slot = hash as usize & (self.slots.len() - 1);
         loop {
             let (slot_hash, at) = self.slots[slot];

@@ -121,6 +121,8 @@ impl<'db> Transaction<'db> {
     #[inline(always)]
     fn with_session(database: DatabaseRef<'db>, session: Session, durability: Durability) -> Self {
         drop(session.context.pin.begin(database.epochs.now()));
+        debug_assert_eq!(session.context.database, database.id, "a session is of one database");
+        debug_assert!(session.context.sets.is_empty(), "a transaction begins with empty sets");
         Self { database, session: Some(session), durability, ended: None }
     }
 
@@ -236,6 +238,7 @@ impl<'db> Transaction<'db> {
     pub(crate) fn restart(&mut self) {
         self.context().clear();
         self.ended = None;
+        debug_assert!(self.context().sets.is_empty(), "the next attempt begins with empty sets");
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old

@@ -31,6 +31,7 @@ impl Transaction<'_> {
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
     fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
@@ -146,6 +147,7 @@ impl Transaction<'_> {
     /// As `put_indexed`, for a row that has just been read: its old value is still in the scratch buffer, unless
     /// it was an own write.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         let (_, context) = self.enter(table)?;
         if context.sets.writes.find(table.id, key).is_some() {
             return self.put_indexed(table, key, value);
