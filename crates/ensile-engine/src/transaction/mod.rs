@@ -138,6 +138,7 @@ impl<'db> Transaction<'db> {
         self.check_alive()?;
         self.database.check_table(table)?;
         let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
+        debug_assert_eq!(session.context.database, table.database, "a session is of its table's database");
         Ok((&self.database, &mut session.context))
     }
 
@@ -153,6 +154,7 @@ impl<'db> Transaction<'db> {
     /// Notes that the pin was taken away, and says so.
     #[cold]
     fn expire<R>(&mut self) -> Result<R> {
+        debug_assert!(self.ended.is_none(), "a transaction ends once");
         self.ended = Some(Ended::Expired);
         Err(Error::Expired)
     }
@@ -217,6 +219,7 @@ impl<'db> Transaction<'db> {
         let call = pin.enter()?;
         let shared: &SharedState = &self.database;
         let worker = session::worker_of(shared, worker);
+        debug_assert!(worker.commit.slot().bound().is_none(), "a session's worker commits nothing else (E2)");
         if sets.writes.is_empty() {
             commit::commit_reads(shared, worker, sets, call.pinned())
         } else {
@@ -229,6 +232,8 @@ impl<'db> Transaction<'db> {
         self.check_alive()?;
         self.database.check_process()?;
         let context = self.context();
+        #[cfg(debug_assertions)]
+        context.sets.check();
         let call = context.pin.enter()?;
         commit::commit_read_only(&context.sets, call.pinned())
     }

@@ -174,6 +174,10 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
+        // Before the closure runs, which a closed database promises. The commit asks again: the closure may have forked.
+        if let Err(closed) = self.shared().check_open() {
+            return Err((closed.into(), None));
+        }
         let mut backoff = RetryBackoff::default();
         loop {
             let outcome = f(tx);
