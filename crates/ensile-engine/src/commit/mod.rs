@@ -16,12 +16,12 @@ mod images;
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
-use ensile_index::{Insert, Lookup};
 
 use crate::database::Core;
 use crate::error::{Error, Result};
 use crate::formats::log_entry::{self, Image};
 use crate::garbage::Unhook;
+use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
@@ -234,23 +234,23 @@ fn place(
     let key = arena.key(write);
     if write.kind == Kind::Delete {
         match table.tree.get(key, pinned) {
-            Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
-            Lookup::Missing(witness) => nodes.push(witness),
+            RecordLookup::Found(record) => write.record = Some(record.handle()),
+            RecordLookup::Missing(witness) => nodes.push(witness),
         }
         return Ok(());
     }
     let placeholder = worker.blocks.placeholder(arena.value(write).len());
     worker.changes.clear();
     let (mut memory, changes) = worker.nodes(core);
-    match table.tree.insert_if_absent(key, placeholder.value(), &mut memory, changes, pinned) {
-        Insert::Inserted => {
-            write.record = Some(placeholder);
+    match table.tree.insert_if_absent(key, placeholder, &mut memory, changes, pinned) {
+        RecordInsert::Inserted(placeholder) => {
+            write.record = Some(placeholder.handle());
             write.placed = true;
             nodes.bless(&worker.changes)
         }
-        Insert::Exists(value) => {
-            worker.blocks.destroy(placeholder);
-            let record = Handle::from_value(value);
+        RecordInsert::Exists(record, placeholder) => {
+            worker.blocks.discard(placeholder);
+            let record = record.handle();
             record.prefetch(crate::record::HEADER_BYTES);
             write.record = Some(record);
             Ok(())
@@ -367,9 +367,7 @@ fn install(core: &Core, worker: &Worker, sets: &mut Sets, tid: Tid, boundary: Ep
     for at in &worker.order {
         let write = &mut entries[*at as usize];
         write.outcome = match write.kind {
-            Kind::Put if write.replacement.is_some() => {
-                replace(core, worker, write, arena, tid, boundary, pinned)
-            }
+            Kind::Put if write.replacement.is_some() => replace(core, write, arena, tid, boundary, pinned),
             Kind::Put => {
                 let preserved = preserve(write, boundary, pinned);
                 let record = write.record_at(pinned);
@@ -404,21 +402,18 @@ fn preserve(write: &Write, boundary: Epoch, pinned: Pinned<'_>) -> bool {
 /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
 fn replace(
     core: &Core,
-    worker: &Worker,
-    write: &Write,
+    write: &mut Write,
     arena: Arena<'_>,
     tid: Tid,
     boundary: Epoch,
     pinned: Pinned<'_>,
 ) -> Outcome {
-    let Some(new) = write.replacement else { unreachable!("asked by the caller") };
+    let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
     let old = write.record_at(pinned);
     let kept = write.must_preserve(boundary);
     let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
-    worker.blocks.finish(new, Word::written(tid), previous);
-    let tree = &core.table(write.table).tree;
-    let replaced = tree.replace(arena.key(write), old.handle().value(), new.value(), pinned);
-    assert!(replaced, "the index maps a key to its latest record");
+    new.finish(Word::written(tid), previous);
+    core.table(write.table).tree.replace(arena.key(write), old, new, pinned);
     old.unlock_with(write.before.superseded());
     Outcome::Replaced { kept }
 }
@@ -449,7 +444,7 @@ fn append(core: &Core, worker: &mut Worker, sets: &mut Sets, tid: Tid) {
 fn register_garbage(core: &Core, worker: &mut Worker, sets: &mut Sets, done: Committed, pinned: Pinned<'_>) {
     worker.retire_full_pages(done.epoch);
     let (entries, arena) = sets.writes.parts();
-    for write in entries.iter() {
+    for write in entries.iter_mut() {
         let preserved = matches!(
             write.outcome,
             Outcome::InPlace { preserved: true } | Outcome::Deleted { preserved: true }
@@ -472,8 +467,8 @@ fn register_garbage(core: &Core, worker: &mut Worker, sets: &mut Sets, done: Com
                 worker.garbage.unhook(done.epoch, unhook);
             }
             Outcome::Untouched => {
-                if let Some(unused) = write.replacement {
-                    worker.blocks.destroy(unused);
+                if let Some(unused) = write.replacement.take() {
+                    worker.blocks.discard(unused);
                 }
             }
         }
@@ -510,7 +505,7 @@ fn abandon(core: &Core, worker: &mut Worker, sets: &mut Sets, page: VersionPage)
     let (entries, arena) = sets.writes.parts();
     for write in entries.iter_mut() {
         if let Some(unused) = write.replacement.take() {
-            worker.blocks.destroy(unused);
+            worker.blocks.discard(unused);
         }
         if let Some(unused) = write.aside.take() {
             worker.blocks.unused_version(unused);

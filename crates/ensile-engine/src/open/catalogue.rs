@@ -12,14 +12,15 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, INDEXES_PER_TABLE_MAX, NAME_BYTES_MAX};
 use ensile_base::sync::{Arc, AtomicUsize, Ordering};
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use crate::database::{Core, CoreRef, Database};
 use crate::error::{Error, Result};
 use crate::open::replay::Trees;
 use crate::open::threads::in_parallel;
 use crate::reading::RawRead;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
+use crate::record::{Record, Scratch, Seen};
 use crate::session;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE, check_length};
 use crate::transaction::Transaction;
@@ -53,20 +54,20 @@ impl Catalog {
 
     /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
     /// panic in an index's key function, and the tree stays for whoever opens the table, or a new one, after that.
-    fn tree(&mut self, id: u32, core: &Core) -> Arc<Masstree> {
-        Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new_tree(core))))
+    fn tree(&mut self, id: u32, core: &Core) -> Arc<RecordTree> {
+        Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new_tree(core).publish())))
     }
 }
 
-fn new_tree(core: &Core) -> Masstree {
-    session::with_worker(core, |worker| Masstree::new(&mut worker.nodes(core).0))
+fn new_tree(core: &Core) -> UnseenTree {
+    session::with_worker(core, |worker| UnseenTree::new(&mut worker.nodes(core).0))
 }
 
 /// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
 /// they are freed: nobody has seen them.
 struct NewEntries<'c> {
     core: &'c Core,
-    trees: Vec<Masstree>,
+    trees: Vec<UnseenTree>,
 }
 
 impl<'c> NewEntries<'c> {
@@ -75,8 +76,8 @@ impl<'c> NewEntries<'c> {
     }
 
     /// The trees, for tables to have them.
-    fn take(mut self) -> Vec<Masstree> {
-        std::mem::take(&mut self.trees)
+    fn take(mut self) -> Vec<RecordTree> {
+        std::mem::take(&mut self.trees).into_iter().map(UnseenTree::publish).collect()
     }
 }
 
@@ -87,7 +88,7 @@ impl Drop for NewEntries<'_> {
             return;
         }
         session::with_worker(core, |worker| {
-            trees.into_iter().for_each(|tree| worker.blocks.destroy_tree(tree));
+            trees.into_iter().for_each(|tree| tree.destroy(&mut worker.blocks));
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
             let pin = core.epochs.register_pin();
             let call = pin.begin(core.epochs.now());
@@ -350,7 +351,7 @@ fn write_definition(core: &Core, name: &str, definition: &Definition) -> Result<
 
 /// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
 /// table yet.
-fn fill_indexes(core: &Core, tree: &Masstree, spec: &TableSpec, entries: &[Masstree]) -> Result<()> {
+fn fill_indexes(core: &Core, tree: &RecordTree, spec: &TableSpec, entries: &[UnseenTree]) -> Result<()> {
     if spec.indexes.is_empty() {
         return Ok(());
     }
@@ -377,9 +378,9 @@ fn fill_indexes(core: &Core, tree: &Masstree, spec: &TableSpec, entries: &[Masst
 /// Enters the rows of a range of keys.
 fn fill_part(
     core: &Core,
-    tree: &Masstree,
+    tree: &RecordTree,
     spec: &TableSpec,
-    entries: &[Masstree],
+    entries: &[UnseenTree],
     range: Range<'_>,
 ) -> Result<()> {
     let pin = core.epochs.register_pin();
@@ -404,16 +405,16 @@ struct Fill<'f> {
     core: &'f Core,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
-    entries: &'f [Masstree],
+    entries: &'f [UnseenTree],
     pinned: Pinned<'f>,
     scratch: Scratch,
     entry_key: Vec<u8>,
     result: Result<()>,
 }
 
-impl Fill<'_> {
-    fn row(&mut self, key: &[u8], value: u64) -> Result<()> {
-        let Seen::Present(word) = Handle::from_value(value).at(self.pinned).read(&mut self.scratch) else {
+impl<'f> Fill<'f> {
+    fn row(&mut self, key: &[u8], record: Record<'f>) -> Result<()> {
+        let Seen::Present(word) = record.read(&mut self.scratch) else {
             return Ok(());
         };
         for (index, tree) in self.spec.indexes.iter().zip(self.entries) {
@@ -433,10 +434,9 @@ impl Fill<'_> {
             let record = self.worker.blocks.filled(key, word);
             let (mut nodes, changes) = self.worker.nodes(self.core);
             changes.clear();
-            let inserted =
-                tree.insert_if_absent(&self.entry_key, record.value(), &mut nodes, changes, self.pinned);
-            if let Insert::Exists(_) = inserted {
-                self.worker.blocks.destroy(record);
+            let inserted = tree.insert(&self.entry_key, record, &mut nodes, changes, self.pinned);
+            if let Err(record) = inserted {
+                self.worker.blocks.discard(record);
                 return Err(Error::NotUnique { table: self.spec.name.clone(), index: index.name.clone() });
             }
         }
@@ -444,11 +444,11 @@ impl Fill<'_> {
     }
 }
 
-impl ScanVisitor for Fill<'_> {
+impl<'f> RecordVisitor<'f> for Fill<'f> {
     fn witness(&mut self, _witness: Witness) {}
 
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        self.result = self.row(key, value);
+    fn entry(&mut self, key: &[u8], record: Record<'f>) -> ControlFlow<()> {
+        self.result = self.row(key, record);
         if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
@@ -457,9 +457,9 @@ impl ScanVisitor for Fill<'_> {
 fn enter_table(
     core: &Core,
     id: u32,
-    tree: Arc<Masstree>,
+    tree: Arc<RecordTree>,
     spec: TableSpec,
-    trees: impl Iterator<Item = (u32, Masstree)>,
+    trees: impl Iterator<Item = (u32, RecordTree)>,
 ) -> Result<Arc<TableCore>> {
     let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();

@@ -19,12 +19,12 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_durability::{CheckpointBlock, Slice, Walk};
-use ensile_epoch::Pinned;
-use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use crate::database::Core;
 use crate::open::replay::Trees;
-use crate::record::{HEADER_BYTES, Handle, Scratch};
+use crate::record::tree::{RecordTree, RecordVisitor};
+use crate::record::{HEADER_BYTES, Record, Scratch};
 use crate::tables::is_logged;
 
 /// Slices of a part, so that progress can be told by them.
@@ -39,7 +39,7 @@ const LENGTH_BYTES: usize = 2;
 /// The trees of all logged tables: recovered ones that nobody has opened too.
 #[derive(Default)]
 pub(crate) struct LoggedTrees {
-    trees: Mutex<BTreeMap<u32, Arc<Masstree>>>,
+    trees: Mutex<BTreeMap<u32, Arc<RecordTree>>>,
 }
 
 impl LoggedTrees {
@@ -48,23 +48,23 @@ impl LoggedTrees {
         Self { trees: Mutex::new(trees) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Masstree>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<RecordTree>>> {
         // Only whole elements are added under this lock.
         self.trees.lock()
     }
 
     /// Adds a table's tree, before the first commit can write to it: a walk that misses it misses nothing below e_l.
-    pub(crate) fn add(&self, id: u32, tree: &Arc<Masstree>) {
+    pub(crate) fn add(&self, id: u32, tree: &Arc<RecordTree>) {
         if is_logged(id) {
             self.lock().insert(id, Arc::clone(tree));
         }
     }
 
-    fn get(&self, id: u32) -> Option<Arc<Masstree>> {
+    fn get(&self, id: u32) -> Option<Arc<RecordTree>> {
         self.lock().get(&id).cloned()
     }
 
-    fn all(&self) -> Vec<(u32, Arc<Masstree>)> {
+    fn all(&self) -> Vec<(u32, Arc<RecordTree>)> {
         self.lock().iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect()
     }
 }
@@ -99,7 +99,6 @@ impl Walk for Core {
         let pinned = call.pinned();
         let mut visit = Visit {
             low,
-            pinned,
             block,
             scratch: Scratch::default(),
             keys: Vec::new(),
@@ -127,19 +126,18 @@ impl Walk for Core {
 /// A scan that copies old enough records into a block.
 struct Visit<'w> {
     low: Epoch,
-    pinned: Pinned<'w>,
     block: &'w mut CheckpointBlock,
     scratch: Scratch,
     /// Keys of the batch, one behind the other, each with its end and its record.
     keys: Vec<u8>,
-    batch: Vec<(usize, Handle)>,
+    batch: Vec<(usize, Record<'w>)>,
     /// Bytes of the last record: the next ones are taken to be as large.
     record_bytes: usize,
     /// The key that found no room.
     full_at: Option<Vec<u8>>,
 }
 
-impl Visit<'_> {
+impl<'w> Visit<'w> {
     /// Copies the records of the batch, which have been asked for.
     fn flush(&mut self) -> ControlFlow<()> {
         let (mut keys, mut batch) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.batch));
@@ -159,8 +157,7 @@ impl Visit<'_> {
     }
 
     /// Adds a record to the block if it belongs there; false if there is no room.
-    fn copy(&mut self, key: &[u8], record: Handle) -> bool {
-        let record = record.at(self.pinned);
+    fn copy(&mut self, key: &[u8], record: Record<'w>) -> bool {
         if record.word().epoch() >= self.low {
             return true;
         }
@@ -186,13 +183,12 @@ impl Visit<'_> {
     }
 }
 
-impl ScanVisitor for Visit<'_> {
+impl<'w> RecordVisitor<'w> for Visit<'w> {
     fn witness(&mut self, _witness: Witness) {}
 
     #[inline]
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        let record = Handle::from_value(value);
-        record.prefetch_exactly(self.record_bytes);
+    fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
+        record.handle().prefetch_exactly(self.record_bytes);
         self.keys.extend_from_slice(key);
         self.batch.push((self.keys.len(), record));
         if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }

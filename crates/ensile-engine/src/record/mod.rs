@@ -20,6 +20,7 @@
 pub(crate) mod blocks;
 mod fetch;
 mod scratch;
+pub(crate) mod tree;
 pub(crate) mod version_page;
 pub(crate) mod word;
 
@@ -58,16 +59,16 @@ const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_M
 pub(crate) struct Handle(NonZeroUsize);
 
 impl Handle {
-    /// The handle that an index value stands for.
+    /// The handle that a tree's value stands for.
     #[inline]
-    pub(crate) const fn from_value(value: u64) -> Self {
+    const fn from_value(value: u64) -> Self {
         let Some(address) = NonZeroUsize::new(value as usize) else { panic!("no record at address zero") };
         Self(address)
     }
 
-    /// The index value for this handle.
+    /// The tree's value for this handle.
     #[inline]
-    pub(crate) const fn value(self) -> u64 {
+    const fn value(self) -> u64 {
         self.0.get() as u64
     }
 

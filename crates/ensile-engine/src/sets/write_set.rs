@@ -15,6 +15,7 @@ use ensile_epoch::Pinned;
 
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
+use crate::record::blocks::Fresh;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::context::KEEP_BYTES_MAX;
@@ -42,7 +43,7 @@ pub(crate) enum Expect {
 }
 
 /// One entry.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: u32,
     pub(crate) kind: Kind,
@@ -54,7 +55,7 @@ pub(crate) struct Write {
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
     pub(crate) placed: bool,
     /// Commit: a filled, unpublished record that replaces the present one.
-    pub(crate) replacement: Option<Handle>,
+    pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
     pub(crate) aside: Option<Handle>,
     /// Commit: the TID word that the lock was taken over.

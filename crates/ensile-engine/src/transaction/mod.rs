@@ -15,13 +15,14 @@ pub(crate) mod receipt;
 mod run;
 
 use ensile_epoch::{Call, Pinned};
-use ensile_index::{Direction, Lookup, Range, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use crate::codec::KeyBuffer;
 use crate::commit::{self, Committed};
 use crate::database::{Core, CoreRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, RawRead, Reader, Scan, Visit, VisitIndexed};
+use crate::record::tree::RecordLookup;
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session::{self, Seat};
 use crate::sets::context::{Context, LastRead, Read, Sets};
@@ -571,9 +572,9 @@ fn probe_insert(
 ) -> bool {
     last_read.forget();
     loop {
-        let Lookup::Found(value) = table.tree.get(key, call.pinned()) else { return false };
-        let record = Handle::from_value(value);
-        match record.at(call.pinned()).read(scratch) {
+        let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
+        let record = found.handle();
+        match found.read(scratch) {
             Seen::Present(word) => {
                 sets.reads.push(Read { record, word });
                 return true;
