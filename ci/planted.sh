@@ -1,18 +1,41 @@
 #!/usr/bin/env bash
-# Planted bugs as patches: each file of `planted/` is a bug that somebody could write. Its head names the condition that it
-# breaks, the command that must fail with it, and what that shows. The tree is copied, and each patch is applied to the copy,
-# seen to fail, and taken back; without it the same command must pass.
-# `bash ci/planted.sh` runs all; `bash ci/planted.sh NAME..` those whose file names contain a NAME;
-# `bash ci/planted.sh --rotate N` the N that today's turn has.
+# Planted bugs: each file of `planted/` is a patch that somebody could write by mistake. Its head names the condition that it
+# breaks, the command that must fail with it, and what that shows. The tree is copied; each patch is applied to the copy,
+# built, seen to fail, and taken back. Without it the same command must pass.
+# `bash ci/planted.sh` plants all; `bash ci/planted.sh NAME..` those whose file names contain a NAME;
+# `bash ci/planted.sh --rotate N` the N that today's turn has, and which share a build as far as they can.
+# `--unasserted`, before these, builds without debug assertions and plants only what the simulation sees: a checker must see
+# what an assertion of ours sees. ENSILE_SECONDS (60) is how long the simulation hunts each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 die() {
-    printf 'patches: %s\n' "$*" >&2
+    printf 'planted: %s\n' "$*" >&2
     exit 2
 }
 
-mapfile -t all < <(find planted -name '*.patch' | sort)
+# field NAME PATCH: a line of its head.
+field() {
+    sed -n "/^diff --git/q; s/^$1: //p" "$2" | head -n 1
+}
+
+# in_order: the patches that it reads, those that share a build behind each other: by flags, package and test, then by file.
+in_order() {
+    local patch build
+    while read -r patch; do
+        build="$(field 'Seen by' "$patch" | sed -E 's/ENSILE_[A-Z]+=[^ ]+ //; s/(--lib|--test [a-z_]+) .*/\1/')"
+        printf '%s\t%s\t%s\n' "$build" "$(sed -n 's/^--- a//p' "$patch" | head -n 1)" "$patch"
+    done | LC_ALL=C sort | cut -f 3
+}
+
+unasserted=
+if [ "${1:-}" = --unasserted ]; then
+    unasserted=yes
+    shift
+fi
+pattern=''
+[ -z "$unasserted" ] || pattern='shuttle_simulation'
+mapfile -t all < <(find planted -name '*.patch' -print0 | xargs -0 grep -lE "^Seen by: .*$pattern" | in_order)
 [ ${#all[@]} -gt 0 ] || die "there is no patch in planted/"
 
 chosen=()
@@ -23,9 +46,9 @@ if [ "${1:-}" = --rotate ]; then
         chosen+=("${all[$(((day * $2 + turn) % ${#all[@]}))]}")
     done
 elif [ $# -gt 0 ]; then
-    for name in "$@"; do
-        for patch in "${all[@]}"; do
-            [[ "$patch" != *"$name"* ]] || chosen+=("$patch")
+    for patch in "${all[@]}"; do
+        for name in "$@"; do
+            [[ "$(basename "$patch")" != *"$name"* ]] || { chosen+=("$patch") && break; }
         done
     done
     [ ${#chosen[@]} -gt 0 ] || die "no patch is called $*"
@@ -33,7 +56,7 @@ else
     chosen=("${all[@]}")
 fi
 
-target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/patches"
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/planted"
 copy="$target/tree"
 mkdir -p "$target"
 rm -rf "$copy"
@@ -41,22 +64,38 @@ mkdir "$copy"
 # Times are kept, so that only what a patch touches is built again.
 git ls-files -z --cached --others --exclude-standard |
     { grep -zZv '^planted/' || true; } | xargs -0 cp --parents --preserve=timestamps --target-directory "$copy"
-export CARGO_TARGET_DIR="$target" CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_DEBUG=0 RUST_BACKTRACE=0
+# A file that an earlier run planted a bug in is older than what was built of it: it is built again.
+if [ -f "$target/touched" ]; then
+    sort --unique "$target/touched" | (cd "$copy" && xargs -r touch --no-create --)
+    rm "$target/touched"
+fi
+# Incremental, as one function of a crate changes.
+export CARGO_TARGET_DIR="$target" CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0 RUST_BACKTRACE=0
+if [ -n "$unasserted" ]; then
+    export CARGO_TARGET_DIR="$target/unasserted"
+    export CARGO_PROFILE_TEST_DEBUG_ASSERTIONS=false CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=false
+fi
 said="$(mktemp)"
 trap 'rm -f "$said"' EXIT
 
-# field NAME PATCH: a line of its head.
-field() {
-    sed -n "/^diff --git/q; s/^$1: //p" "$2" | head -n 1
+# build COMMAND: what it will run, from the copy.
+build() {
+    (cd "$copy" && bash -c "${1/cargo test/cargo test --quiet --no-run}") >"$said" 2>&1
 }
 
-# command COMMAND: runs it in the copy. A hanging test is a failing one.
-command_in_copy() {
-    (cd "$copy" && timeout 600 bash -c "$1") >"$said" 2>&1
+# run COMMAND: runs it in the copy. A hanging test is a failing one.
+run() {
+    (cd "$copy" && timeout 300 bash -c "$1") >"$said" 2>&1
 }
 
 has_run() {
     grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said"
+}
+
+# what_was_said: of an anomaly its name, or else what the first panic said.
+what_was_said() {
+    { grep --max-count=1 --extended-regexp '^ *[0-9]+ x ' "$said" || grep --max-count=1 --after-context=1 'panicked at' "$said" |
+        tail -n 1; } | tr -d '|' | cut -c 1-100 | sed 's/^ *//'
 }
 
 # All that must pass without a bug first: so a plant costs one build, and not a second one behind it.
@@ -67,7 +106,7 @@ for patch in "${chosen[@]}"; do
     [ -n "$(field Condition "$patch")" ] && [ -n "$seen_by" ] && [ -n "$(field Expect "$patch")" ] ||
         die "$patch: its head needs the lines 'Condition: ', 'Seen by: ' and 'Expect: '"
     [ -z "${passes[$seen_by]:-}" ] || continue
-    if ! command_in_copy "$seen_by" || ! has_run; then
+    if ! build "$seen_by" || ! ENSILE_SECONDS=2 run "$seen_by" || ! has_run; then
         tail -n 30 "$said" >&2
         die "$name: without it, '$seen_by' fails, or runs no test"
     fi
@@ -75,19 +114,26 @@ for patch in "${chosen[@]}"; do
 done
 
 failed=0
-echo '| bug | condition | seen by | seconds |'
-echo '|---|---|---|---|'
+echo '| bug | seen by | build | test | what it said |'
+echo '|---|---|---|---|---|'
 for patch in "${chosen[@]}"; do
     name="$(basename "$patch" .patch)"
-    condition="$(field Condition "$patch")"
     seen_by="$(field 'Seen by' "$patch")"
+    sed -n 's/^--- a\///p' "$patch" >>"$target/touched"
     patch --quiet --directory "$copy" --strip 1 --no-backup-if-mismatch <"$patch" || die "$patch does not apply"
     begin=$SECONDS
     outcome=0
-    command_in_copy "$seen_by" || outcome=$?
+    if build "$seen_by"; then
+        built=$SECONDS
+        run "$seen_by" || outcome=$?
+    else
+        built=$SECONDS
+    fi
     # A test must fail, end the process, or hang: not a build, and not nothing.
-    if [ "$outcome" = 124 ] || grep --quiet --extended-regexp '^test result: FAILED|\(signal: [0-9]+' "$said"; then
-        echo "| $name | $condition | \`$seen_by\` | $((SECONDS - begin)) |"
+    if [ "$outcome" = 124 ]; then
+        echo "| $name | \`$seen_by\` | $((built - begin)) s | $((SECONDS - built)) s | does not end |"
+    elif grep --quiet --extended-regexp '^test result: FAILED|\(signal: [0-9]+' "$said"; then
+        echo "| $name | \`$seen_by\` | $((built - begin)) s | $((SECONDS - built)) s | $(what_was_said) |"
     else
         tail -n 30 "$said" >&2
         echo "$name: not seen by '$seen_by' (status $outcome)" >&2
@@ -95,4 +141,5 @@ for patch in "${chosen[@]}"; do
     fi
     patch --quiet --directory "$copy" --strip 1 --reverse --no-backup-if-mismatch <"$patch"
 done
+printf '%d planted in %d s\n' ${#chosen[@]} $SECONDS
 exit $failed

@@ -76,6 +76,7 @@ const RULES: &[(&str, Check)] = &[
     ("unsafe-place", unsafety::place),
     ("unsafe-lint", unsafety::lint),
     ("unfinished", exceptions::unfinished),
+    ("planted", exceptions::planted),
     ("lint-exception", exceptions::lints),
     ("invariant", documents::citations),
     ("doc-example", documents::examples),

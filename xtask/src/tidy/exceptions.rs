@@ -1,4 +1,4 @@
-//! What does not land: unfinished work, and exceptions to lints that do not say why.
+//! What does not land: unfinished work, bugs that are planted in shipping code, and exceptions to lints that do not say why.
 //!
 //! Neighbours: [`super`] lists these rules.
 
@@ -21,6 +21,19 @@ pub(super) fn unfinished(source: &Source<'_>, _: &Facts, report: &mut Report<'_>
     for at in 0..source.code.len() {
         if MACROS.contains(&source.text(at)) && source.text(at + 1) == "!" && source.text(at + 2) != "=" {
             report.add(source.code[at].line, format!("`{}!` does not land", source.text(at)));
+        }
+    }
+}
+
+/// Shipping code has no trace of planted bugs: each is a patch, which is applied to a copy.
+pub(super) fn planted(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    if !source.path.starts_with("crates/") {
+        return;
+    }
+    for (number, line) in (1..).zip(source.lines.iter()) {
+        if !source.in_test(number) && line.to_ascii_lowercase().contains("planted") {
+            report
+                .add(number, "a planted bug is a patch in `planted/`, and shipping code does not know of it");
         }
     }
 }

@@ -116,6 +116,12 @@ const SAMPLES: &[Sample] = &[
         good: "// The to-do list of TODOS\nlet todo = \"TODO\";\nif todo != b {}\n",
     },
     Sample {
+        rule: "planted",
+        path: ENGINE,
+        bad: "if !is_planted(Bug::LocksInWriteOrder) {~\n}\n#[cfg(planted)]~\n// A planted bug.~\n",
+        good: "fn a() {}\n#[cfg(test)]\nmod t { fn f() { panic!(\"planted\"); } }\n",
+    },
+    Sample {
         rule: "lint-exception",
         path: ENGINE,
         bad: "#[allow(dead_code)]~\nfn a() {}\n#![cfg_attr(test, allow(b))]~\n#[expect(c)]~\n#[ignore]~\nfn d() {}\n",

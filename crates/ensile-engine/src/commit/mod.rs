@@ -356,6 +356,7 @@ fn choose_tid(core: &Core, worker: &mut Worker, sets: &Sets, epoch: Epoch) -> Re
         worker.sequence_is_full = true;
         return Err(Error::Conflict);
     };
+    assert!(tid > largest && tid.epoch() == epoch, "TIDs grow, and tell the epoch of their commit (E5)");
     worker.last_tid = tid;
     Ok(tid)
 }

@@ -312,7 +312,8 @@ mod tests {
             let changed = numbers.modify(&1, |value| *value += 1);
             let _ = sender.send(changed.and_then(|_| numbers.get(&1)));
         });
-        let seen = receiver.recv_timeout(Duration::from_secs(60)).expect("the record is not locked any more");
+        let seen =
+            receiver.recv_timeout(Duration::from_secs(600)).expect("the record is not locked any more");
         assert_eq!(seen?, Some(11));
         assert_eq!(numbers.get(&1)?, Some(11), "the handle that saw the panic goes on");
         Ok(())
