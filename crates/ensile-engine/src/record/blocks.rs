@@ -36,6 +36,7 @@ impl Blocks {
     #[inline]
     fn create(&mut self, capacity: usize, word: Word) -> Handle {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
+        debug_assert!(class.bytes() >= HEADER_BYTES + capacity, "the class has the room that is asked for");
         let block = self.cache.allocate(class);
         Self::begin(block, class, word)
     }
@@ -46,6 +47,8 @@ impl Blocks {
         let address = block.expose_provenance();
         assert_eq!(address.get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
+        debug_assert!(words.is_aligned(), "blocks and pages are cut at words");
+        debug_assert!(class.bytes() >= (DATA_WORD + 1) * 8, "a record holds its header and its length");
         let chain = (class.index() as u64) << ADDRESS_BITS;
         // SAFETY: the block is ours alone, word-aligned and at least three words long; its words become atomics here.
         unsafe {
@@ -95,6 +98,7 @@ impl Blocks {
 
     #[cold]
     fn turn_page(&mut self, class: SizeClass) -> NonNull<u8> {
+        debug_assert!(VersionPage::takes(class), "larger versions have blocks of their own");
         let fresh = VersionPage::new(self.cache.allocate(VersionPage::class()));
         let full = std::mem::replace(&mut self.page, fresh);
         self.full.extend(full.start().map(|start| PageBlock { address: start.as_ptr() as u64 }));
@@ -107,7 +111,9 @@ impl Blocks {
     /// Takes back room for a version that was not needed. In a page it is used again if it was the last one taken,
     /// and is lost until the page is freed otherwise.
     pub(crate) fn unused_version(&mut self, handle: Handle) {
-        let class = self.private(handle).class();
+        let record = self.private(handle);
+        let class = record.class();
+        debug_assert!(record.previous_handle().is_none(), "room that was not needed is part of no chain");
         if VersionPage::takes(class) {
             self.page.untake(handle.value() as usize, class.bytes());
         } else {
@@ -131,6 +137,7 @@ impl Blocks {
         let begun = begun.start().map(|start| PageBlock { address: start.as_ptr() as u64 });
         let kept = before.start().map(|start| start.as_ptr() as u64);
         for page in turned.into_iter().chain(begun).filter(|page| Some(page.address) != kept) {
+            debug_assert!(page.address != 0, "a page that was begun lies somewhere");
             // SAFETY: the commit that began the page failed, so no version in it was published.
             unsafe { self.destroy_page(page) };
         }
@@ -155,6 +162,7 @@ impl Blocks {
     /// Nothing reaches a version in the page any more (S1).
     pub(crate) unsafe fn destroy_page(&mut self, page: PageBlock) -> usize {
         let class = VersionPage::class();
+        debug_assert_eq!(class.bytes(), PageBlock::BYTES);
         // SAFETY: nothing reaches a version in the page, by the caller's word; `turn_page` allocated it under this class.
         unsafe { self.cache.free(NonNull::new_unchecked(page.address as *mut u8), class) };
         class.bytes()
@@ -163,6 +171,10 @@ impl Blocks {
     /// Frees a record that was not published after all.
     #[inline]
     pub(crate) fn discard(&mut self, fresh: Fresh) {
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || !fresh.record().word().is_locked(),
+            "nobody locks a record that nobody knows"
+        );
         // SAFETY: its holder alone knew the record, and gives it away.
         unsafe { self.destroy(fresh.0) };
     }
@@ -184,6 +196,7 @@ impl Blocks {
     /// # Safety
     /// Nothing reaches the node any more (E3).
     pub(crate) unsafe fn destroy_node(&mut self, node: NodeBlock) -> usize {
+        debug_assert!(node.address != 0 && node.address % 8 == 0, "a node lies at a word's address");
         // SAFETY: nothing reaches the node, by the caller's word; class and address are those of its allocation.
         unsafe { self.cache.free(NonNull::new_unchecked(node.address as *mut u8), node.class) };
         node.class.bytes()
@@ -219,6 +232,7 @@ impl Fresh {
     #[inline]
     pub(crate) fn finish(&self, word: Word, previous: Option<Handle>) {
         let record = self.record();
+        debug_assert!(word.is_latest() && !word.is_locked(), "what is published is its key's latest record");
         record.link(previous);
         record.unlock_with(word);
     }
@@ -262,11 +276,14 @@ impl NodeBlocks<'_> {
 // belong to nobody else, and retired ones are freed by `collect` only once every pin has passed (E3).
 unsafe impl NodeMemory for NodeBlocks<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
-        self.blocks.cache.allocate(Self::class(layout))
+        let block = self.blocks.cache.allocate(Self::class(layout));
+        debug_assert!(block.as_ptr().addr().is_multiple_of(layout.align()), "a node lies as it asks");
+        block
     }
 
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         let class = Self::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
         // SeqCst: the unlink before comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
         self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });

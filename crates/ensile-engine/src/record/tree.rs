@@ -108,7 +108,10 @@ fn inserted(answer: Insert, record: Fresh, pinned: Pinned<'_>) -> RecordInsert<'
     match answer {
         // Whoever unlinks the record from here on waits for this pin (E3).
         Insert::Inserted => RecordInsert::Inserted(record.publish().at(pinned)),
-        Insert::Exists(value) => RecordInsert::Exists(of_value(value, pinned), record),
+        Insert::Exists(value) => {
+            debug_assert_ne!(value, record.value(), "a new record is in no tree");
+            RecordInsert::Exists(of_value(value, pinned), record)
+        }
     }
 }
 
@@ -226,12 +229,21 @@ impl RecordTree {
     /// Puts `new` in the place of `old`, which is the key's record and locked by the caller.
     #[inline]
     pub(crate) fn replace(&self, key: &[u8], old: Record<'_>, new: Fresh, pinned: Pinned<'_>) {
+        debug_assert!(new.record().handle() != old.handle(), "a record is not replaced by itself");
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || old.word().is_locked(),
+            "the record that is replaced is locked"
+        );
         let replaced = self.0.replace(key, old.handle().value(), new.publish().value(), pinned);
         assert!(replaced, "the index maps a key to its latest record");
     }
 
     /// Takes a key out, whose record is `old` and locked by the caller.
     pub(crate) fn remove(&self, key: &[u8], old: Record<'_>, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || old.word().is_locked(),
+            "the record that is removed is locked (U1)"
+        );
         let removed = self.0.remove(key, old.handle().value(), nodes, pinned);
         assert!(removed, "the index maps a key to its latest record");
     }
@@ -250,7 +262,10 @@ impl RecordTree {
 
     /// Keys that divide the tree into parts of about the same size.
     pub(crate) fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
-        self.0.separators(parts, pinned)
+        let separators = self.0.separators(parts, pinned);
+        debug_assert!(separators.is_sorted(), "parts follow each other");
+        debug_assert!(separators.len() < parts.max(1), "so many parts have fewer ends between them");
+        separators
     }
 
     /// The evidence that no record of this tree is freed while the caller has all of it: no other thread can unlink one.

@@ -160,7 +160,15 @@ impl WriteSet {
         }
     }
 
+    /// Whether keys and values lie in the arena, and each entry has a hash once there are two.
+    pub(crate) fn check(&self) -> bool {
+        let lies_in = |part: (u32, u32)| range(part).end <= self.arena.len();
+        let hashed = self.entries.len() < 2 || self.hashes.len() == self.entries.len();
+        hashed && self.entries.iter().all(|write| lies_in(write.key) && lies_in(write.value))
+    }
+
     fn forget(&mut self) {
+        debug_assert!(self.check(), "a write-set that is given up was whole");
         self.entries.clear();
         self.hashes.clear();
         self.tables = TableFilter::default();
@@ -287,6 +295,7 @@ impl WriteSet {
             self.check_room(0, value.len())?;
             self.append(value)
         };
+        debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
@@ -311,6 +320,7 @@ impl WriteSet {
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
 
