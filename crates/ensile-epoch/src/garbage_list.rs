@@ -50,6 +50,7 @@ impl<T> GarbageList<T> {
         debug_assert!(things.is_empty(), "an emptied chunk is used again");
         things.push(thing);
         self.chunks.push_back(Chunk { tag, things });
+        debug_assert!(self.check(), "things leave in the order of their tags");
     }
 
     /// Takes out a thing whose tag is below `limit`, if there is one.
@@ -80,7 +81,6 @@ impl<T> GarbageList<T> {
 
     #[cold]
     fn recycle_first(&mut self) {
-        debug_assert!(self.check(), "things leave in the order of their tags");
         if let Some(chunk) = self.chunks.pop_front()
             && self.unused.len() < 4
         {

@@ -196,7 +196,7 @@ impl Blocks {
     /// # Safety
     /// Nothing reaches the node any more (E3).
     pub(crate) unsafe fn destroy_node(&mut self, node: NodeBlock) -> usize {
-        debug_assert!(node.address != 0 && node.address % 8 == 0, "a node lies at a word's address");
+        debug_assert!(node.address != 0 && node.address.is_multiple_of(8), "a node lies at a word's address");
         // SAFETY: nothing reaches the node, by the caller's word; class and address are those of its allocation.
         unsafe { self.cache.free(NonNull::new_unchecked(node.address as *mut u8), node.class) };
         node.class.bytes()
