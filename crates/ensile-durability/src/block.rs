@@ -5,23 +5,24 @@
 //! block := header payload zero-padding to a multiple of 8
 //! ```
 //! Invariants:
-//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The header
-//!   has its own checksum, which covers the payload's, so that the place of a block whose payload is torn can be read.
-//! - L5: header checksums begin with the salt that the opening block names. What stands inside an entry is chosen by
-//!   whoever wrote the value, and must not pass for a block.
+//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
+//!   header has its own checksum, which covers the payload's, so that a block's place can be read although its payload
+//!   is torn.
+//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses what stands
+//!   inside an entry, and that must not pass for a block.
 //! - I1: the opening block names the database.
 //! - L7: every block of a later version has this header. Its checksum holds, so its place can be read although its kind
 //!   is [`BlockKind::Unknown`]: it is never taken for damage or for a torn tail.
 //!
-//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files; loggers
-//! and checkpointers write, recovery reads.
+//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files;
+//! loggers and checkpointers write, recovery reads.
 
 pub(crate) mod entries;
 pub(crate) mod origin;
 pub(crate) mod scan;
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
+use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::random::Random;
 
 /// Bytes of a block's header.
@@ -30,14 +31,16 @@ pub(crate) const HEADER_BYTES: usize = 80;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
-/// The format of blocks: the manifest tells it for each generation (L7).
+/// The format of blocks: the manifest says it for each generation (L7).
 pub(crate) const FORMAT: u16 = 4;
 
 const HEADER_CRC_AT: usize = 76;
+const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginning of each unit");
+const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// What header checksums begin with: a random number of the generation, or of the checkpoint, known to nobody who has not
-/// read the files.
+/// What header checksums begin with: a random number of the generation, or of the checkpoint. Only a reader of the
+/// files knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
@@ -45,9 +48,11 @@ impl Salt {
     /// Of a file's opening block, which stands where no entry can, and names the salt of all others.
     pub(crate) const OPENING: Self = Self(0);
 
-    /// A salt that nobody can guess.
+    /// A salt that cannot be guessed.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self((random.next_u64() as u32).max(1))
+        let salt = Self((random.next_u64() as u32).max(1));
+        assert_ne!(salt, Self::OPENING, "a drawn salt differs from none");
+        salt
     }
 
     /// As it stands in the manifest.
@@ -125,8 +130,8 @@ pub(crate) struct Header {
     pub(crate) entries: u32,
     /// In rows, what its entries belong to; zero in all others.
     pub(crate) section: u32,
-    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all files before
-    /// it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
+    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all
+    /// files before it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
     /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
@@ -198,9 +203,23 @@ impl Header {
         }
     }
 
-    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An opening
-    /// block is checked without the salt, which it names.
+    /// What every block that is written says. A reader takes a block that says something else for a later version's
+    /// (L7).
+    fn check(&self) {
+        assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
+        assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
+        assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
+        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows);
+        assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
+        assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
+        assert!(self.kind != BlockKind::Mark || self.payload_bytes == 0, "a mark has no payload");
+        assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
+    }
+
+    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An
+    /// opening block is checked without the salt, which it names.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
+        self.check();
         let header = &mut block[..HEADER_BYTES];
         // Rows have no epochs of their own, and the other kinds no section.
         let first =
@@ -224,11 +243,16 @@ impl Header {
         let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        debug_assert_eq!(
+            Self::decode(header, salt).as_ref(),
+            Ok(&(self.clone(), crc)),
+            "it reads as it was written"
+        );
         crc
     }
 
-    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt. Where the
-    /// checksum holds, place and length are right even if the kind is not known.
+    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt.
+    /// Where the checksum holds, place and length are right even if the kind is not known.
     pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
@@ -252,7 +276,7 @@ impl Header {
             kind = BlockKind::Unknown;
             0
         };
-        // The largest epoch is nobody's: there must be one above every epoch that is seen (L4).
+        // No block has the largest epoch: there must be one above every epoch that is seen (L4).
         let (epoch, section) = (Epoch::MAX.number(), 1 << u32::BITS);
         let is_rows = header[6] == BlockKind::Rows.byte();
         let first = word(32, if is_rows { section } else { epoch });
@@ -274,6 +298,12 @@ impl Header {
             payload_crc: u32_at(header, 72),
         };
         Ok((header, crc))
+    }
+
+    /// The payload of this block, whose bytes these are, if they are what the header promises.
+    pub(crate) fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
+        let padded = &block[HEADER_BYTES..self.block_bytes()];
+        (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }
 
     /// Bytes of the whole block.

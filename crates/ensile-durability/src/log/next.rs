@@ -1,8 +1,8 @@
 //! The next file of a log, made before it is needed: named, filled with zeros and synced, without a block.
 //!
-//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely set aside, or the file grows, the
-//! file system also writes down at each sync what became of the space. Old files are not used again: their blocks would be
-//! believed.
+//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely allocated, or the file
+//! grows, the file system also records at each sync what became of the space. Old files are not used again: their
+//! blocks would be believed.
 //!
 //! Invariants:
 //! - L3: name and zeros are synced before the file gets its opening mark, and that mark before anything behind it.
@@ -19,8 +19,9 @@ use crate::store::names::{SegmentName, log_folder};
 
 /// Zeros that are written together.
 const ZEROS_BYTES: usize = 256 << 10;
-/// Zeros that are written, and synced, before the logger looks again at what waits for it.
+/// Zeros that are written, and synced, before the logger sees to what waits for it.
 const STEP_BYTES: u64 = 2 << 20;
+const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 
 /// A file without blocks.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct NextFile {
 
 /// Fills the file with zeros from `from` to `to`.
 pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result<(), DiskError> {
+    assert!(from <= to, "zeros from {from} to {to}");
     let zeros = vec![0; ZEROS_BYTES.min(to.saturating_sub(from) as usize)];
     while from < to {
         let bytes = (to - from).min(zeros.len() as u64);
@@ -48,9 +50,9 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
 }
 
 impl NextFile {
-    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A sync that
-    /// says so is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller
-    /// discards it.
+    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A
+    /// sync that says so is no failure of the log, as no block stands in the file; but what it synced counts no more:
+    /// the caller discards it.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         name: SegmentName,
@@ -58,6 +60,12 @@ impl NextFile {
     ) -> Result<Option<Self>, DiskError> {
         let file = unless_full(disk.create(&name.to_string()))?;
         Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
+    }
+
+    /// Its zeros are a part of its length, and no more than what was wanted.
+    fn check(&self) {
+        assert!(self.zeroed <= self.allocated, "{} zeros in {} bytes", self.zeroed, self.allocated);
+        assert!(self.zeroed <= self.wanted, "{} zeros of {}", self.zeroed, self.wanted);
     }
 
     /// Bytes that it takes.
@@ -73,8 +81,8 @@ impl NextFile {
         Ok(self.settle(disk)?.map(|()| true))
     }
 
-    /// Makes it ready now, with `bytes` at the least; space is set aside for a log that writes so much at a time that zeros
-    /// would cost more than they spare.
+    /// Makes it ready now, with `bytes` at the least; for a log that writes so much at a time that zeros cost more than
+    /// they save, space is allocated only.
     pub(crate) fn make_ready(
         &mut self,
         disk: &dyn Disk,
@@ -92,11 +100,13 @@ impl NextFile {
     }
 
     fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
+        assert!(!self.is_settled, "a file that is ready gets no more zeros");
         let to = self.wanted.min(self.zeroed + STEP_BYTES);
         let filled = write_zeros(&*self.file, self.zeroed, to).and_then(|()| self.file.sync_data());
         let has_space = unless_full(filled)?;
         if has_space.is_some() {
             (self.zeroed, self.allocated) = (to, to);
+            self.check();
         }
         Ok(has_space)
     }
@@ -109,6 +119,7 @@ impl NextFile {
         let sync_name = || disk.sync_folder(&log_folder(self.name.logger));
         let has_space = unless_full(self.file.sync_all().and_then(|()| sync_name()))?;
         self.is_settled = has_space.is_some();
+        self.check();
         Ok(has_space)
     }
 

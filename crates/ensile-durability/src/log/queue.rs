@@ -1,11 +1,11 @@
 //! Full buffers on their way to the logger, and empty ones on their way back (SiloR §3.4); what all of them may take.
 //!
 //! Invariants:
-//! - All buffers of a logger's workers, in use, sealed, being written and spare, take no more than the bound, or one buffer a
-//!   worker where that is more; beside that there is at most one for a single entry that is larger. Beyond it a worker waits
-//!   in `reserve`, before it binds (E1).
-//! - Who waits gets on: it holds no buffer, so if there are as many as workers, one is on its way to be written, and comes back
-//!   once the disk has taken it.
+//! - All buffers of a logger's workers take no more than the bound, or one buffer a worker where that is more. In use,
+//!   sealed, being written and free ones count. One for a single larger entry may come on top. A worker that needs more
+//!   waits in `reserve`, before it binds (E1).
+//! - A worker that waits holds no buffer. So where there are as many buffers as workers, one is on its way to be
+//!   written, and comes back once the disk has taken it.
 //! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
@@ -17,7 +17,7 @@ use super::buffer::Buffer;
 use crate::counter::Counter;
 
 /// Empty buffers kept for reuse beyond one per worker.
-const SPARE_BUFFERS: usize = 4;
+const FREE_BUFFERS_MAX: usize = 4;
 
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug, Default)]
@@ -33,10 +33,27 @@ struct QueueState {
 }
 
 impl QueueState {
+    /// Counts and lists agree: asked by debug builds after each change.
+    fn check(&self) {
+        let usual_bytes = self.bytes - self.large_bytes;
+        debug_assert!(usual_bytes.is_multiple_of(LOG_BUFFER_BYTES), "{usual_bytes} bytes of usual buffers");
+        debug_assert!(self.free.len() * LOG_BUFFER_BYTES <= usual_bytes, "a free buffer is not counted");
+        debug_assert!(self.free.iter().all(|buffer| buffer.is_empty() && !buffer.is_large()));
+        debug_assert!(
+            self.sealed.iter().all(|buffer| !buffer.is_empty()),
+            "an empty buffer waits to be written"
+        );
+        let sealed_bytes: usize = self.sealed.iter().map(|buffer| buffer.capacity()).sum();
+        debug_assert!(sealed_bytes <= self.bytes, "a sealed buffer is not counted");
+        debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
+    }
+
     /// A buffer is no more.
     fn forget(&mut self, capacity: usize) {
+        assert!(capacity <= self.bytes, "a buffer that was not counted");
         self.bytes -= capacity;
         if capacity != LOG_BUFFER_BYTES {
+            assert!(capacity <= self.large_bytes, "a large buffer that was not counted");
             self.large_bytes -= capacity;
         }
     }
@@ -45,7 +62,7 @@ impl QueueState {
     fn take_back(&mut self, buffer: Box<Buffer>) {
         let capacity = buffer.capacity();
         match buffer.recycle() {
-            Some(buffer) if self.free.len() < self.workers + SPARE_BUFFERS => self.free.push(buffer),
+            Some(buffer) if self.free.len() < self.workers + FREE_BUFFERS_MAX => self.free.push(buffer),
             _ => self.forget(capacity),
         }
     }
@@ -54,6 +71,7 @@ impl QueueState {
         // A stub takes nothing.
         let real = buffers.into_iter().filter(|buffer| buffer.capacity() > 0);
         real.for_each(|buffer| self.take_back(buffer));
+        self.check();
     }
 
     /// A buffer with room for an entry, if the bound allows it.
@@ -100,19 +118,25 @@ impl BufferQueue {
 
     /// A worker joins.
     pub(crate) fn add_worker(&self) {
-        self.lock().workers += 1;
+        let mut state = self.lock();
+        state.workers += 1;
+        state.check();
     }
 
     /// A worker has gone, and leaves this.
     pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
         let mut state = self.lock();
+        assert!(state.workers > 0, "a worker goes that did not join");
         state.workers -= 1;
         state.take_back_all(left);
     }
 
     /// A worker hands over a buffer that has no room left.
     pub(crate) fn push(&self, buffer: Box<Buffer>) {
-        self.lock().sealed.push(buffer);
+        assert!(!buffer.is_empty(), "a buffer without entries is given back, not written");
+        let mut state = self.lock();
+        state.sealed.push(buffer);
+        state.check();
     }
 
     /// Takes all that was pushed.
@@ -124,8 +148,9 @@ impl BufferQueue {
         std::mem::take(&mut self.lock().sealed)
     }
 
-    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than `bound`. The
-    /// wait is counted in `waits` when it begins, so that those who watch see it. `stopped` ends the wait, with none.
+    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
+    /// `bound`. The wait is counted in `waits` when it begins, so that it is seen while it lasts. `stopped` ends the
+    /// wait, with none.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
@@ -140,6 +165,11 @@ impl BufferQueue {
                 return None;
             }
             if let Some(buffer) = state.fresh(body_bytes, bound) {
+                state.check();
+                assert!(
+                    buffer.is_empty() && buffer.has_room(body_bytes),
+                    "a buffer without the room it is for (E1)"
+                );
                 return Some(buffer);
             }
             if !waited {
@@ -152,7 +182,8 @@ impl BufferQueue {
         }
     }
 
-    /// An empty buffer of the usual size to put in the place of one that is taken, if one is at hand and nobody waits for it.
+    /// An empty buffer of the usual size to put in the place of one that is taken, if one is free and no worker waits
+    /// for it.
     pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
         let mut state = self.lock();
         if state.waiting > 0 { None } else { state.free.pop() }

@@ -1,4 +1,4 @@
-//! The removal of log files that a checkpoint has made void.
+//! The removal of log files that a checkpoint covers.
 //!
 //! Invariants:
 //! - K1: oldest first, and only files whose entries all have epochs below what is covered.
@@ -13,6 +13,7 @@ use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
+use super::marks::Frontier;
 use super::segments::ClosedFile;
 use crate::DurabilityError;
 use crate::store::leases::Clearance;
@@ -28,9 +29,10 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller has
-    /// made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the
-    /// generations before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
+    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller
+    /// has made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list
+    /// the generations before this one. While a reader holds a lease nothing is removed, and a later call tries again
+    /// (I3).
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
@@ -42,7 +44,7 @@ impl Log {
         }
     }
 
-    /// May void files be removed now (I3)? `None`: not before a lease has ended.
+    /// May covered files be removed now (I3)? `None`: not before a lease has ended.
     pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
         self.leases.ask(&*self.disk, self.clock.nanos())
     }
@@ -56,8 +58,11 @@ impl Log {
         self.check_process()?;
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock();
+        let synced = self.marks.of_all(Frontier::Synced);
+        assert!(covered <= synced.next(), "files of epochs below {covered} go, and {synced} is durable (K1)");
         let mut removed = Removed::default();
         let result = self.remove_files(covered, &mut removed);
+        assert!(removed.files > 0 || removed.bytes == 0, "bytes of no file");
         if removed.files > 0 {
             // There is space now.
             self.wake_loggers();
@@ -85,7 +90,8 @@ impl Log {
             let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
             self.remove_file(&oldest)?;
-            self.lock_older().pop_front();
+            let popped = self.lock_older().pop_front();
+            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
@@ -101,6 +107,7 @@ impl Log {
     }
 
     fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
+        debug_assert!(file.bytes > 0, "a closed file has an opening block");
         removed.files += 1;
         removed.bytes += file.bytes;
         self.counters.files_removed.add(1);
@@ -118,7 +125,8 @@ impl Log {
             let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
             self.remove_file(&oldest)?;
-            logger.closed_files().pop_front();
+            let popped = logger.closed_files().pop_front();
+            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             self.note_removed(&oldest, removed);
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: L6: E's limit moves only once the manifest that reserves more stands on disk.
 //!
-//! Neighbours: stepped by a thread that nobody waits for; `store::reserved_epochs` decides; `ending` needs a few at a close.
+//! Neighbours: stepped by a thread that no caller waits for; `store::reserved_epochs` decides; `ending` needs a few at
+//! a close.
 
 use ensile_base::Epoch;
 use ensile_base::sync::MutexGuard;
@@ -14,8 +15,8 @@ use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::reserved_epochs::ReservedEpochs;
 
 impl Log {
-    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
-    /// manifest is synced.
+    /// Reserves more epochs in the manifest when half of them are used (L6). For a thread that no caller waits for,
+    /// since the manifest is synced.
     pub fn reserved_epochs_step(&self) {
         if !self.process.is_this() || self.waiters.has_ended() {
             return;
@@ -27,6 +28,7 @@ impl Log {
             Ok(true) => {
                 let mut reserved_epochs = self.lock_reserved_epochs();
                 reserved_epochs.renewed(due);
+                assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
                 self.epochs.set_limit(reserved_epochs.limit());
                 drop(reserved_epochs);
                 self.look_at_end();
@@ -44,6 +46,8 @@ impl Log {
         if self.waiters.has_ended() {
             return Ok(false);
         }
+        let reserved = keeper.manifest().reserved;
+        assert!(due >= reserved, "epochs up to {due} are reserved, and {reserved} were (L6)");
         let next = Manifest { reserved: due, ..keeper.manifest().clone() };
         let replaced = keeper.replace(next);
         replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
@@ -62,6 +66,7 @@ impl Log {
         match written {
             Ok(true) => {
                 self.lock_reserved_epochs().renewed(due);
+                assert!(self.epochs.now() <= due, "E is beyond what is reserved (L6)");
                 self.epochs.set_limit(due);
                 None
             }

@@ -1,12 +1,14 @@
-//! Who waits for D, and D itself as it was announced.
+//! The waiters for D, and D itself as it was announced.
 //!
 //! Invariants:
 //! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
 //!   registers between the two and sleeps on.
-//! - A commit that nobody waits for never comes here.
-//! - A future or thread that waits has one slot, however often it is polled and by whom; it gives the slot back when it is dropped.
+//! - A commit that no thread or future waits for never comes here.
+//! - A future or thread that waits has one slot, however often and by whichever task it is polled. It gives the slot
+//!   back when it is dropped.
 //! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait.
-//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others, and a panic of theirs ends there: the log and the other waiters go on.
+//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others. A panic of theirs ends there:
+//!   the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
@@ -58,7 +60,7 @@ struct WaiterList {
     /// How many the last announcement woke that woke any.
     woken_together: usize,
     end: Option<LogEnd>,
-    /// What the disk said when waiters were last sent away.
+    /// What the disk said when waiters were last expired.
     full: std::sync::Arc<str>,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct Fullness {
     pub(crate) reason: std::sync::Arc<str>,
 }
 
-/// The announced D and who waits for it.
+/// The announced D and the waiters for it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     /// What they wait for. Results that are released by another frontier have a list of their own.
@@ -79,9 +81,22 @@ pub(crate) struct Waiters {
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
-    /// How often waiters were sent away, for those who are parked.
+    /// How often waiters were expired: parked threads compare it.
     expiries: AtomicU64,
     list: Mutex<WaiterList>,
+}
+
+impl WaiterList {
+    /// Nobody waits for what is announced, or for a log that has ended.
+    fn check(&self, durable: Epoch) {
+        let first = self.waiting.keys().next();
+        debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
+        debug_assert!(self.end.is_none() || self.waiting.is_empty(), "a waiter of a log that has ended");
+        debug_assert!(
+            self.waiting.keys().all(|(_, number)| *number < self.next),
+            "a number that was not given"
+        );
+    }
 }
 
 impl Waiters {
@@ -116,7 +131,7 @@ impl Waiters {
     /// How far it was announced: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
-        // Acquire: who sees D also sees what was published before it was announced (partner: `announce`).
+        // Acquire: a thread that sees D also sees what was published before it was announced (partner: `announce`).
         Epoch::new(self.durable.load(Ordering::Acquire))
     }
 
@@ -128,7 +143,7 @@ impl Waiters {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        // Acquire: who sees that it has finds how (partner: `end`).
+        // Acquire: a thread that sees that the log has ended finds how (partner: `end`).
         self.ended.load(Ordering::Acquire)
     }
 
@@ -137,8 +152,9 @@ impl Waiters {
         self.lock().end.clone()
     }
 
-    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`, the
-    /// waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be told.
+    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`,
+    /// the waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be
+    /// woken.
     pub(crate) fn poll(
         &self,
         epoch: Epoch,
@@ -177,14 +193,15 @@ impl Waiters {
         list.next += 1;
         list.waiting.insert((epoch, number), Waiter { waker, since_nanos: now_nanos });
         *slot = Some(number);
+        list.check(self.durable());
         drop(list);
         // Release: partner is the Acquire in `wanted`, read by the logger that the caller wakes.
         let before = self.wanted.fetch_max(epoch.number(), Ordering::Release);
         (None, first || before < epoch.number())
     }
 
-    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next sync
-    /// releases together are about to come.
+    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next
+    /// sync releases together are about to come.
     fn is_one_alone(&self) -> bool {
         let list = self.lock();
         list.woken_together <= 1 && list.waiting.len() == 1
@@ -196,13 +213,15 @@ impl Waiters {
         drop(waiter);
     }
 
-    /// Sends those away who have waited for space for too long: whom to wake. They find that their slot is gone.
+    /// Expires waiters that have waited for space for too long, and returns their wakers. They find that their slot is
+    /// gone.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
         let mut list = self.lock();
         let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
         };
+        assert!(!full.reason.is_empty(), "a disk says why it takes nothing");
         let overdue: Vec<_> =
             list.waiting.extract_if(.., is_overdue).map(|(_, waiter)| waiter.waker).collect();
         if !overdue.is_empty() {
@@ -213,7 +232,7 @@ impl Waiters {
         overdue
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `begin` sees to it that loggers step, and is told whether the
+    /// Blocks until `epoch` is durable or has no answer; `begin` makes loggers step; its argument says whether the
     /// caller waits alone; `now` reads the clock.
     pub(crate) fn wait(
         &self,
@@ -236,7 +255,7 @@ impl Waiters {
                 if new {
                     begin(self.is_one_alone());
                 }
-                // Acquire: as above.
+                // Acquire: partner is the Release in `expire`.
                 let is_as_before = || self.expiries.load(Ordering::Acquire) == expiries;
                 while self.durable() < epoch && !self.has_ended() && is_as_before() {
                     park();
@@ -257,18 +276,20 @@ impl Waiters {
         }
         // Release: partner is the Acquire in `durable`. Under the lock, so D never goes back.
         self.durable.store(epoch.number(), Ordering::Release);
+        debug_assert!(epoch < Epoch::MAX, "no epoch is behind the largest");
         let later = list.waiting.split_off(&(epoch.next(), 0));
         let woken = std::mem::replace(&mut list.waiting, later);
         if !woken.is_empty() {
             list.woken_together = woken.len();
         }
+        list.check(epoch);
         drop(list);
         wake_all(woken.into_values().map(|waiter| waiter.waker));
         Some(epoch)
     }
 
     /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
-    /// stays. Returns whom to wake: the caller may hold a lock, and wakers run code of others.
+    /// stays. Returns the wakers: the caller may hold a lock, and wakers run code of others.
     pub(crate) fn end(&self, end: LogEnd) -> Vec<Waker> {
         let mut list = self.lock();
         if list.end.is_some() {
@@ -277,11 +298,13 @@ impl Waiters {
         list.end = Some(end);
         // Release: partner is the Acquire in `has_ended`.
         self.ended.store(true, Ordering::Release);
-        std::mem::take(&mut list.waiting).into_values().map(|waiter| waiter.waker).collect()
+        let waiting = std::mem::take(&mut list.waiting);
+        list.check(self.durable());
+        waiting.into_values().map(|waiter| waiter.waker).collect()
     }
 }
 
-/// Wakes each of them, also those behind one that panics. The panic hook has told of the panic.
+/// Wakes each of them, also those behind one that panics. The panic hook has reported the panic.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.
