@@ -25,13 +25,15 @@ use ensile_index::{Direction, Range, Witness};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::error::Result;
+use crate::formats::checkpoint_entry;
+use crate::formats::definition::Definition;
 pub use crate::formats::log_entry::Before;
 use crate::formats::log_entry::{LoggedWrite, Writes};
-use crate::open::catalogue::Definition;
-use crate::open::replay::{Replay, checkpointed};
+use crate::open::replay::Replay;
 use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{Record, Scratch, Seen};
 use crate::tables::CATALOG_ID;
+use crate::tables::catalog::Trees;
 
 /// A table as the folder holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -212,7 +214,8 @@ fn each_row_of(
     visit: &mut dyn FnMut(&[u8], &[u8]),
 ) -> std::result::Result<(), Refused> {
     entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
-        let row = checkpointed(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
+        let row =
+            checkpoint_entry::decode(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
         visit(row.0, row.1);
         Ok(())
     })
@@ -276,7 +279,7 @@ impl Recoverable for Names {
 }
 
 /// What is in recovered trees, by the catalogue among them.
-fn tables_of(trees: &mut crate::open::replay::Trees) -> Vec<TableFacts> {
+fn tables_of(trees: &mut Trees) -> Vec<TableFacts> {
     let mut tables: BTreeMap<u32, TableFacts> = BTreeMap::new();
     for (&id, tree) in &mut *trees {
         let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
@@ -308,16 +311,16 @@ fn each_row(tree: &mut sync::Arc<RecordTree>, visit: &mut dyn FnMut(&[u8], &[u8]
     const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     let tree = sync::Arc::get_mut(tree).expect("replay is over, so its threads have given their trees back");
     let (tree, pinned) = tree.sole_owner();
-    let mut rows = Rows { scratch: Scratch::default(), visit };
+    let mut rows = RowVisitor { scratch: Scratch::default(), visit };
     tree.scan(ALL, Direction::Forward, &mut rows, pinned);
 }
 
-struct Rows<'v> {
+struct RowVisitor<'v> {
     scratch: Scratch,
     visit: &'v mut dyn FnMut(&[u8], &[u8]),
 }
 
-impl<'p> RecordVisitor<'p> for Rows<'_> {
+impl<'p> RecordVisitor<'p> for RowVisitor<'_> {
     fn witness(&mut self, _witness: Witness) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
