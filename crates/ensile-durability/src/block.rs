@@ -34,6 +34,8 @@ pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
 pub(crate) const FORMAT: u16 = 4;
 
 const HEADER_CRC_AT: usize = 76;
+const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginning of each unit");
+const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
 /// What header checksums begin with: a random number of the generation, or of the checkpoint, known to nobody who has not
@@ -47,7 +49,9 @@ impl Salt {
 
     /// A salt that nobody can guess.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self((random.next_u64() as u32).max(1))
+        let salt = Self((random.next_u64() as u32).max(1));
+        assert_ne!(salt, Self::OPENING, "a drawn salt is told from none");
+        salt
     }
 
     /// As it stands in the manifest.
@@ -198,9 +202,22 @@ impl Header {
         }
     }
 
+    /// What every block that is written says. A reader takes a block that says something else for a later version's (L7).
+    fn check(&self) {
+        assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
+        assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
+        assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
+        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows);
+        assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
+        assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
+        assert!(self.kind != BlockKind::Mark || self.payload_bytes == 0, "a mark has no payload");
+        assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
+    }
+
     /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An opening
     /// block is checked without the salt, which it names.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
+        self.check();
         let header = &mut block[..HEADER_BYTES];
         // Rows have no epochs of their own, and the other kinds no section.
         let first =
@@ -224,6 +241,11 @@ impl Header {
         let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        debug_assert_eq!(
+            Self::decode(header, salt).as_ref(),
+            Ok(&(self.clone(), crc)),
+            "it reads as it was written"
+        );
         crc
     }
 
