@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 use ensile::{Error, Readable};
 use ensile_base::random::Random;
 
-use super::keys::DISTRICTS;
+use super::desk::Desk;
+use super::keys::{self, DISTRICTS, LineNumber};
 use super::tables::{Tables, missing};
-use super::terminal::Terminal;
 
 /// Orders that are looked at.
 const ORDERS: u32 = 20;
@@ -25,9 +25,9 @@ pub(crate) struct Input {
 impl Input {
     /// Draws a question (2.8.1).
     #[inline]
-    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random) -> Self {
+    pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
-            warehouse: terminal.home(random),
+            warehouse: desk.home(random),
             district: random.between(1, u64::from(DISTRICTS)) as u8,
             threshold: random.between(10, 20) as i32,
         }
@@ -46,11 +46,11 @@ pub(crate) fn run(
 ) -> Result<usize, Error> {
     let (warehouse, district) = (input.warehouse, input.district);
     let next = reader
-        .get_with(&tables.district, &(warehouse, district), |row| row.next_order.get())?
+        .get_with(&tables.district, &keys::district(warehouse, district), |row| row.next_order.get())?
         .ok_or_else(|| missing("district"))?;
     items.clear();
-    let lines =
-        (warehouse, district, next.saturating_sub(ORDERS), 0)..=(warehouse, district, next - 1, u8::MAX);
+    let first = keys::order_line(warehouse, district, next.saturating_sub(ORDERS), 0);
+    let lines = first..=(first.0, first.1, next - 1, LineNumber::MAX);
     reader.scan(&tables.order_line, lines, |_, line| {
         items.push(line.item.get());
         ControlFlow::Continue(())
@@ -59,7 +59,7 @@ pub(crate) fn run(
     let (mut low, mut all_there) = (0, true);
     for first in (0..items.len()).step_by(ITEMS_TOGETHER) {
         let count = ITEMS_TOGETHER.min(items.len() - first);
-        let mut keys = [(warehouse, 0); ITEMS_TOGETHER];
+        let mut keys = [keys::stock(warehouse, 0); ITEMS_TOGETHER];
         for (key, item) in keys.iter_mut().zip(&items[first..]) {
             key.1 = *item;
         }

@@ -1,7 +1,7 @@
 //! YCSB on the database: `memsilo` without a log, `silo` with one. Each request is a transaction of its own, alone or
 //! in a batch whose descents overlap.
 //!
-//! Neighbours: requests come from [`crate::workload::ycsb`]; the driver runs it as a [`Subject`].
+//! Neighbours: requests come from [`crate::ycsb`]; the driver runs it as a [`Subject`].
 
 use std::ops::ControlFlow;
 
@@ -9,13 +9,13 @@ use ensile::{Database, Error, Readable, Receipt, Table, Transaction};
 use ensile_base::Epoch;
 use ensile_base::sync::AtomicU64;
 
-use super::{Options, SystemKind};
 use crate::driver::{Slice, Subject};
 use crate::failure::Result;
+use crate::system::{Options, SystemKind};
 use crate::tally::{Step, epoch_to_wait_for};
-use crate::workload::ycsb::load::{LoadPlan, for_each_share};
-use crate::workload::ycsb::mix::{Operation, Request, Requests};
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::load::{LoadPlan, for_each_share};
+use crate::ycsb::mix::{Operation, Request, Requests};
+use crate::ycsb::payload::Payload;
 
 /// Rows of one loading transaction.
 const ROWS_PER_TRANSACTION: u64 = 64;

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use ensile_base::sync::{AtomicU64, Mutex};
 
-use super::SystemKind;
 use crate::driver::{Slice, Subject};
 use crate::failure::Result;
+use crate::system::SystemKind;
 use crate::tally::Step;
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Operation, Request, Requests};
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Operation, Request, Requests};
+use crate::ycsb::payload::Payload;
 
 /// The map under YCSB.
 pub(crate) struct Map<const N: usize> {

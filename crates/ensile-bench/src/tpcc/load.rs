@@ -138,7 +138,7 @@ impl Loader<'_> {
                 name: letters(random, 6),
                 address: address(random),
             };
-            tx.put(&tables.warehouse, &warehouse, &row)?;
+            tx.put(&tables.warehouse, &keys::warehouse(warehouse), &row)?;
             Ok(1)
         })?;
         self.rows(self.tables.scale.items, |tx, tables, random, item| {
@@ -150,8 +150,8 @@ impl Loader<'_> {
             };
             let info =
                 StockInfo { data: data(random), district_info: std::array::from_fn(|_| letters(random, 24)) };
-            tx.put(&tables.stock, &(warehouse, item), &row)?;
-            tx.put(&tables.stock_info, &(warehouse, item), &info)?;
+            tx.put(&tables.stock, &keys::stock(warehouse, item), &row)?;
+            tx.put(&tables.stock_info, &keys::stock(warehouse, item), &info)?;
             Ok(2)
         })?;
         for district in 1..=DISTRICTS {
@@ -172,7 +172,7 @@ impl Loader<'_> {
                 name: letters(random, 6),
                 address: address(random),
             };
-            tx.put(&tables.district, &(warehouse, district), &row)?;
+            tx.put(&tables.district, &keys::district(warehouse, district), &row)?;
             Ok(1)
         })
     }
@@ -187,7 +187,7 @@ impl Loader<'_> {
             } else {
                 nurand(random, 255, constant, 0, u64::from(LAST_NAMES) - 1) as u32
             };
-            let key = (warehouse, district, customer);
+            let key = keys::customer(warehouse, district, customer);
             tx.put(&tables.customer, &key, &customer_row(random, name, date))?;
             tx.put(&tables.customer_data, &key, &CustomerData { data: letters(random, 300) })?;
             let payment = History {
@@ -200,7 +200,7 @@ impl Loader<'_> {
                 amount: (FIRST_PAYMENT as i32).into(),
                 data: letters(random, 12),
             };
-            tx.put(&tables.history, &keys::history(0, base + u64::from(customer)), &payment)?;
+            tx.put(&tables.history, &keys::history(&payment, (0, base + u64::from(customer))), &payment)?;
             Ok(3)
         })
     }
@@ -221,7 +221,7 @@ impl Loader<'_> {
                 line_count: random.between(5, 15) as u8,
                 all_local: 1,
             };
-            tx.put(&tables.order, &(warehouse, district, order), &row)?;
+            tx.put(&tables.order, &keys::order(warehouse, district, order), &row)?;
             for number in 1..=row.line_count {
                 let line = OrderLine {
                     item: (random.between(1, u64::from(scale.items)) as u32).into(),
@@ -231,10 +231,14 @@ impl Loader<'_> {
                     delivery_date: if delivered { date } else { 0 }.into(),
                     district_info: letters(random, 24),
                 };
-                tx.put(&tables.order_line, &(warehouse, district, order, number), &line)?;
+                tx.put(&tables.order_line, &keys::order_line(warehouse, district, order, number), &line)?;
             }
             if !delivered {
-                tx.put(&tables.new_order, &(warehouse, district, order), &NewOrder { waiting: 1 })?;
+                tx.put(
+                    &tables.new_order,
+                    &keys::order(warehouse, district, order),
+                    &NewOrder { waiting: 1 },
+                )?;
             }
             Ok(1 + u64::from(row.line_count) + u64::from(!delivered))
         })

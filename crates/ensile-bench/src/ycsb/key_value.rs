@@ -7,13 +7,13 @@ use ensile::{Database, KeyValue, Table};
 use ensile_base::sync::AtomicU64;
 
 use super::engine::load_table;
-use super::{Options, SystemKind};
 use crate::driver::{Slice, Subject};
 use crate::failure::{Failure, Result};
+use crate::system::{Options, SystemKind};
 use crate::tally::Step;
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Operation, Request, Requests};
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Operation, Request, Requests};
+use crate::ycsb::payload::Payload;
 
 /// The key-value store under YCSB.
 pub(crate) struct KeyValueStore<const N: usize> {

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use ensile::{Readable, Snapshot};
 
-use super::keys::DISTRICTS;
+use super::keys::{self, DISTRICTS};
 use super::tables::Tables;
 use crate::failure::Result;
 
@@ -86,7 +86,7 @@ pub(crate) fn check(tables: &Tables) -> Result<Findings> {
     let mut findings = Findings::default();
     let payments = Payments::sum(tables, &mut snapshot)?;
     for warehouse in 1..=tables.scale.warehouses {
-        let Some(row) = snapshot.get(&tables.warehouse, &warehouse)? else {
+        let Some(row) = snapshot.get(&tables.warehouse, &keys::warehouse(warehouse))? else {
             findings.add(1, || format!("warehouse {warehouse} is not there"));
             continue;
         };
@@ -159,12 +159,12 @@ impl Orders {
     ) -> Result<Self> {
         let &Place(w, d) = place;
         let mut waiting = Vec::new();
-        snapshot.scan(&tables.new_order, (w, d, 0)..=(w, d, u32::MAX), |key, _| {
+        snapshot.scan(&tables.new_order, keys::order(w, d, 0)..=keys::order(w, d, u32::MAX), |key, _| {
             waiting.push(key.2);
             ControlFlow::Continue(())
         })?;
         let mut open = Vec::new();
-        snapshot.scan(&tables.order, (w, d, 0)..=(w, d, u32::MAX), |key, row| {
+        snapshot.scan(&tables.order, keys::order(w, d, 0)..=keys::order(w, d, u32::MAX), |key, row| {
             open.push(OpenOrder {
                 number: key.2,
                 customer: row.customer.get(),
@@ -183,30 +183,35 @@ impl Orders {
             waiting,
         };
         let mut at = 0;
-        snapshot.scan(&tables.order_line, (w, d, 0, 0)..=(w, d, u32::MAX, u8::MAX), |key, row| {
-            orders.lines += 1;
-            while open.get(at).is_some_and(|order| order.number < key.2) {
-                at += 1;
-            }
-            let Some(order) = open.get_mut(at).filter(|order| order.number == key.2) else {
-                findings.add(6, || format!("{place}: line {} of order {}, which is not there", key.3, key.2));
-                return ControlFlow::Continue(());
-            };
-            order.lines += 1;
-            let delivered = row.delivery_date.get() != 0;
-            if delivered != (order.carrier != 0) {
-                findings.add(7, || {
-                    format!(
-                        "{place} order {} line {}: delivered is {delivered}, its order differs",
-                        key.2, key.3
-                    )
-                });
-            }
-            if delivered {
-                orders.delivered_amount[order.customer as usize - 1] += i64::from(row.amount.get());
-            }
-            ControlFlow::Continue(())
-        })?;
+        snapshot.scan(
+            &tables.order_line,
+            keys::order_line(w, d, 0, 0)..=keys::order_line(w, d, u32::MAX, u8::MAX),
+            |key, row| {
+                orders.lines += 1;
+                while open.get(at).is_some_and(|order| order.number < key.2) {
+                    at += 1;
+                }
+                let Some(order) = open.get_mut(at).filter(|order| order.number == key.2) else {
+                    findings
+                        .add(6, || format!("{place}: line {} of order {}, which is not there", key.3, key.2));
+                    return ControlFlow::Continue(());
+                };
+                order.lines += 1;
+                let delivered = row.delivery_date.get() != 0;
+                if delivered != (order.carrier != 0) {
+                    findings.add(7, || {
+                        format!(
+                            "{place} order {} line {}: delivered is {delivered}, its order differs",
+                            key.2, key.3
+                        )
+                    });
+                }
+                if delivered {
+                    orders.delivered_amount[order.customer as usize - 1] += i64::from(row.amount.get());
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
         orders.check_each(&open, place, findings);
         Ok(orders)
     }
@@ -241,7 +246,7 @@ fn check_district(
     payments: &Payments,
     findings: &mut Findings,
 ) -> Result<i64> {
-    let Some(row) = snapshot.get(&tables.district, &(place.0, place.1))? else {
+    let Some(row) = snapshot.get(&tables.district, &keys::district(place.0, place.1))? else {
         findings.add(2, || format!("{place} is not there"));
         return Ok(0);
     };
@@ -268,16 +273,20 @@ fn check_customers(
     let &Place(w, d) = place;
     let base = Tables::district_index(w, d) * tables.scale.customers as usize;
     let mut deliveries = 0;
-    snapshot.scan(&tables.customer, (w, d, 0)..=(w, d, u32::MAX), |key, row| {
-        let index = key.2 as usize - 1;
-        let (balance, delivered) = (row.balance.get(), orders.delivered_amount[index]);
-        let paid = payments.of_customer[base + index];
-        let who = format_args!("{place} customer {}", key.2).to_string();
-        findings.equal(10, &who, balance, delivered - paid);
-        findings.equal(12, &who, balance + row.ytd_payment.get(), delivered);
-        deliveries += u64::from(row.delivery_count.get());
-        ControlFlow::Continue(())
-    })?;
+    snapshot.scan(
+        &tables.customer,
+        keys::customer(w, d, 0)..=keys::customer(w, d, u32::MAX),
+        |key, row| {
+            let index = key.2 as usize - 1;
+            let (balance, delivered) = (row.balance.get(), orders.delivered_amount[index]);
+            let paid = payments.of_customer[base + index];
+            let who = format_args!("{place} customer {}", key.2).to_string();
+            findings.equal(10, &who, balance, delivered - paid);
+            findings.equal(12, &who, balance + row.ytd_payment.get(), delivered);
+            deliveries += u64::from(row.delivery_count.get());
+            ControlFlow::Continue(())
+        },
+    )?;
     let waiting = orders.waiting.len() as u64;
     findings.equal(11, place, orders.count - waiting, u64::from(tables.scale.delivered()) + deliveries);
     Ok(())

@@ -9,12 +9,13 @@ use ensile::{Database, Readable, Transaction};
 use ensile_base::random::Random;
 
 use super::check;
-use crate::workload::tpcc::draw::Constants;
-use crate::workload::tpcc::keys::DISTRICTS;
-use crate::workload::tpcc::load::load;
-use crate::workload::tpcc::schema::{History, NewOrder};
-use crate::workload::tpcc::tables::{Scale, Tables};
-use crate::workload::tpcc::terminal::{Flags, ReadMode, Terminal};
+use crate::tpcc::draw::Constants;
+use crate::tpcc::flags::{Flags, ReadMode};
+use crate::tpcc::keys::DISTRICTS;
+use crate::tpcc::load::load;
+use crate::tpcc::schema::{History, NewOrder};
+use crate::tpcc::tables::{Scale, Tables};
+use crate::tpcc::terminal::Terminal;
 
 const SMALL: Scale = Scale { warehouses: 2, items: 50, customers: 20 };
 const SEED: u64 = 9;

@@ -6,8 +6,8 @@ use ensile::{Database, Index, Table};
 use ensile_base::sync::{AtomicU32, Ordering};
 
 use super::keys::{
-    CustomerKey, DISTRICTS, DistrictKey, HistoryKey, ItemKey, NameKey, OrderKey, OrderLineKey, StockKey,
-    WarehouseKey, order_of_customer,
+    CustomerKey, CustomerOrderKey, DISTRICTS, DistrictKey, HistoryKey, ItemKey, NameKey, OrderKey,
+    OrderLineKey, StockKey, WarehouseKey, order_of_customer,
 };
 use super::schema::{
     Customer, CustomerData, District, History, Item, NewOrder, Order, OrderLine, Stock, StockInfo, Warehouse,
@@ -42,7 +42,7 @@ pub(crate) struct Tables {
     pub(crate) history: Table<HistoryKey, History>,
     pub(crate) new_order: Table<OrderKey, NewOrder>,
     pub(crate) order: Table<OrderKey, Order>,
-    pub(crate) order_by_customer: Index<u64, OrderKey, Order>,
+    pub(crate) order_by_customer: Index<CustomerOrderKey, OrderKey, Order>,
     pub(crate) order_line: Table<OrderLineKey, OrderLine>,
     pub(crate) item: Table<ItemKey, Item>,
     pub(crate) stock: Table<StockKey, Stock>,
@@ -92,7 +92,7 @@ impl Tables {
         let order = db
             .define::<OrderKey, Order>(&name("order"))
             .unique_index("by_customer", 1, |key: &OrderKey, row: &Order| {
-                order_of_customer(key.0, key.1, row.customer.get(), key.2)
+                order_of_customer((key.0, key.1, row.customer.get()), key.2)
             })
             .open()?;
         let hints = usize::from(scale.warehouses) * HINTS_PER_WAREHOUSE;

@@ -7,8 +7,8 @@ use std::ops::Range;
 use clap::ValueEnum;
 
 use super::permutation::Permutation;
-use crate::arguments::YcsbArguments;
 use crate::failure::Result;
+use crate::ycsb::arguments::YcsbArguments;
 
 /// The order of loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

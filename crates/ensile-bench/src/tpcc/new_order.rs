@@ -6,11 +6,11 @@
 use ensile::{Error, Key, Readable, Table, Transaction, Value};
 use ensile_base::random::Random;
 
+use super::desk::Desk;
 use super::draw::{is_original, nurand};
-use super::keys::DISTRICTS;
+use super::keys::{self, DISTRICTS};
 use super::schema::{NewOrder, Order, OrderLine};
 use super::tables::{Tables, missing};
-use super::terminal::Terminal;
 
 /// The most lines of an order.
 pub(crate) const LINES_MAX: usize = 15;
@@ -58,25 +58,25 @@ impl Input {
 
     /// Draws an order (2.4.1).
     #[inline]
-    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random, date: u64) -> Self {
-        let scale = terminal.tables.scale;
-        let warehouse = terminal.home(random);
+    pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
+        let scale = desk.scale;
+        let warehouse = desk.home(random);
         let district = random.between(1, u64::from(DISTRICTS)) as u8;
-        let flags = terminal.flags;
+        let flags = desk.flags;
         let mut input = Self {
             warehouse,
             district,
-            order: flags.fast_ids.then(|| terminal.tables.next_order_id(warehouse, district)),
-            customer: terminal.customer(random),
+            order: desk.order_number(warehouse, district),
+            customer: desk.customer(random),
             date,
             line_count: random.between(5, LINES_MAX as u64) as u8,
             all_local: true,
             lines: [Line::default(); LINES_MAX],
         };
         for line in &mut input.lines[..usize::from(input.line_count)] {
-            let item = nurand(random, 8191, terminal.constants.item, 1, u64::from(scale.items)) as u32;
+            let item = nurand(random, 8191, desk.constants.item, 1, u64::from(scale.items)) as u32;
             let remote = scale.warehouses > 1 && random.below(1_000_000) < flags.remote_items_per_million;
-            let supply_warehouse = if remote { terminal.other(random, warehouse) } else { warehouse };
+            let supply_warehouse = if remote { desk.other(random, warehouse) } else { warehouse };
             *line = Line { item, supply_warehouse, quantity: random.between(1, 10) as u8 };
             input.all_local &= !remote;
         }
@@ -147,7 +147,7 @@ impl OrderStore for Transaction<'_> {
 /// The order's number and the district's tax.
 #[inline]
 fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Result<(u32, i32), Error> {
-    let key = (input.warehouse, input.district);
+    let key = keys::district(input.warehouse, input.district);
     if let Some(order) = input.order {
         let tax = store.read(&home.district, &key, |row| row.tax.get())?;
         return tax.map(|tax| (order, tax)).ok_or_else(|| missing("district"));
@@ -165,17 +165,18 @@ fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Re
 pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Error> {
     let (warehouse, district) = (input.warehouse, input.district);
     let home = tables.of(warehouse);
-    let warehouse_tax =
-        tx.read(&home.warehouse, &warehouse, |row| row.tax.get())?.ok_or_else(|| missing("warehouse"))?;
+    let warehouse_tax = tx
+        .read(&home.warehouse, &keys::warehouse(warehouse), |row| row.tax.get())?
+        .ok_or_else(|| missing("warehouse"))?;
     let (order, district_tax) = number_order(tx, home, input)?;
     let discount = tx
-        .read(&home.customer, &(warehouse, district, input.customer), |row| row.discount.get())?
+        .read(&home.customer, &keys::customer(warehouse, district, input.customer), |row| row.discount.get())?
         .ok_or_else(|| missing("customer"))?;
     // Blind: the district's counter has just made this order number ours alone.
-    tx.put(&home.new_order, &(warehouse, district, order), &NewOrder { waiting: 1 })?;
+    tx.put(&home.new_order, &keys::order(warehouse, district, order), &NewOrder { waiting: 1 })?;
     tx.insert(
         &home.order,
-        &(warehouse, district, order),
+        &keys::order(warehouse, district, order),
         &Order {
             customer: input.customer.into(),
             entry_date: input.date.into(),
@@ -212,7 +213,7 @@ fn place_line(
         return Err(Error::RolledBack);
     };
     let mut district_info = [0; 24];
-    let there = tx.update(&supply.stock, &(line.supply_warehouse, line.item), |row| {
+    let there = tx.update(&supply.stock, &keys::stock(line.supply_warehouse, line.item), |row| {
         let wanted = i32::from(line.quantity);
         let left = row.quantity.get() - wanted;
         row.quantity.set(if left >= 10 { left } else { left + 91 });
@@ -223,7 +224,7 @@ fn place_line(
     if !there {
         return Err(missing("stock"));
     }
-    tx.read(&supply.stock_info, &(line.supply_warehouse, line.item), |row| {
+    tx.read(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item), |row| {
         district_info = row.district_info[usize::from(input.district) - 1];
         brand = brand && is_original(&row.data);
     })?
@@ -232,7 +233,7 @@ fn place_line(
     // Blind, as the order number is ours.
     tx.put(
         &home.order_line,
-        &(input.warehouse, input.district, order, number),
+        &keys::order_line(input.warehouse, input.district, order, number),
         &OrderLine {
             item: line.item.into(),
             supply_warehouse: line.supply_warehouse.into(),

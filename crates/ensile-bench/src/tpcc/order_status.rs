@@ -7,10 +7,10 @@ use std::ops::ControlFlow;
 use ensile::{Error, Readable};
 use ensile_base::random::Random;
 
-use super::keys::{DISTRICTS, orders_of_customer};
-use super::payment::{Selection, customer_selected};
+use super::desk::{Desk, Selection};
+use super::keys::{DISTRICTS, LineNumber, orders_of_customer};
+use super::payment::customer_selected;
 use super::tables::{Tables, missing};
-use super::terminal::Terminal;
 
 /// What is entered at the terminal.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +37,11 @@ pub(crate) struct Status {
 impl Input {
     /// Draws a question (2.6.1).
     #[inline]
-    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random) -> Self {
+    pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random) -> Self {
         Self {
-            warehouse: terminal.home(random),
+            warehouse: desk.home(random),
             district: random.between(1, u64::from(DISTRICTS)) as u8,
-            customer: terminal.selection(random),
+            customer: desk.selection(random),
         }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) fn run(
     status.order = order;
     status.entry_date = row.entry_date.get();
     status.carrier = row.carrier;
-    let lines = (warehouse, district, order, 0)..=(warehouse, district, order, u8::MAX);
+    let lines = (warehouse, district, order, 0)..=(warehouse, district, order, LineNumber::MAX);
     reader.scan(&tables.order_line, lines, |_, line| {
         status.lines += 1;
         status.amount += i64::from(line.amount.get());

@@ -6,9 +6,9 @@ use ensile::{Error, Readable, Transaction};
 use ensile_base::random::Random;
 use ensile_base::sync::Ordering;
 
-use super::keys::DISTRICTS;
+use super::desk::Desk;
+use super::keys::{self, CustomerKey, DISTRICTS, OrderKey, OrderLineKey};
 use super::tables::{Tables, missing};
-use super::terminal::Terminal;
 
 /// What is entered at the terminal.
 #[derive(Clone, Copy, Debug)]
@@ -24,37 +24,45 @@ pub(crate) type Delivered = [u32; DISTRICTS as usize];
 impl Input {
     /// Draws a delivery (2.7.1).
     #[inline]
-    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random, date: u64) -> Self {
-        Self { warehouse: terminal.home(random), carrier: random.between(1, 10) as u8, date }
+    pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
+        Self { warehouse: desk.home(random), carrier: random.between(1, 10) as u8, date }
     }
 }
 
 /// Delivers one order of each district, in three steps over all districts, so that each step's rows are fetched from
-/// memory together.
-pub(crate) fn run(tx: &mut Transaction<'_>, tables: &Tables, input: &Input) -> Result<Delivered, Error> {
+/// memory together, where they are announced.
+pub(crate) fn run(
+    tx: &mut Transaction<'_>,
+    tables: &Tables,
+    input: &Input,
+    announce: bool,
+) -> Result<Delivered, Error> {
     let mut parcels = [Parcel::default(); DISTRICTS as usize];
     for (parcel, district) in parcels.iter_mut().zip(1..) {
         *parcel = oldest_waiting(tx, tables, input.warehouse, district)?;
     }
     let waiting = |parcel: &&mut Parcel| parcel.order > 0;
-    tx.touch(|touch| {
-        for parcel in parcels.iter_mut().filter(waiting) {
-            touch.key(&tables.new_order, &parcel.key(input));
-            touch.key(&tables.order, &parcel.key(input));
-        }
-    })?;
+    if announce {
+        tx.touch(|touch| {
+            for parcel in parcels.iter_mut().filter(waiting) {
+                touch.key(&tables.new_order, &parcel.key(input));
+                touch.key(&tables.order, &parcel.key(input));
+            }
+        })?;
+    }
     for parcel in parcels.iter_mut().filter(waiting) {
         take(tx, tables, input, parcel)?;
     }
-    tx.touch(|touch| {
-        for parcel in parcels.iter_mut().filter(waiting) {
-            let (warehouse, district, order) = parcel.key(input);
-            for line in 1..=parcel.line_count {
-                touch.key(&tables.order_line, &(warehouse, district, order, line));
+    if announce {
+        tx.touch(|touch| {
+            for parcel in parcels.iter_mut().filter(waiting) {
+                for line in 1..=parcel.line_count {
+                    touch.key(&tables.order_line, &parcel.line_key(input, line));
+                }
+                touch.key(&tables.customer, &parcel.customer_key(input));
             }
-            touch.key(&tables.customer, &(warehouse, district, parcel.customer));
-        }
-    })?;
+        })?;
+    }
     for parcel in parcels.iter_mut().filter(waiting) {
         hand_over(tx, tables, input, parcel)?;
     }
@@ -72,8 +80,16 @@ struct Parcel {
 }
 
 impl Parcel {
-    fn key(&self, input: &Input) -> (u16, u8, u32) {
-        (input.warehouse, self.district, self.order)
+    fn key(&self, input: &Input) -> OrderKey {
+        keys::order(input.warehouse, self.district, self.order)
+    }
+
+    fn line_key(&self, input: &Input, line: u8) -> OrderLineKey {
+        keys::order_line(input.warehouse, self.district, self.order, line)
+    }
+
+    fn customer_key(&self, input: &Input) -> CustomerKey {
+        keys::customer(input.warehouse, self.district, self.customer)
     }
 }
 
@@ -98,7 +114,7 @@ fn oldest_waiting(
 ) -> Result<Parcel, Error> {
     // Relaxed: see `committed`.
     let from = tables.undelivered(warehouse, district).load(Ordering::Relaxed);
-    let waiting = (warehouse, district, from)..=(warehouse, district, u32::MAX);
+    let waiting = keys::order(warehouse, district, from)..=keys::order(warehouse, district, u32::MAX);
     let order = tx.first(&tables.new_order, waiting)?.map_or(0, |((_, _, order), _)| order);
     Ok(Parcel { district, order, ..Parcel::default() })
 }
@@ -118,10 +134,9 @@ fn take(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &mut P
 
 /// Dates the order's lines and books their amount on the customer.
 fn hand_over(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &Parcel) -> Result<(), Error> {
-    let (warehouse, district, order) = parcel.key(input);
     let mut amount = 0;
     for line in 1..=parcel.line_count {
-        let there = tx.update(&tables.order_line, &(warehouse, district, order, line), |row| {
+        let there = tx.update(&tables.order_line, &parcel.line_key(input, line), |row| {
             amount += i64::from(row.amount.get());
             row.delivery_date.set(input.date);
         })?;
@@ -129,7 +144,7 @@ fn hand_over(tx: &mut Transaction<'_>, tables: &Tables, input: &Input, parcel: &
             return Err(missing("order_line"));
         }
     }
-    let there = tx.update(&tables.customer, &(warehouse, district, parcel.customer), |row| {
+    let there = tx.update(&tables.customer, &parcel.customer_key(input), |row| {
         row.balance += amount;
         row.delivery_count += 1;
     })?;

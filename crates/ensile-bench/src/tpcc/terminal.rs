@@ -10,68 +10,20 @@
 use std::cell::Cell;
 use std::hint::black_box;
 
-use clap::ValueEnum;
 use ensile::{Error, Receipt, Transaction};
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 
 use super::counts::Counts;
-use super::draw::{Constants, LAST_NAMES, last_name, nurand};
+use super::desk::{Desk, Selection};
+use super::draw::Constants;
+use super::flags::{Flags, ReadMode};
 use super::load::date_now;
-use super::payment::Selection;
 use super::tables::Tables;
 use super::{delivery, keys, new_order, order_status, payment, stock_level};
 use crate::failure::Result;
 use crate::tally::{Step, epoch_to_wait_for};
-
-/// What a read-only transaction reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReadMode {
-    /// A recent consistent snapshot: never aborts.
-    Snapshot,
-    /// The present, validated at commit like any other transaction.
-    Serializable,
-}
-
-/// What can be varied.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flags {
-    /// Shares of new-order, payment, order-status, delivery and stock-level.
-    pub(crate) mix: [u64; 5],
-    /// Of a million lines of orders, how many another warehouse supplies.
-    pub(crate) remote_items_per_million: u64,
-    /// Percent of payments by customers of another warehouse.
-    pub(crate) remote_payments: u64,
-    pub(crate) order_status: ReadMode,
-    pub(crate) stock_level: ReadMode,
-    /// Whether one order in a hundred names an item that does not exist, and is rolled back.
-    pub(crate) entry_errors: bool,
-    /// Whether the rows that a request names are fetched from memory together before it begins.
-    pub(crate) touch: bool,
-    /// Whether each order comes into any warehouse, rather than into the worker's own.
-    pub(crate) any_home: bool,
-    /// Whether order numbers come from a counter beside the database instead of the district's row (Silo §5.4,
-    /// `FastIds`); nothing but new-order may then run.
-    pub(crate) fast_ids: bool,
-}
-
-/// As the specification has it.
-impl Default for Flags {
-    fn default() -> Self {
-        Self {
-            mix: [45, 43, 4, 4, 4],
-            remote_items_per_million: 10_000,
-            remote_payments: 15,
-            order_status: ReadMode::Snapshot,
-            stock_level: ReadMode::Snapshot,
-            entry_errors: true,
-            touch: true,
-            any_home: false,
-            fast_ids: false,
-        }
-    }
-}
 
 /// A transaction as it is entered.
 #[derive(Clone, Copy, Debug)]
@@ -113,13 +65,9 @@ pub(crate) trait Observer: Sync {
 
 /// One terminal.
 pub(crate) struct Terminal<'a> {
-    pub(crate) tables: &'a Tables,
-    pub(crate) flags: &'a Flags,
-    pub(crate) constants: Constants,
-    worker: usize,
-    workers: usize,
-    writer: u16,
-    history: Cell<u64>,
+    tables: &'a Tables,
+    flags: &'a Flags,
+    desk: Desk<'a>,
     scratch: Vec<u32>,
     clock: Clock,
     born: u64,
@@ -133,17 +81,13 @@ impl<'a> Terminal<'a> {
         tables: &'a Tables,
         flags: &'a Flags,
         constants: Constants,
-        (worker, workers): (usize, usize),
+        place: (usize, usize),
         observer: Option<&'a dyn Observer>,
     ) -> Self {
         Self {
             tables,
             flags,
-            constants,
-            worker,
-            workers,
-            writer: tables.next_writer(),
-            history: Cell::new(0),
+            desk: Desk::new(tables, flags, constants, place),
             scratch: Vec::with_capacity(512),
             clock: Clock::machine(),
             born: date_now(),
@@ -155,54 +99,6 @@ impl<'a> Terminal<'a> {
     /// What it has counted.
     pub(crate) fn counts(&self) -> &Counts {
         &self.counts
-    }
-
-    /// The home warehouse: the worker's own, or one of those that it shares out among its transactions.
-    #[inline]
-    pub(crate) fn home(&self, random: &mut Random) -> u16 {
-        let warehouses = usize::from(self.tables.scale.warehouses);
-        if self.flags.any_home {
-            return random.between(1, warehouses as u64) as u16;
-        }
-        if warehouses <= self.workers {
-            return (self.worker % warehouses) as u16 + 1;
-        }
-        let own = (warehouses - self.worker).div_ceil(self.workers);
-        (self.worker + self.workers * random.below(own as u64) as usize) as u16 + 1
-    }
-
-    /// Any warehouse but this one.
-    #[inline]
-    pub(crate) fn other(&self, random: &mut Random, than: u16) -> u16 {
-        let other = random.between(1, u64::from(self.tables.scale.warehouses) - 1) as u16;
-        if other >= than { other + 1 } else { other }
-    }
-
-    /// A customer number.
-    #[inline]
-    pub(crate) fn customer(&self, random: &mut Random) -> u32 {
-        nurand(random, 1023, self.constants.customer, 1, u64::from(self.tables.scale.customers)) as u32
-    }
-
-    /// A customer by last name (60 %) or by number.
-    #[inline]
-    pub(crate) fn selection(&self, random: &mut Random) -> Selection {
-        if random.percent(60) {
-            let names = u64::from(self.tables.scale.customers.min(LAST_NAMES));
-            Selection::LastName(last_name(
-                nurand(random, 255, self.constants.last_name_run, 0, names - 1) as u32
-            ))
-        } else {
-            Selection::Number(self.customer(random))
-        }
-    }
-
-    /// The key of this terminal's next history row.
-    #[inline]
-    pub(crate) fn next_history(&self) -> keys::HistoryKey {
-        let number = self.history.get();
-        self.history.set(number + 1);
-        keys::history(self.writer, number)
     }
 
     #[inline]
@@ -218,11 +114,11 @@ impl<'a> Terminal<'a> {
         for (kind, &share) in mix.iter().enumerate() {
             if dice < share {
                 return match kind {
-                    0 => Request::NewOrder(new_order::Input::draw(self, random, self.date())),
-                    1 => Request::Payment(payment::Input::draw(self, random, self.date())),
-                    2 => Request::OrderStatus(order_status::Input::draw(self, random)),
-                    3 => Request::Delivery(delivery::Input::draw(self, random, self.date())),
-                    _ => Request::StockLevel(stock_level::Input::draw(self, random)),
+                    0 => Request::NewOrder(new_order::Input::draw(&self.desk, random, self.date())),
+                    1 => Request::Payment(payment::Input::draw(&self.desk, random, self.date())),
+                    2 => Request::OrderStatus(order_status::Input::draw(&self.desk, random)),
+                    3 => Request::Delivery(delivery::Input::draw(&self.desk, random, self.date())),
+                    _ => Request::StockLevel(stock_level::Input::draw(&self.desk, random)),
                 };
             }
             dice -= share;
@@ -272,13 +168,13 @@ impl<'a> Terminal<'a> {
         tables.db.run_batch_with(
             requests,
             |request, touch| {
-                if flags.touch {
-                    touch_rows(touch, tables, request);
+                if flags.announce {
+                    announce(touch, tables, request);
                 }
             },
             |tx, request| {
                 attempts.set(attempts.get() + 1);
-                body(tx, tables, request, scratch)
+                body(tx, tables, flags, request, scratch)
             },
             |outcome| {
                 let request = &requests[ended];
@@ -357,6 +253,7 @@ fn after_commit(tables: &Tables, request: &Request, answer: &Answer) {
 fn body(
     tx: &mut Transaction<'_>,
     tables: &Tables,
+    flags: &Flags,
     request: &Request,
     scratch: &mut Vec<u32>,
 ) -> Result<Answer, Error> {
@@ -368,7 +265,7 @@ fn body(
             Ok(Answer::Placed(placed))
         }
         Request::Payment(input) => payment::run(tx, tables, input, scratch).map(|_| Answer::Shown),
-        Request::Delivery(input) => delivery::run(tx, tables, input).map(Answer::Delivered),
+        Request::Delivery(input) => delivery::run(tx, tables, input, flags.announce).map(Answer::Delivered),
         Request::OrderStatus(input) => {
             black_box(order_status::run(tx, tables, input, scratch)?.balance);
             Ok(Answer::Shown)
@@ -380,23 +277,26 @@ fn body(
     }
 }
 
-/// Names the rows whose descents are worth overlapping: those that are known before the transaction begins.
+/// Announces the rows whose descents are worth overlapping: those that are known before the transaction begins.
 #[inline]
-fn touch_rows(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
+fn announce(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
     match request {
         Request::NewOrder(input) => {
             let home = tables.of(input.warehouse);
-            touch.key(&home.customer, &(input.warehouse, input.district, input.customer));
+            touch.key(&home.customer, &keys::customer(input.warehouse, input.district, input.customer));
             for line in input.lines() {
                 let supply = tables.of(line.supply_warehouse);
                 touch.key(&home.item, &line.item);
-                touch.key(&supply.stock, &(line.supply_warehouse, line.item));
-                touch.key(&supply.stock_info, &(line.supply_warehouse, line.item));
+                touch.key(&supply.stock, &keys::stock(line.supply_warehouse, line.item));
+                touch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
             }
         }
         Request::Payment(input) => {
             if let Selection::Number(customer) = input.customer {
-                touch.key(&tables.customer, &(input.customer_warehouse, input.customer_district, customer));
+                touch.key(
+                    &tables.customer,
+                    &keys::customer(input.customer_warehouse, input.customer_district, customer),
+                );
             }
         }
         Request::OrderStatus(_) | Request::Delivery(_) | Request::StockLevel(_) => {}

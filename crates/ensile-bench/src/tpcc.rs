@@ -3,6 +3,7 @@
 //! ```text
 //! schema, keys     rows and keys           draw       random draws: NURand, names, strings
 //! tables           tables and indexes      load       the initial business
+//! flags, desk      what can be varied, and what is drawn from
 //! terminal         draws and runs transactions by the mix      counts    how often each kind met a conflict
 //! new_order, payment, order_status, delivery, stock_level
 //! consistency      conditions 1 to 12
@@ -13,10 +14,13 @@
 //!
 //! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs it.
 
+pub(crate) mod arguments;
 pub(crate) mod consistency;
 pub(crate) mod counts;
 pub(crate) mod delivery;
+pub(crate) mod desk;
 pub(crate) mod draw;
+pub(crate) mod flags;
 pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod new_order;
@@ -31,7 +35,7 @@ use std::sync::Arc;
 
 use ensile_base::sync::Mutex;
 
-use crate::arguments::{BusinessArguments, RunArguments, TpccArguments};
+use crate::arguments::RunArguments;
 use crate::driver::{self, Round, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::{Machine, resident_bytes};
@@ -39,10 +43,13 @@ use crate::progress::Progress;
 use crate::report::{Facts, Outcome, Report};
 use crate::system::processes::{self, Processes};
 use crate::system::{Options, SystemKind};
+use crate::tpcc::arguments::BusinessArguments;
+use crate::tpcc::arguments::TpccArguments;
 use counts::Counts;
 use draw::Constants;
+use flags::Flags;
 use tables::{Scale, Tables};
-use terminal::{Flags, Observer, Terminal};
+use terminal::{Observer, Terminal};
 
 /// The folder of a business with a log, in the folder of all data.
 pub(crate) const LOG_FOLDER: &str = "tpcc-silo";
@@ -150,8 +157,7 @@ impl Loaded {
     fn load(kind: SystemKind, options: &Options, arguments: &TpccArguments) -> Result<Self> {
         if kind == SystemKind::MemsiloProcesses {
             let (run, business) = (&arguments.run, &arguments.business);
-            let processes =
-                Processes::start(run.threads, |index| processes::tpcc_arguments(run, business, index))?;
+            let processes = Processes::start(run.threads, |index| for_process(run, business, index))?;
             let (rows, rss_bytes) = (processes.records(), processes.resident_bytes());
             return Ok(Self { running: Running::Elsewhere(processes), rows, rss_bytes });
         }
@@ -215,9 +221,9 @@ pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
         loaded.push(Loaded::load(kind, &options, arguments)?);
     }
     let subjects: Vec<&dyn Subject> = loaded.iter().map(Loaded::subject).collect();
-    processes::ready(&arguments.run, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.rows)));
+    processes::ready(arguments.run.conducted, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.rows)));
     let rounds = driver::run(&subjects, &arguments.run.plan(), |round, subject, done| {
-        processes::tell_round(&arguments.run, done);
+        processes::tell_round(arguments.run.conducted, done);
         progress.round(round, subject.name(), done.rate());
     })?;
     let mut consistent = true;
@@ -233,13 +239,21 @@ pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
     Ok((Report { machine, results }, consistent))
 }
 
+/// The command line of one of several processes: it gets its share of the warehouses.
+fn for_process(run: &RunArguments, business: &BusinessArguments, index: usize) -> Vec<String> {
+    let mut words = vec!["tpcc".to_owned()];
+    words.extend(run.for_process(index));
+    words.extend(business.words(business.warehouses.div_ceil(run.threads as u16)));
+    words
+}
+
 /// What heads the table: every flag that the figures depend on.
 pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String {
     let mix: Vec<String> = business.mix.0.iter().map(u64::to_string).collect();
     format!(
         "TPC-C: {} warehouses, {} items, {} customers a district, mix {} (new-order/payment/order-status/delivery/\
          stock-level), remote {} % of lines and {} % of payments, order-status {:?}, stock-level {:?}, {} rounds of \
-         {} s, epochs of {} ms, snapshots every {} ms, garbage collected",
+         {} s, epochs of {} ms, snapshots every {} ms, garbage collected{}{}",
         business.warehouses,
         business.items,
         business.customers,
@@ -252,5 +266,7 @@ pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String 
         run.seconds,
         run.epoch_ms,
         run.snapshot_ms,
+        if business.no_announce { ", nothing announced" } else { "" },
+        if cfg!(feature = "peer-keys") { ", keys of four bytes an integer" } else { "" },
     )
 }

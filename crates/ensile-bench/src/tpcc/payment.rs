@@ -9,19 +9,10 @@ use std::ops::ControlFlow;
 use ensile::{Error, Readable, Transaction};
 use ensile_base::random::Random;
 
-use super::keys::{CustomerKey, DISTRICTS, HistoryKey, customers_named};
+use super::desk::{Desk, Selection};
+use super::keys::{self, CustomerKey, DISTRICTS, customers_named};
 use super::schema::{CustomerData, History};
 use super::tables::{Tables, missing};
-use super::terminal::Terminal;
-
-/// How a customer is named at the terminal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Selection {
-    /// By number.
-    Number(u32),
-    /// By last name: the middle one of those who bear it.
-    LastName([u8; 16]),
-}
 
 /// What is entered at the terminal.
 #[derive(Clone, Copy, Debug)]
@@ -34,18 +25,19 @@ pub(crate) struct Input {
     /// In cents.
     pub(crate) amount: i32,
     pub(crate) date: u64,
-    pub(crate) history: HistoryKey,
+    /// The number of its history row, behind that of who writes it.
+    pub(crate) history: (u16, u64),
 }
 
 impl Input {
     /// Draws a payment (2.5.1).
     #[inline]
-    pub(crate) fn draw(terminal: &Terminal<'_>, random: &mut Random, date: u64) -> Self {
-        let warehouse = terminal.home(random);
+    pub(crate) fn draw(desk: &Desk<'_>, random: &mut Random, date: u64) -> Self {
+        let warehouse = desk.home(random);
         let district = random.between(1, u64::from(DISTRICTS)) as u8;
-        let remote = terminal.tables.scale.warehouses > 1 && random.percent(terminal.flags.remote_payments);
+        let remote = desk.scale.warehouses > 1 && random.percent(desk.flags.remote_payments);
         let (customer_warehouse, customer_district) = if remote {
-            (terminal.other(random, warehouse), random.between(1, u64::from(DISTRICTS)) as u8)
+            (desk.other(random, warehouse), random.between(1, u64::from(DISTRICTS)) as u8)
         } else {
             (warehouse, district)
         };
@@ -54,10 +46,10 @@ impl Input {
             district,
             customer_warehouse,
             customer_district,
-            customer: terminal.selection(random),
+            customer: desk.selection(random),
             amount: random.between(100, 500_000) as i32,
             date,
-            history: terminal.next_history(),
+            history: desk.next_history(),
         }
     }
 }
@@ -88,7 +80,7 @@ pub(crate) fn customer_selected(
             scratch[scratch.len().div_ceil(2) - 1]
         }
     };
-    Ok((warehouse, district, number))
+    Ok(keys::customer(warehouse, district, number))
 }
 
 /// Books the payment; answers the customer's number.
@@ -100,14 +92,14 @@ pub(crate) fn run(
 ) -> Result<u32, Error> {
     let amount = i64::from(input.amount);
     let (mut warehouse_name, mut district_name) = ([0; 10], [0; 10]);
-    let there = tx.update(&tables.warehouse, &input.warehouse, |row| {
+    let there = tx.update(&tables.warehouse, &keys::warehouse(input.warehouse), |row| {
         row.ytd += amount;
         warehouse_name = row.name;
     })?;
     if !there {
         return Err(missing("warehouse"));
     }
-    let there = tx.update(&tables.district, &(input.warehouse, input.district), |row| {
+    let there = tx.update(&tables.district, &keys::district(input.warehouse, input.district), |row| {
         row.ytd += amount;
         district_name = row.name;
     })?;
@@ -136,23 +128,19 @@ pub(crate) fn run(
         return Err(missing("customer_data"));
     }
     // Blind: the number is this writer's own.
-    tx.put(&tables.history, &input.history, &history_row(key, input, warehouse_name, district_name))?;
+    let row = history_row(key.2, input, warehouse_name, district_name);
+    tx.put(&tables.history, &keys::history(&row, input.history), &row)?;
     Ok(key.2)
 }
 
-fn history_row(
-    key: CustomerKey,
-    input: &Input,
-    warehouse_name: [u8; 10],
-    district_name: [u8; 10],
-) -> History {
+fn history_row(customer: u32, input: &Input, warehouse_name: [u8; 10], district_name: [u8; 10]) -> History {
     let mut data = [b' '; 24];
     data[..10].copy_from_slice(&warehouse_name);
     data[14..].copy_from_slice(&district_name);
     History {
-        customer: key.2.into(),
-        customer_district: key.1,
-        customer_warehouse: key.0.into(),
+        customer: customer.into(),
+        customer_district: input.customer_district,
+        customer_warehouse: input.customer_warehouse.into(),
         district: input.district,
         warehouse: input.warehouse.into(),
         date: input.date.into(),
@@ -178,8 +166,9 @@ fn remember(row: &mut CustomerData, key: CustomerKey, input: &Input) {
 mod tests {
     use zerocopy::FromZeros;
 
-    use super::{Input, Selection, remember};
-    use crate::workload::tpcc::schema::CustomerData;
+    use super::{Input, remember};
+    use crate::tpcc::desk::Selection;
+    use crate::tpcc::schema::CustomerData;
 
     #[test]
     fn bad_credit_is_remembered_in_front_and_the_oldest_falls_off() {
@@ -194,7 +183,7 @@ mod tests {
             customer: Selection::Number(5),
             amount: 123_405,
             date: 0,
-            history: 0,
+            history: (0, 0),
         };
         remember(&mut row, (3, 4, 5), &input);
         assert!(row.data.starts_with(b"5 4 3 2 1 1234.05 xxx"));

@@ -4,10 +4,11 @@
 
 use clap::Parser;
 
-use super::{Bench, Mix};
+use super::Bench;
+use crate::Mix;
 use crate::driver::Pace;
 use crate::system::SystemKind;
-use crate::workload::tpcc::terminal::ReadMode;
+use crate::tpcc::flags::ReadMode;
 
 #[derive(Debug, Parser)]
 struct Command {

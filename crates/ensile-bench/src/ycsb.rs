@@ -3,7 +3,11 @@
 //! Neighbours: the command line gives [`YcsbArguments`]; [`crate::system`] has the
 //! systems that run it.
 
+pub(crate) mod arguments;
+pub(crate) mod btreemap;
 pub(crate) mod distribution;
+pub(crate) mod engine;
+pub(crate) mod key_value;
 pub(crate) mod load;
 pub(crate) mod mix;
 pub(crate) mod payload;
@@ -11,17 +15,17 @@ pub(crate) mod permutation;
 
 use clap::ValueEnum;
 
-use crate::arguments::YcsbArguments;
 use crate::driver::{self, Subject};
 use crate::failure::{Failure, Result};
-use crate::machine::{Machine, resident_bytes};
+use crate::machine::{Machine, huge_page_bytes, resident_bytes};
 use crate::progress::Progress;
 use crate::report::{Facts, Outcome, Report};
 use crate::system::SystemKind;
-use crate::system::btreemap::Map;
-use crate::system::engine::Engine;
-use crate::system::key_value::KeyValueStore;
 use crate::system::processes::{self, Processes};
+use crate::ycsb::arguments::YcsbArguments;
+use crate::ycsb::btreemap::Map;
+use crate::ycsb::engine::Engine;
+use crate::ycsb::key_value::KeyValueStore;
 use load::LoadPlan;
 use mix::Requests;
 
@@ -34,6 +38,9 @@ struct Loaded {
     rss_bytes: u64,
     records: u64,
 }
+
+/// A map of this many bytes should be on huge pages; it says so if most of it is not.
+const HUGE_EXPECTED_FROM: u64 = 64 << 20;
 
 /// What is compared unless asked otherwise.
 const USUAL: [SystemKind; 4] =
@@ -49,6 +56,11 @@ pub(crate) fn run(arguments: &YcsbArguments) -> Result<Report> {
         10_000 => run_sized::<10_000>(arguments),
         other => Err(Failure::Usage(format!("--value-bytes {other}: sizes are {VALUE_BYTES:?}"))),
     }
+}
+
+/// Whether std's `BTreeMap` is among the systems.
+pub(crate) fn compares_btreemap(arguments: &YcsbArguments) -> Result<bool> {
+    Ok(arguments.run.systems_or(&USUAL)?.contains(&SystemKind::Btreemap))
 }
 
 /// What heads the table.
@@ -80,7 +92,7 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
     let mut loaded = Vec::new();
     for kind in systems {
         progress.say(&format!("loading {} records into {}", plan.records, kind.name()));
-        let before = resident_bytes();
+        let (before, huge_before) = (resident_bytes(), huge_page_bytes());
         let subject: Box<dyn Subject> = match kind {
             SystemKind::MemsiloProcesses => {
                 let processes =
@@ -96,12 +108,16 @@ fn run_sized<const N: usize>(arguments: &YcsbArguments) -> Result<Report> {
             SystemKind::Btreemap => Box::new(Map::<N>::load(requests, &plan)),
         };
         let rss_bytes = resident_bytes().saturating_sub(before);
+        let huge_bytes = huge_page_bytes().saturating_sub(huge_before);
+        if kind == SystemKind::Btreemap && rss_bytes > HUGE_EXPECTED_FROM && huge_bytes < rss_bytes / 2 {
+            eprintln!("btreemap is not on huge pages: {huge_bytes} of {rss_bytes} bytes are");
+        }
         loaded.push(Loaded { subject, rss_bytes, records: plan.records });
     }
     let subjects: Vec<&dyn Subject> = loaded.iter().map(|loaded| &*loaded.subject).collect();
-    processes::ready(&arguments.run, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.records)));
+    processes::ready(arguments.run.conducted, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.records)));
     let rounds = driver::run(&subjects, &arguments.run.plan(), |round, subject, done| {
-        processes::tell_round(&arguments.run, done);
+        processes::tell_round(arguments.run.conducted, done);
         progress.round(round, subject.name(), done.rate());
     })?;
     progress.clear();
