@@ -470,7 +470,7 @@ pub struct SilorArguments {
     #[arg(long, default_value_t = 10.0, value_parser = positive_seconds)]
     pub(crate) checkpoint_seconds: f64,
     /// Checkpoints that each run with checkpoints is to show from beginning to end: one that has not goes on, up to a
-    /// hundred times --seconds
+    /// hundred times --seconds and ten minutes at least
     #[arg(long, default_value_t = 0)]
     pub(crate) least_checkpoints: usize,
     /// Most that checkpointers write, all together, in MiB a second: what they leave of the disk is the log's

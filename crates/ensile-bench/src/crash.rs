@@ -118,6 +118,7 @@ pub(crate) fn run(arguments: &TpccArguments, seconds: f64) -> Result<bool> {
         let document = Document { machine, kills: verdicts, verdict: word };
         println!("{}", serde_json::to_string_pretty(&document).expect("plain numbers and strings serialize"));
     } else {
+        println!("the database stays in {}", folder.display());
         println!("verdict: {word}");
     }
     Ok(clean)

@@ -43,7 +43,11 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
     let (output, stdout, stderr) = bench(&folder, line);
     assert!(output.status.success(), "{stdout}\n{stderr}");
     assert!(stdout.ends_with("verdict: clean\n"), "{stdout}");
-    assert_eq!(stdout.lines().count(), 5, "{stdout}");
+    assert_eq!(stdout.lines().count(), 6, "four kills, the folder, the verdict: {stdout}");
+    let left = folder.0.join("ensile-data/tpcc-crash");
+    assert!(
+        stdout.contains("the database stays in ensile-data/tpcc-crash\n") && left.join("MANIFEST").exists()
+    );
 }
 
 #[test]

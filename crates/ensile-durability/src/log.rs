@@ -28,6 +28,7 @@ pub(crate) mod next;
 mod queue;
 mod refusing;
 mod removal;
+mod reserving;
 pub(crate) mod segments;
 
 mod start;
@@ -40,10 +41,9 @@ use std::collections::VecDeque;
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
-use ensile_disk::{Disk, DiskError, Process};
+use ensile_disk::{Disk, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
 pub use appender::Appender;
@@ -60,14 +60,14 @@ use crate::DurabilityError;
 use crate::store::Locks;
 use crate::store::hint::HintWriter;
 use crate::store::leases::Leases;
-use crate::store::manifest::{Manifest, ManifestKeeper, NotReplaced};
+use crate::store::manifest::ManifestKeeper;
 use crate::store::reserve::Reserve;
 use crate::store::reserved_epochs::ReservedEpochs;
 use logger::Logger;
-use marks::MarkTable;
+use marks::{Frontier, MarkTable};
 use segments::ClosedFile;
 use stats::LogCounters;
-use waiters::{LogEnd, Waiters, wake_all};
+use waiters::Waiters;
 
 /// What one logger step did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,158 +185,13 @@ impl Log {
         self.look_at_end();
         // A closed log has written its last one.
         if !self.refuses() {
-            self.lock_hint().step(self.clock.nanos(), self.marks.synced_by_all());
+            self.lock_hint().step(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
         }
-    }
-
-    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
-    /// manifest is synced.
-    pub fn reserved_epochs_step(&self) {
-        if !self.process.is_this() || self.waiters.has_ended() {
-            return;
-        }
-        let now = self.clock.nanos();
-        let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
-        match self.write_reserved(due) {
-            Ok(false) => {}
-            Ok(true) => {
-                let mut reserved_epochs = self.lock_reserved_epochs();
-                reserved_epochs.renewed(due);
-                self.epochs.set_limit(reserved_epochs.limit());
-                drop(reserved_epochs);
-                self.look_at_end();
-            }
-            // Whichever of the two stands, E stays below what was reserved before.
-            Err(error) => self.lock_reserved_epochs().failed(now, &error.to_string()),
-        }
-    }
-
-    /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
-    fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
-        // The keeper holds a manifest that stood on disk.
-        let mut keeper = self.manifest.lock();
-        // Under this lock, for which a close waits: afterwards the manifest may be another's.
-        if self.waiters.has_ended() {
-            return Ok(false);
-        }
-        let next = Manifest { reserved: due, ..keeper.manifest().clone() };
-        let replaced = keeper.replace(next);
-        replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
-    }
-
-    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
-    /// the way, if anything.
-    fn reserve_for_close(&self) -> Option<String> {
-        let Some(due) = self.lock_reserved_epochs().for_close(self.epochs.now()) else {
-            return Some("the epochs are used up".to_owned());
-        };
-        let mut written = self.write_reserved(due);
-        if written.as_ref().is_err_and(DiskError::is_full) && self.give_up_reserve() {
-            written = self.write_reserved(due);
-        }
-        match written {
-            Ok(true) => {
-                self.lock_reserved_epochs().renewed(due);
-                self.epochs.set_limit(due);
-                None
-            }
-            // The close finds how it has ended.
-            Ok(false) => None,
-            Err(error) => Some(error.to_string()),
-        }
-    }
-
-    /// Refuses commits while E is near the end of what is reserved.
-    pub(crate) fn look_at_end(&self) {
-        let ended = self.lock_reserved_epochs().ended(self.epochs.now());
-        if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
-            let now = self.clock.nanos();
-            self.refuse(|refusal| {
-                if refusal.full.is_empty() {
-                    refusal.full_since_nanos = now;
-                }
-                refusal.epochs_ended = ended;
-            });
-            self.loggers.iter().for_each(Logger::wake_workers);
-        }
-        self.expire_waiters();
-    }
-
-    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
-    /// are refused by then.
-    pub fn use_kept_epochs(&self) {
-        self.epochs.set_limit(self.lock_reserved_epochs().end());
-    }
-
-    fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
-        // Nothing under this lock leaves it half changed.
-        self.reserved_epochs.lock()
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
         // A hint that a panic cut says nothing.
         self.hint.lock()
-    }
-
-    /// The durable epoch D: everything of epochs up to this survives a crash.
-    #[inline]
-    #[must_use]
-    pub fn durable_epoch(&self) -> Epoch {
-        self.waiters.durable()
-    }
-
-    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True once
-    /// they stand.
-    pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
-        if self.marks.synced_by_all() >= epoch {
-            return true;
-        }
-        self.marks.ask(epoch);
-        self.wake_loggers();
-        false
-    }
-
-    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread that is
-    /// inside a step.
-    ///
-    /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
-    /// the disk was full for [`LogConfig::full_wait`] meanwhile.
-    pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
-        self.check_process()?;
-        let begin = |alone: bool| {
-            if !alone || !self.step_as_waiter(epoch) {
-                self.wake_loggers();
-                self.step_for_those_away(epoch);
-            }
-        };
-        self.waiters.wait(epoch, || self.clock.nanos(), begin)
-    }
-
-    /// As [`Log::wait_durable`], as a future.
-    pub fn durable(self: &StdArc<Self>, epoch: Epoch) -> Durable {
-        Durable { log: StdArc::clone(self), epoch, slot: None }
-    }
-
-    /// What the log has done since it started, and its files on disk now; in a forked child the former only.
-    #[must_use]
-    pub fn stats(&self) -> LogStats {
-        if !self.process.is_this() {
-            return self.counters.read();
-        }
-        let (mut files, mut file_bytes) = {
-            let older = self.lock_older();
-            (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
-        };
-        for logger in &self.loggers {
-            let closed = logger.closed_files();
-            files += closed.len() as u64 + 1;
-            file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
-        }
-        let buffer_bytes = self.loggers.iter().map(|logger| logger.queue.bytes() as u64).sum();
-        let (removals_put_off, leases_overrun) = (self.leases.put_off.read(), self.leases.overrun.read());
-        let counted = self.counters.read();
-        LogStats { files, file_bytes, buffer_bytes, removals_put_off, leases_overrun, ..counted }
     }
 
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
@@ -350,29 +205,5 @@ impl Log {
     fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
         // Only whole elements are removed under this lock.
         self.older.lock()
-    }
-
-    /// One failed write or sync stops the log for good: what the disk holds is not known any more.
-    pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
-        self.end(LogEnd::Poisoned(reason.into()));
-        DurabilityError::OutcomeUnknown(
-            self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
-        )
-    }
-
-    /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
-    pub fn stop(&self, reason: &str) {
-        if !self.process.is_this() {
-            return;
-        }
-        self.poison(reason);
-    }
-
-    /// Stops the log for good; a close does it once everything is durable.
-    fn end(&self, end: LogEnd) {
-        let woken = self.waiters.end(end);
-        self.refuse(|refusal| refusal.stopped = true);
-        self.loggers.iter().for_each(Logger::wake_all);
-        wake_all(woken);
     }
 }

@@ -1,19 +1,22 @@
 //! What durability asks of the state that it keeps: to take entries back, many at a time.
 //!
-//! An entry is a TID and a body that only the state understands. They come in batches, a block of a file each, so that
-//! the state may overlap the waits for memory that each of them costs.
+//! An entry is a TID and a body that only the state understands. Entries come in batches, a block of a file each, so that
+//! the state can overlap the waits for memory that each of them costs.
 //!
-//! Neighbours: `recovery` hands the blocks of logs and checkpoints over; the engine's tables implement it.
+//! Neighbours: `recovery` hands over the blocks of logs and checkpoints; the engine's tables implement [`Recoverable`].
 
 use ensile_base::{Epoch, Tid};
 
-/// What the entries of a log are, and so how they may be replayed. Manifest and file headers tell it.
+/// What entries are: it decides in which order they are replayed, and which of them a checkpoint may hold. The manifest
+/// and every file declare it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EntryKind {
-    /// Whole values: the one with the largest TID says all, in whatever order they come.
+    /// Whole values. Of all entries about one thing the one with the largest TID counts, in whatever order they come. A
+    /// checkpoint holds those of epochs below e_l; the log has all others.
     Values,
-    /// Operations: in the order of their TIDs for each object, in any order among objects.
+    /// Operations: replayed in the order of their TIDs for each object, in any order among objects. An entry of a
+    /// checkpoint is an object's whole state after the operation with its TID. Its epoch may be any up to e_h.
     Operations,
 }
 
@@ -23,6 +26,14 @@ impl EntryKind {
         match self {
             Self::Values => "values",
             Self::Operations => "operations",
+        }
+    }
+
+    /// The first epoch that no entry of the checkpoint `[low, high]` may have (K1).
+    pub(crate) const fn checkpoint_end(self, low: Epoch, high: Epoch) -> Epoch {
+        match self {
+            Self::Values => low,
+            Self::Operations => high.next(),
         }
     }
 
@@ -55,51 +66,69 @@ pub struct Refused {
 
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
 ///
-/// Entries come from several threads, and [`Recoverable::passed`] tells how far they are complete. *Value* entries come
-/// in any order: each tells whole values, so the one with the largest TID says all. The newest come first, as a version
-/// that is beaten already costs little, until the state [keeps](Recoverable::waiting) much for older ones; then the
-/// oldest do. *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has
-/// passed, and then applies it in the order of TIDs; what it keeps is what the threads' pieces hold, however long the
-/// log is.
-///
-/// A checkpoint leaves out what the log holds again: with one, entries must tell whole values.
+/// Entries come from several threads. [`Recoverable::passed`] says up to which epoch they are complete.
+/// - *Values* come in any order, the newest first: a version that a newer one has replaced costs little then. Once the state
+///   [keeps](Recoverable::waiting) much for older entries, the oldest come first.
+/// - *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has passed, and
+///   then applies it in the order of TIDs. It skips the operations that an object's loaded state includes, by their TIDs.
+///   What it keeps is bounded by what the replaying threads hold, however long the log is.
 pub trait Recoverable: Sync {
     /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
     fn takes(&self, kind: EntryKind) -> bool {
         kind == EntryKind::Values
     }
 
-    /// Replays the entries of one log block. Called from several threads, in any order, but never with an epoch that has
-    /// [passed](Recoverable::passed); of two entries about the same thing, in one batch or in two, the one with the larger TID
-    /// wins.
+    /// Replays the entries of one log block. It is called from several threads, in any order, and never with an epoch that
+    /// has [passed](Recoverable::passed). Of two entries about the same value the one with the larger TID counts.
     ///
     /// # Errors
-    /// Which entry cannot be understood, and why; recovery then fails and names its place. Some or all of the others
-    /// may have been replayed.
+    /// Which entry cannot be understood, and why. Recovery then fails and names its place; some or all of the other
+    /// entries may have been replayed.
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Loads the entries of one checkpoint block of `section`, in key order. Called from several threads, before any
-    /// replay; over all blocks, each key comes once at most.
+    /// Loads the entries of one checkpoint block of `section`, in key order. It is called from several threads, before any
+    /// replay. Each key comes once at most.
     ///
     /// # Errors
-    /// As [`Recoverable::replay`].
+    /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Every entry of an epoch below `epoch` has been replayed, and none of these will come any more (L8). Called from several
-    /// threads, while others replay; of two calls the larger number counts, whichever comes last. [`Epoch::MAX`]: all entries
-    /// are replayed, and each thread says so once it has none left.
+    /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from several
+    /// threads, while others replay. Of two calls the larger number counts, whichever comes last. [`Epoch::MAX`] says that
+    /// all entries are replayed; each thread says so when it has none left.
     ///
-    /// What a state keeps for entries that may yet come, it may let go here: a delete's tombstone, or operations that wait for
-    /// those before them. A reader of the log that never ends calls it just so.
+    /// The state may give up here what it keeps for entries that could still come: the tombstone of a delete, or
+    /// operations that wait for those before them. A reader that follows a growing log calls it in the same way.
     fn passed(&self, epoch: Epoch) {
         let _ = epoch;
     }
 
-    /// Bytes that it keeps now for entries that may yet come, and lets go once their epochs have
-    /// [passed](Recoverable::passed): tombstones. Each thread asks before it takes a piece of the log. From
-    /// `REPLAY_WAITING_BYTES_MAX` on it takes the oldest piece, so that epochs pass. A state of values that keeps
-    /// something and does not say so gets the whole log newest first.
+    /// Bytes that the state keeps now for entries that may still come, and gives up once their epochs have
+    /// [passed](Recoverable::passed): tombstones. Each thread asks before it takes a part of the log. From
+    /// `REPLAY_WAITING_BYTES_MAX` on the thread takes the oldest part, so that epochs pass. A state of values that keeps
+    /// something and returns 0 gets the whole log newest first.
     fn waiting(&self) -> u64 {
         0
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::EntryKind;
+    use ensile_base::Epoch;
+
+    #[test]
+    fn a_checkpoint_of_values_ends_below_e_l_and_one_of_operations_behind_e_h() {
+        let (low, high) = (Epoch::new(9), Epoch::new(12));
+        assert_eq!(EntryKind::Values.checkpoint_end(low, high), low);
+        assert_eq!(EntryKind::Operations.checkpoint_end(low, high), Epoch::new(13));
+    }
+
+    #[test]
+    fn a_kind_is_found_by_its_name_only() {
+        for kind in [EntryKind::Values, EntryKind::Operations] {
+            assert_eq!(EntryKind::named(kind.name()), Some(kind));
+        }
+        assert_eq!(EntryKind::named("Values"), None);
     }
 }

@@ -17,43 +17,46 @@
 //! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
 #![deny(unsafe_code)]
 
-mod batch;
-mod builder;
-mod catalog;
-pub mod codec;
-mod collect;
-mod cores;
-mod database;
+// The rooms in the order of the stair, each above those that it uses.
+
 mod error;
-#[cfg(feature = "experiments")]
-mod exclusive;
-pub mod folder;
-#[cfg(feature = "laboratory")]
-mod key_value;
-mod reading;
-mod receipt;
+mod variants;
+
+pub mod codec;
+
 #[expect(
     unsafe_code,
     reason = "records are shared memory: the one place of the engine that follows raw addresses"
 )]
 mod record;
-mod replay;
-mod run;
-mod session;
-#[cfg(feature = "simulation")]
-mod simulation;
-mod snapshot;
-mod stats;
-mod table;
-mod threads;
-mod transaction;
-mod typed;
-mod variants;
-mod walk;
+
+mod formats;
+
+mod tables;
+
+mod garbage;
+
 mod worker;
 
-pub use batch::Touch;
-pub use builder::Builder;
+mod sets;
+
+mod session;
+
+mod database;
+
+mod reading;
+
+mod commit;
+
+mod transaction;
+
+mod open;
+
+mod typed;
+
+#[cfg(feature = "laboratory")]
+mod laboratory;
+
 // At the root too, as applications name them through `ensile`: examples are written against that crate.
 #[cfg(feature = "serde")]
 pub use codec::Serde;
@@ -62,6 +65,7 @@ pub use codec::{
     TotalF32, TotalF64, Value, zerocopy,
 };
 pub use database::Database;
+pub use database::health::{DatabaseHealth, Stats};
 pub use ensile_base::{Epoch, Tid};
 #[cfg(feature = "simulation")]
 pub use ensile_durability::CheckpointStep;
@@ -71,14 +75,16 @@ pub use ensile_durability::{
 };
 pub use ensile_memory::MemoryStats;
 pub use error::{Error, Result};
-#[cfg(feature = "experiments")]
-pub use exclusive::{Exclusive, ExclusiveRows};
 #[cfg(feature = "laboratory")]
-pub use key_value::KeyValue;
-pub use receipt::{Durability, DurableFuture, Receipt};
-pub use snapshot::Snapshot;
-pub use stats::{DatabaseHealth, Stats};
+pub use laboratory::KeyValue;
+#[cfg(feature = "experiments")]
+pub use laboratory::{Exclusive, ExclusiveRows};
+pub use open::builder::Builder;
+pub use open::folder;
+pub use reading::snapshot::Snapshot;
+pub use sets::hints::Touch;
 pub use transaction::Transaction;
+pub use transaction::receipt::{Durability, DurableFuture, Receipt};
 pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};

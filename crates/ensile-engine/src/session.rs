@@ -12,7 +12,7 @@ use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering, thread_local};
 use ensile_disk::Process;
 
 use crate::database::Core;
-use crate::transaction::context::Context;
+use crate::sets::context::Context;
 use crate::worker::Worker;
 
 /// Idle seats that a thread keeps beside its last one: it may have several transactions open at once, or databases.

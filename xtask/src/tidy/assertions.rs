@@ -23,7 +23,12 @@ struct Room {
 const ROOMS: &[Room] = &[
     Room {
         name: "transaction",
-        places: &["ensile-engine/src/transaction", "ensile-engine/src/commit"],
+        places: &[
+            "ensile-engine/src/transaction",
+            "ensile-engine/src/commit",
+            "ensile-engine/src/sets",
+            "ensile-engine/src/formats",
+        ],
         least: 3,
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 16 },

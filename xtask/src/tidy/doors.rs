@@ -20,7 +20,7 @@ const FILES: &[(&str, &str)] = &[
 /// Who may start threads, and why.
 const THREADS: &[(&str, &str)] = &[
     ("crates/ensile-engine/src/database*", "the database owns its threads"),
-    ("crates/ensile-engine/src/threads*", "the database owns its threads"),
+    ("crates/ensile-engine/src/open/threads*", "the database owns its threads"),
     ("crates/ensile-bench/", "workloads are threads"),
     ("crates/ensile/examples/", "an example is an application"),
 ];

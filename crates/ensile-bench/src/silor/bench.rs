@@ -22,8 +22,10 @@ use crate::workload::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a YCSB value.
 const VALUE_BYTES: usize = 100;
-/// So many times as long as asked is a run at most that goes on until it has seen checkpoints.
+/// A run that goes on until it has seen checkpoints takes this many times as long as asked at most, or this many seconds
+/// if these are more.
 const LONGER_MAX: f64 = 100.0;
+const LONGER_SECONDS: f64 = 600.0;
 /// The folder of YCSB's database, in the folder of all data.
 const YCSB_FOLDER: &str = "ycsb-silo";
 
@@ -239,7 +241,9 @@ impl<'a> Bench<'a> {
             let (second, resident) = (look.second, look.resident);
             looks.push(look);
             let is_long_enough = second >= seconds
-                && (least == 0 || second >= seconds * LONGER_MAX || course::seen_whole(&looks) >= least);
+                && (least == 0
+                    || second >= LONGER_SECONDS.max(seconds * LONGER_MAX)
+                    || course::seen_whole(&looks) >= least);
             !is_long_enough && resident < most
         })?;
         let too_large = looks.last().is_some_and(|look| look.resident >= most);

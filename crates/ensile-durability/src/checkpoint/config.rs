@@ -10,7 +10,7 @@ use ensile_base::limits::VALUE_BYTES_MAX;
 use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
-use crate::control::trigger::Trigger;
+use crate::control::trigger::{Policy, Trigger};
 use crate::store::folders::check_links;
 
 /// Most checkpointers of a database: together they stay within [`MEMORY_BYTES_MAX`].
@@ -94,8 +94,9 @@ impl CheckpointConfig {
     }
 
     /// What asks for a checkpoint by these settings.
-    pub(super) fn trigger(&self) -> Trigger {
+    /// When checkpoints begin.
+    pub(super) fn policy(&self) -> Box<dyn Policy> {
         let Self { interval, log_bytes, recovery_time, .. } = *self;
-        Trigger { interval, log_bytes, recovery_time }
+        Box::new(Trigger { interval, log_bytes, recovery_time })
     }
 }

@@ -35,7 +35,7 @@ use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use super::write::PartWritten;
 use crate::block::Salt;
-use crate::control::trigger::{Situation, Trigger};
+use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
 use crate::store::manifest::Installed;
 use crate::{DurabilityError, Health};
@@ -74,7 +74,7 @@ struct Attempt {
 /// What stays as it is while the database is open.
 #[derive(Debug)]
 pub(super) struct Terms {
-    pub(super) trigger: Trigger,
+    pub(super) policy: Box<dyn Policy>,
     pub(super) load_rate: u64,
     pub(super) replay_rate: u64,
     pub(super) checkpointers: usize,
@@ -209,7 +209,7 @@ impl Life {
             load_rate: self.terms.load_rate,
             replay_rate: self.terms.replay_rate,
         };
-        if self.terms.trigger.decide(&situation).is_none() {
+        if self.terms.policy.decide(&situation).is_none() {
             return Action::Rest;
         }
         self.enter(Stage::Busy(Duty::LookForRoom));

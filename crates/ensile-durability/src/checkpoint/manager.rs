@@ -100,7 +100,7 @@ impl Checkpoints {
         drop(keeper);
         let number = there.chain(installed.iter().map(|installed| installed.number)).max().unwrap_or(0) + 1;
         let terms = Terms {
-            trigger: config.trigger(),
+            policy: config.policy(),
             load_rate: config.load_rate,
             replay_rate: config.replay_rate,
             checkpointers: config.checkpointers,

@@ -53,7 +53,8 @@ pub(crate) struct CheckpointRows<'r> {
     /// What they are.
     pub(crate) kind: EntryKind,
     payload: &'r [u8],
-    low: Epoch,
+    /// No entry has this epoch or a larger one.
+    epoch_end: Epoch,
 }
 
 impl<'r> CheckpointRows<'r> {
@@ -62,9 +63,9 @@ impl<'r> CheckpointRows<'r> {
     /// # Errors
     /// What is wrong with the framing, or an epoch that no entry of this checkpoint can have (K1).
     pub(crate) fn entries(&self) -> impl Iterator<Item = Result<(Tid, &'r [u8]), &'static str>> + use<'r> {
-        let low = self.low;
+        let end = self.epoch_end;
         FramedEntries::of(self.payload).map(move |entry| match entry {
-            Ok((tid, _)) if tid.epoch() >= low => Err("an entry's epoch is not below the checkpoint's"),
+            Ok((tid, _)) if tid.epoch() >= end => Err("an entry's epoch is not below the checkpoint's"),
             Ok(entry) => Ok(entry),
             Err(_) => Err("an entry does not fit its block"),
         })
@@ -218,7 +219,7 @@ impl PartReader {
             entries: header.entries,
             kind: self.entries,
             payload,
-            low: self.of.low,
+            epoch_end: self.entries.checkpoint_end(self.of.low, self.of.high),
         }))
     }
 

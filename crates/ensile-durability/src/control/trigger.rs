@@ -17,7 +17,7 @@ const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// checkpoint's own load, which another checkpoint would not shorten.
 const REPLAY_SHARE: u32 = 8;
 
-/// What asks for checkpoints.
+/// The policy of SiloR and of this database: time, bytes of log, and how long a recovery would take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trigger {
     /// Time after the last one ended.
@@ -61,9 +61,14 @@ pub(crate) enum Reason {
     RecoveryTime,
 }
 
-impl Trigger {
+/// Decides when a checkpoint begins. It sees the situation and nothing else.
+pub(crate) trait Policy: std::fmt::Debug + Send + Sync {
     /// Whether a checkpoint begins now, and why.
-    pub(crate) fn decide(&self, now: &Situation) -> Option<Reason> {
+    fn decide(&self, now: &Situation) -> Option<Reason>;
+}
+
+impl Policy for Trigger {
+    fn decide(&self, now: &Situation) -> Option<Reason> {
         if now.is_demanded {
             return Some(Reason::Demand);
         }
@@ -105,7 +110,7 @@ impl Situation {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{Reason, Situation, Trigger};
+    use super::{Policy, Reason, Situation, Trigger};
     use std::time::Duration;
 
     const MB: u64 = 1 << 20;

@@ -1,22 +1,71 @@
-//! The future of an epoch's durability.
+//! The durable epoch, and how it is waited for: by a thread, or as a future.
 //!
-//! Neighbours: `waiters` keeps its slot and its waker.
+//! Neighbours: `marks` works D out; `waiters` keeps slots and wakers; `lone` steps for a thread that waits alone.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::Arc as StdArc;
 use std::task::{Context, Poll};
 
 use ensile_base::Epoch;
 
 use super::Log;
+use super::marks::Frontier;
 use crate::DurabilityError;
+
+impl Log {
+    /// The durable epoch D: everything of epochs up to this survives a crash.
+    #[inline]
+    #[must_use]
+    pub fn durable_epoch(&self) -> Epoch {
+        self.waiters.durable()
+    }
+
+    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True once
+    /// they stand.
+    pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
+        if self.marks.of_all(Frontier::Synced) >= epoch {
+            return true;
+        }
+        self.marks.ask(epoch);
+        self.wake_loggers();
+        false
+    }
+
+    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread that is
+    /// inside a step.
+    ///
+    /// # Errors
+    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
+    /// the disk was full for [`LogConfig::full_wait`] meanwhile.
+    pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
+        self.check_process()?;
+        let begin = |alone: bool| {
+            if !alone || !self.step_as_waiter(epoch) {
+                self.wake_loggers();
+                self.step_for_those_away(epoch);
+            }
+        };
+        self.waiters.wait(epoch, || self.clock.nanos(), begin)
+    }
+
+    /// As [`Log::wait_durable`], as a future.
+    pub fn durable(self: &StdArc<Self>, epoch: Epoch) -> Durable {
+        Durable { log: StdArc::clone(self), epoch, slot: None }
+    }
+
+    /// Announces the frontier that the waiters wait for, as far as all logs have come.
+    pub(super) fn announce(&self) {
+        let reached = || self.marks.reached(self.waiters.frontier());
+        self.waiters.announce(reached);
+    }
+}
 
 /// Ready once an epoch is durable, or has no answer: see [`Log::wait_durable`]. It holds one slot among the log's
 /// waiters, with the waker of its last poll, and gives it back when it is dropped.
 #[derive(Debug)]
 #[must_use = "a future waits when it is awaited"]
 pub struct Durable {
-    pub(super) log: Arc<Log>,
+    pub(super) log: StdArc<Log>,
     pub(super) epoch: Epoch,
     pub(super) slot: Option<u64>,
 }

@@ -15,7 +15,8 @@ use ensile_epoch::Advance;
 
 use super::Log;
 use super::logger::Logger;
-use super::waiters::LogEnd;
+use super::marks::Frontier;
+use super::waiters::{LogEnd, wake_all};
 use crate::DurabilityError;
 use crate::store::Locks;
 
@@ -91,7 +92,7 @@ impl Log {
                 if unsealed == 0 {
                     let blocks = self.loggers.iter().map(Logger::blocks).collect();
                     let ended = self.epochs.stop();
-                    self.lock_hint().close(self.marks.synced_by_all(), blocks, ended);
+                    self.lock_hint().close(self.marks.of_all(Frontier::Synced), blocks, ended);
                 }
                 self.end(LogEnd::Closed);
                 // The next open may need it; without it that one begins as well as it can.
@@ -99,6 +100,30 @@ impl Log {
                 Ok(())
             }
         }
+    }
+
+    /// One failed write or sync stops the log for good: what the disk holds is not known any more.
+    pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
+        self.end(LogEnd::Poisoned(reason.into()));
+        DurabilityError::OutcomeUnknown(
+            self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
+        )
+    }
+
+    /// Stops the log for good as a failed write does, for a thread without which nothing becomes durable.
+    pub fn stop(&self, reason: &str) {
+        if !self.process.is_this() {
+            return;
+        }
+        self.poison(reason);
+    }
+
+    /// Stops the log for good; a close does it once everything is durable.
+    fn end(&self, end: LogEnd) {
+        let woken = self.waiters.end(end);
+        self.refuse(|refusal| refusal.stopped = true);
+        self.loggers.iter().for_each(Logger::wake_all);
+        wake_all(woken);
     }
 
     fn step_towards_close(&self) -> Advance {

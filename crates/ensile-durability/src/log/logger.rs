@@ -1,27 +1,31 @@
 //! A logger: takes what its workers appended, writes it, marks what is complete, syncs (SiloR §3.3 to §3.5).
 //!
+//! A step is three calls: `encode` makes blocks of what the workers appended, `submit` hands them to the file with a sync
+//! behind a mark, `completed` takes the answer and announces what it made durable. `steps` decides; this file acts.
+//!
 //! Invariants:
-//! - L1: the claim of a mark comes from `look`, and the queue of full buffers is drained after it.
+//! - L1: the claim of a mark comes from `claim`, and the queue of full buffers is drained after it.
 //! - L2: part-filled buffers of workers between commits are taken here, ended workers' as well.
 //! - L3: marks are written where any log has an entry; one sync per mark.
 //! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded as it
 //!   is, and nothing else is taken from workers until it is written.
 //!
-//! Neighbours: `slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
+//! Neighbours: `worker_slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
 mod rolling;
+mod steps;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::limits::LOG_BUFFER_BYTES;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 use ensile_disk::DiskError;
 use ensile_epoch::Advance;
 
 use super::buffer::Buffer;
 use super::claim::scan_slots;
+use super::marks::Frontier;
 use super::queue::BufferQueue;
 use super::segments::{ClosedFile, Segments};
 use super::waiters::{LogEnd, wake_all};
@@ -29,14 +33,12 @@ use super::wake_up::WakeUp;
 use super::worker_slot::WorkerSlot;
 use super::{Log, LoggerStep};
 use rolling::NextFilePlan;
+use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
 /// How often a step looks again at a buffer that its worker holds, before it goes on without.
 const PATIENCE: u32 = 16;
-/// Above this many bytes since the last mark the device is busy, and epochs close at the heartbeat's interval.
-const EARLY_CLOSE_BYTES_MAX: u64 = LOG_BUFFER_BYTES as u64 / 2;
-
 /// Why the log stops when a step panics.
 const PANICKED: &str = "a logger panicked";
 
@@ -73,73 +75,30 @@ pub(crate) struct Logger {
 #[derive(Debug)]
 struct Writer {
     segments: Segments,
+    steps: Steps,
     /// Buffers whose entries are encoded elsewhere or written.
     used: Vec<Box<Buffer>>,
-    /// Bytes since the last mark, and up to it since the one before.
-    bytes_since_mark: u64,
-    bytes_recent: u64,
-    /// A mark of this d is encoded and not synced yet.
-    mark_due: Option<Epoch>,
-    /// Some of what is encoded waits for space on the disk.
-    held: bool,
-    closed: bool,
 }
 
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WriteOutcome {
-    All,
-    /// The disk is full.
+/// What came of a submission. A store that answers later would have a fourth: not known yet.
+#[derive(Debug)]
+enum Submission {
+    /// The disk has no space for some of it: it is held.
     Held,
-}
-
-/// What the first half of a step found.
-#[derive(Clone, Copy)]
-struct Ended {
-    claim: Epoch,
-    mark: bool,
-    wrote: bool,
-    heavy: bool,
-    by: StepBy,
-}
-
-/// Whose thread takes a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StepBy {
-    /// The logger's own, or one that drives it.
-    Logger,
-    /// That of a waiter: what its result does not wait for is left to the logger.
-    Waiter,
-}
-
-impl Writer {
-    /// Is the device busy?
-    fn is_heavy(&self) -> bool {
-        self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
-    }
-}
-
-/// What a look at all workers gave.
-#[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
-struct Gathered {
-    /// L1's d.
-    claim: Epoch,
-    buffers: Vec<Box<Buffer>>,
+    /// All of it is written; synced, if a mark is among it.
+    Done {
+        /// The d of that mark.
+        mark: Option<Epoch>,
+    },
+    /// What the disk holds is not known any more.
+    Failed(DiskError),
 }
 
 impl Logger {
     pub(super) fn new(index: usize, segments: Segments) -> Self {
         let open_bytes = AtomicU64::new(segments.file_bytes());
         let next = Mutex::new(NextFilePlan::of(&segments));
-        let writer = Writer {
-            segments,
-            used: Vec::new(),
-            bytes_since_mark: 0,
-            bytes_recent: 0,
-            mark_due: None,
-            held: false,
-            closed: false,
-        };
+        let writer = Writer { segments, steps: Steps::new(), used: Vec::new() };
         Self {
             index,
             slots: Mutex::new(Vec::new()),
@@ -287,7 +246,7 @@ impl Logger {
     }
 
     fn step_on(&self, log: &Log, writer: MutexGuard<'_, Writer>) -> bool {
-        if writer.held || writer.is_heavy() {
+        if !writer.steps.is_for_waiter() {
             return false;
         }
         log.counters.waiter_steps.add(1);
@@ -296,75 +255,130 @@ impl Logger {
     }
 
     fn step_with(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, by: StepBy) -> LoggerStep {
-        if writer.closed || log.waiters.has_ended() {
-            return LoggerStep::Stopped;
-        }
-        if writer.held {
-            // First of all what was held: it comes before anything else in the chain.
-            let (claim, mark) = (log.marks.claimed(self.index), writer.mark_due.is_some());
-            return self.end_step(log, writer, Ended { claim, mark, wrote: true, heavy: true, by });
-        }
-        let heavy = writer.is_heavy();
-        if !heavy {
-            close_epoch_early(log);
-        }
-        let gathered = self.gather(log);
-        let claim = gathered.claim;
-        if let Some(high) = gathered.buffers.iter().map(|buffer| buffer.epochs().1).max() {
-            log.marks.raise_high(self.index, high);
-        }
-        log.marks.claim(self.index, claim);
-        let mark = log.marks.needs_mark(self.index, claim);
-        if mark {
-            // The other logs need theirs too (L3): they write while we do.
-            self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::wake);
-        }
-        let wrote = !gathered.buffers.is_empty();
-        self.encode(log, &mut writer, gathered, mark);
-        self.end_step(log, writer, Ended { claim, mark, wrote, heavy, by })
+        let has_entries = match writer.steps.begin(log.waiters.has_ended()) {
+            FirstAction::Stop => return LoggerStep::Stopped,
+            FirstAction::SubmitHeld => true,
+            FirstAction::Encode { may_close_epoch } => {
+                if may_close_epoch {
+                    close_epoch_early(log);
+                }
+                self.encode(log, &mut writer)
+            }
+        };
+        let submission = self.submit(log, &mut writer);
+        self.completed(log, writer, submission, has_entries, by)
     }
 
-    /// The second half of a step: writes what is encoded, announces, begins a new file.
-    fn end_step(&self, log: &Log, mut writer: MutexGuard<'_, Writer>, ended: Ended) -> LoggerStep {
-        let Ended { claim, mark, wrote, heavy, by } = ended;
-        match self.write(log, &mut writer) {
-            Ok(WriteOutcome::All) => {}
-            Ok(WriteOutcome::Held) => {
+    /// Makes blocks of what the workers appended, and a mark of the claim where one is due. False without an entry.
+    fn encode(&self, log: &Log, writer: &mut Writer) -> bool {
+        let (claim, buffers) = self.gather(log);
+        if let Some(high) = buffers.iter().map(|buffer| buffer.epochs().1).max() {
+            log.marks.raise_high(self.index, high);
+        }
+        log.marks.advance(self.index, Frontier::Appended, claim);
+        let needs_mark = log.marks.needs_mark(self.index, claim);
+        if needs_mark {
+            // The other logs need theirs too (L3): they write while this one does.
+            self.others(log).filter(|other| log.marks.needs_mark(other.index, claim)).for_each(Self::wake);
+        }
+        let (synced, published) =
+            (log.marks.at(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
+        let has_entries = !buffers.is_empty();
+        for buffer in buffers {
+            log.counters.blocks.add(1);
+            log.counters.entries.add(u64::from(buffer.entries()));
+            writer.used.extend(writer.segments.data(buffer, synced, published));
+        }
+        if needs_mark {
+            writer.segments.mark(claim, published);
+        }
+        writer.steps.encoded(needs_mark.then_some(claim));
+        has_entries
+    }
+
+    /// Hands what is encoded to the file, and has it synced if a mark is among it.
+    fn submit(&self, log: &Log, writer: &mut Writer) -> Submission {
+        let Writer { segments, steps, used } = writer;
+        let (start, was_held) = (segments.written_bytes(), steps.is_held());
+        let flushed = segments.flush(|buffer| used.push(buffer));
+        let bytes = segments.written_bytes() - start;
+        log.counters.bytes.add(bytes);
+        let full = match flushed {
+            Err(error) if error.is_full() => Some(error),
+            Err(error) => return Submission::Failed(error),
+            Ok(()) => None,
+        };
+        let after = steps.written(bytes, full.is_some());
+        if let Some(error) = full {
+            log.hold(self.index, &error);
+            return Submission::Held;
+        }
+        // Workers need not wait for the sync.
+        if was_held {
+            log.resume(self.index);
+        }
+        if !used.is_empty() {
+            self.queue.give_back(used.drain(..));
+        }
+        let AfterWrite::Sync(mark) = after else { return Submission::Done { mark: None } };
+        log.marks.advance(self.index, Frontier::Written, mark);
+        match segments.sync() {
+            Ok(()) => Submission::Done { mark: Some(mark) },
+            Err(error) => Submission::Failed(error),
+        }
+    }
+
+    /// What was submitted is written, and synced, or not: announces what is durable now, and begins a new file.
+    fn completed(
+        &self,
+        log: &Log,
+        mut writer: MutexGuard<'_, Writer>,
+        submission: Submission,
+        has_entries: bool,
+        by: StepBy,
+    ) -> LoggerStep {
+        let mark = match submission {
+            Submission::Done { mark } => mark,
+            Submission::Held => {
                 drop(writer);
                 // A file that holds nothing yet gives its space to blocks, of every log: they may share the disk.
                 log.loggers.iter().for_each(|logger| logger.give_up_next(log));
                 log.expire_waiters();
                 return LoggerStep::Held;
             }
-            Err(error) => {
+            Submission::Failed(error) => {
                 stop(log, writer, &error);
                 return LoggerStep::Stopped;
             }
+        };
+        if let Some(mark) = mark {
+            log.counters.marks.add(1);
+            log.counters.syncs.add(1);
+            log.marks.advance(self.index, Frontier::Synced, mark);
+            writer.steps.synced(mark);
         }
-        let now = log.clock.nanos();
-        let due = self.is_roll_due(&writer, now);
+        let (now, heavy) = (log.clock.nanos(), writer.steps.is_heavy());
+        let last = Steps::end(by, self.is_roll_due(&writer, now));
         // Relaxed: a figure.
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
         self.note_next(&writer.segments, now, heavy);
         drop(writer);
-        log.waiters.announce(|| log.marks.durable());
-        match by {
-            // Results of this mark did not wait for the new file.
-            StepBy::Logger if due && !self.roll(log, now, heavy) => return LoggerStep::Stopped,
-            StepBy::Logger => {
-                let wanted = log.waiters.wanted();
-                // A strict result waits for a commit that is ending, or for the epoch's least length: soon, not next interval.
-                let hurry = wanted > log.waiters.durable() && claim < wanted && !heavy;
-                // Relaxed: as in `wait`.
-                self.hurry.store(hurry, Ordering::Relaxed);
-            }
-            StepBy::Waiter if due => self.wake(),
-            StepBy::Waiter => {}
+        log.announce();
+        match last {
+            LastAction::Roll if !self.roll(log, now, heavy) => return LoggerStep::Stopped,
+            LastAction::WakeLogger => self.wake(),
+            LastAction::Roll | LastAction::Rest => {}
         }
-        match (mark, wrote) {
-            (true, _) => LoggerStep::Synced,
-            (false, true) => LoggerStep::Wrote,
-            (false, false) => LoggerStep::Idle,
+        if by == StepBy::Logger {
+            let claim = log.marks.at(self.index, Frontier::Appended);
+            let hurry = !heavy && is_hurried(claim, log.waiters.wanted(), log.waiters.durable());
+            // Relaxed: read by the thread that steps, in `wait`; a stale value costs one wait.
+            self.hurry.store(hurry, Ordering::Relaxed);
+        }
+        match (mark, has_entries) {
+            (Some(_), _) => LoggerStep::Synced,
+            (None, true) => LoggerStep::Wrote,
+            (None, false) => LoggerStep::Idle,
         }
     }
 
@@ -374,8 +388,12 @@ impl Logger {
     }
 
     /// Works out L1's d and takes every buffer that it would claim.
-    fn gather(&self, log: &Log) -> Gathered {
-        let before = log.marks.claimed(self.index);
+    #[expect(
+        clippy::vec_box,
+        reason = "the slot hands boxes over by one exchange; here they only pass through"
+    )]
+    fn gather(&self, log: &Log) -> (Epoch, Vec<Box<Buffer>>) {
+        let before = log.marks.at(self.index, Frontier::Appended);
         let mut slots = self.lock_slots();
         let mut buffers = Vec::new();
         let claim = scan_slots(&log.epochs, &slots, &mut || self.queue.free_buffer(), PATIENCE, &mut buffers);
@@ -394,53 +412,7 @@ impl Logger {
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
         // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).
-        Gathered { claim: claim.max(before), buffers }
-    }
-
-    /// Encodes the buffers, and a mark of the claim where one is due.
-    fn encode(&self, log: &Log, writer: &mut Writer, gathered: Gathered, mark: bool) {
-        let Gathered { claim, buffers } = gathered;
-        let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
-        for buffer in buffers {
-            log.counters.blocks.add(1);
-            log.counters.entries.add(u64::from(buffer.entries()));
-            writer.used.extend(writer.segments.data(buffer, synced, published));
-        }
-        if mark {
-            writer.segments.mark(claim, published);
-            writer.mark_due = Some(claim);
-        }
-    }
-
-    /// Writes what is encoded, and syncs it if a mark is among it.
-    fn write(&self, log: &Log, writer: &mut Writer) -> Result<WriteOutcome, DiskError> {
-        let start = writer.segments.written_bytes();
-        let Writer { segments, used, .. } = writer;
-        let flushed = segments.flush(|buffer| used.push(buffer));
-        let bytes = writer.segments.written_bytes() - start;
-        log.counters.bytes.add(bytes);
-        writer.bytes_since_mark += bytes;
-        match flushed {
-            Err(error) if error.is_full() => {
-                writer.held = true;
-                log.hold(self.index, &error);
-                return Ok(WriteOutcome::Held);
-            }
-            flushed => flushed?,
-        }
-        if std::mem::take(&mut writer.held) {
-            log.resume(self.index);
-        }
-        if !writer.used.is_empty() {
-            self.queue.give_back(writer.used.drain(..));
-        }
-        let Some(claim) = writer.mark_due.take() else { return Ok(WriteOutcome::All) };
-        writer.segments.sync()?;
-        log.counters.marks.add(1);
-        log.counters.syncs.add(1);
-        log.marks.note_synced(self.index, claim);
-        writer.bytes_recent = std::mem::take(&mut writer.bytes_since_mark);
-        Ok(WriteOutcome::All)
+        (claim.max(before), buffers)
     }
 
     /// How many blocks this log has; not while a step is under way.
@@ -452,7 +424,7 @@ impl Logger {
     /// be written: everything is durable without it, so a disk that has no space for it is no failure.
     pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
-        if writer.closed || log.waiters.has_ended() {
+        if writer.steps.is_closed() || log.waiters.has_ended() {
             return false;
         }
         match self.end_with_mark(log, &mut writer, last) {
@@ -465,16 +437,19 @@ impl Logger {
     }
 
     fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
-        let claim = log.marks.claimed(self.index);
-        writer.segments.mark(claim, log.marks.synced_by_all());
-        writer.closed = last;
+        let claim = log.marks.at(self.index, Frontier::Appended);
+        writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
+        if last {
+            writer.steps.close();
+        }
         match writer.segments.flush(|_| {}) {
             // The first round's waits for the second's.
             Err(error) if error.is_full() => return Ok(false),
             flushed => flushed?,
         }
+        log.marks.advance(self.index, Frontier::Written, claim);
         writer.segments.sync()?;
-        log.marks.note_synced(self.index, claim);
+        log.marks.advance(self.index, Frontier::Synced, claim);
         if last {
             writer.segments.trim()?;
         }
@@ -515,8 +490,7 @@ impl Drop for PoisonOnPanic<'_> {
 /// Group commit follows the device: it is idle now, so if strict results wait for the current epoch, it closes. The
 /// least spacing of epochs is kept inside `try_advance` (E5).
 fn close_epoch_early(log: &Log) {
-    let wanted = log.waiters.wanted();
-    if wanted <= log.waiters.durable() || log.epochs.now() > wanted {
+    if !closes_epoch(log.waiters.wanted(), log.waiters.durable(), log.epochs.now()) {
         return;
     }
     match log.epochs.try_advance(log.clock.nanos()) {

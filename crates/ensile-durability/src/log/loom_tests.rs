@@ -12,7 +12,7 @@ use ensile_epoch::{EpochConfig, Epochs};
 
 use super::buffer::Buffer;
 use super::claim::scan_slots;
-use super::marks::MarkTable;
+use super::marks::{Frontier, MarkTable};
 use super::worker_slot::WorkerSlot;
 
 fn epochs() -> Arc<Epochs> {
@@ -108,15 +108,17 @@ fn loom_l3_d_never_passes_an_entry_without_a_synced_mark() {
             loom::thread::spawn(move || {
                 // Log 1 has an entry of epoch 4, and claims up to 5; it has not synced.
                 marks.raise_high(1, Epoch::new(4));
-                marks.claim(1, Epoch::new(5));
+                marks.advance(1, Frontier::Appended, Epoch::new(5));
             })
         };
-        marks.claim(0, Epoch::new(5));
-        assert!(marks.durable() <= Epoch::new(3), "epoch 4 is in no synced mark");
+        marks.advance(0, Frontier::Appended, Epoch::new(5));
+        assert!(marks.reached(Frontier::Synced) <= Epoch::new(3), "epoch 4 is in no synced mark");
         logger.join().expect("no panic");
-        marks.note_synced(0, Epoch::new(5));
-        assert_eq!(marks.durable(), Epoch::new(3));
-        marks.note_synced(1, Epoch::new(5));
-        assert_eq!(marks.durable(), Epoch::new(5));
+        marks.advance(0, Frontier::Written, Epoch::new(5));
+        marks.advance(0, Frontier::Synced, Epoch::new(5));
+        assert_eq!(marks.reached(Frontier::Synced), Epoch::new(3));
+        marks.advance(1, Frontier::Written, Epoch::new(5));
+        marks.advance(1, Frontier::Synced, Epoch::new(5));
+        assert_eq!(marks.reached(Frontier::Synced), Epoch::new(5));
     });
 }

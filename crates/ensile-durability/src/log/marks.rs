@@ -1,19 +1,20 @@
-//! The durable epoch D as the minimum over logs (L1, L3).
+//! How far every log has come, and the durable epoch D as the minimum over logs (L1, L3).
 //!
-//! Every logger publishes three numbers here, and anybody can work D out from them:
-//! - `high`: no entry of a larger epoch is in its log. Raised before the write and before `claimed`.
-//! - `claimed`: every entry of epochs up to this, of its workers, is counted in `high` (L1's d, before it is synced).
-//! - `synced`: the d of its last synced mark (L3).
+//! Every logger publishes these numbers here, and any thread can work D out from them:
+//! - `high`: no entry of a larger epoch is in its log. It is raised before the write, and before the appended frontier.
+//! - a number for each [`Frontier`]: appended, written, synced. Later frontiers (a quorum's, say) are further numbers.
 //!
 //! Invariants:
-//! - L3: `min synced` is durable: recovery finds at least that D.
-//! - L3, epochs without entries: if the largest `high` is at most `min synced`, then D is `min claimed`, without any
-//!   write. For all entries of epochs up to `min claimed` are counted in some `high`, so they have epochs at most
-//!   `min synced`, and recovery to `min synced` gives the very state that all epochs up to `min claimed` left. Epochs
-//!   at most `min claimed` get no further entry, so this stays true. `claimed` is read before `high` for this.
-//! - K1: a D that no mark shows is not found by a recovery, so whoever rests on it after a crash asks for a mark.
-//! - L5: blocks carry `min synced` only, never a D that was reached without a write, as recovery could not tell the
-//!   latter from damage.
+//! - In each log synced <= written <= appended, and no frontier goes back.
+//! - L3: the least synced frontier is durable: recovery finds at least that D.
+//! - L3, epochs without entries: if the largest `high` is at most the least synced frontier, then D is the least appended
+//!   one, without any write. All entries of epochs up to the least appended frontier are counted in some `high`. So they
+//!   have epochs at most the least synced one, and recovery to that gives the very state that all epochs up to the
+//!   appended one left. Those epochs get no further entry, so this stays true. For this the appended frontiers are read
+//!   before `high`.
+//! - K1: a D that no mark shows is not found by a recovery. A caller that rests on D after a crash asks for a mark.
+//! - L5: blocks carry the least synced frontier only, never a D that was reached without a write: recovery could not
+//!   tell the latter from damage.
 //!
 //! Neighbours: loggers publish and ask; `waiters` holds the D that was announced.
 
@@ -21,12 +22,37 @@ use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Ordering};
 
+/// How far the entries of epochs have come on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frontier {
+    /// All entries of epochs up to this are with the logger and counted in `high`: its claim (L1's d).
+    Appended,
+    /// The file has a mark of it, and all that stands before that mark.
+    Written,
+    /// That mark is on stable storage (L3).
+    Synced,
+}
+
+impl Frontier {
+    const COUNT: usize = 3;
+
+    /// The frontier that a log passes before this one.
+    const fn before(self) -> Option<Self> {
+        match self {
+            Self::Appended => None,
+            Self::Written => Some(Self::Appended),
+            Self::Synced => Some(Self::Written),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct LoggerMarks {
     high: AtomicU64,
-    claimed: AtomicU64,
-    synced: AtomicU64,
+    frontiers: [AtomicU64; Frontier::COUNT],
 }
+
+const _: () = assert!(Frontier::Synced as usize + 1 == Frontier::COUNT);
 
 /// One row of marks per logger.
 #[derive(Debug)]
@@ -39,17 +65,23 @@ pub(crate) struct MarkTable {
 impl MarkTable {
     /// `loggers` rows; everything up to `durable` is durable.
     pub(crate) fn new(loggers: usize, durable: Epoch) -> Self {
+        assert!(loggers > 0, "a log has a logger");
         let start = || AtomicU64::new(durable.number());
-        let rows = (0..loggers)
-            .map(|_| CachePadded::new(LoggerMarks { high: start(), claimed: start(), synced: start() }))
-            .collect();
+        let row = |_| LoggerMarks { high: start(), frontiers: std::array::from_fn(|_| start()) };
+        let rows = (0..loggers).map(row).map(CachePadded::new).collect();
         Self { rows, asked: AtomicU64::new(0) }
     }
 
-    fn min(&self, of: impl Fn(&LoggerMarks) -> &AtomicU64) -> Epoch {
-        // Acquire: partners are the Release stores of `raise_high`, `claim` and `note_synced`.
-        let numbers = self.rows.iter().map(|row| of(row).load(Ordering::Acquire));
-        Epoch::new(numbers.min().expect("a log has a logger"))
+    /// How far this log has come.
+    pub(crate) fn at(&self, logger: usize, frontier: Frontier) -> Epoch {
+        // Acquire: partner is the Release in `advance`.
+        Epoch::new(self.rows[logger].frontiers[frontier as usize].load(Ordering::Acquire))
+    }
+
+    /// How far every log has come.
+    pub(crate) fn of_all(&self, frontier: Frontier) -> Epoch {
+        let all = (0..self.rows.len()).map(|logger| self.at(logger, frontier));
+        all.min().expect("a log has a logger")
     }
 
     /// The largest epoch with an entry in any log, written or about to be.
@@ -59,44 +91,26 @@ impl MarkTable {
         Epoch::new(numbers.max().expect("a log has a logger"))
     }
 
-    /// What every log's synced marks allow.
-    pub(crate) fn synced_by_all(&self) -> Epoch {
-        self.min(|row| &row.synced)
-    }
-
-    /// The d of this logger's last synced mark.
-    pub(crate) fn synced(&self, logger: usize) -> Epoch {
-        // Acquire: partner is the Release in `note_synced`.
-        Epoch::new(self.rows[logger].synced.load(Ordering::Acquire))
-    }
-
-    /// This logger's last claim.
-    pub(crate) fn claimed(&self, logger: usize) -> Epoch {
-        // Acquire: partner is the Release in `claim`.
-        Epoch::new(self.rows[logger].claimed.load(Ordering::Acquire))
-    }
-
     /// Entries up to `epoch` are about to be written to this log. Only its logger calls this.
     pub(crate) fn raise_high(&self, logger: usize, epoch: Epoch) {
-        // Release: before the claim that rests on it (partner: the Acquire in `high`).
+        // Release: before the frontier that rests on it (partner: the Acquire in `high`).
         self.rows[logger].high.fetch_max(epoch.number(), Ordering::Release);
     }
 
-    /// All entries of epochs up to `epoch` are counted in `high`. Only its logger calls this.
-    pub(crate) fn claim(&self, logger: usize, epoch: Epoch) {
-        // Release: who reads the claim sees the `high` behind it (partner: the Acquire in `min`).
-        self.rows[logger].claimed.fetch_max(epoch.number(), Ordering::Release);
-    }
-
-    /// A mark of `epoch` is on stable storage, and with it all that this log wrote before. Only its logger calls this.
-    pub(crate) fn note_synced(&self, logger: usize, epoch: Epoch) {
-        // Release: after the sync (partner: the Acquire in `min`).
-        self.rows[logger].synced.fetch_max(epoch.number(), Ordering::Release);
+    /// This log has come so far. Only its logger calls this, and never with less than before.
+    pub(crate) fn advance(&self, logger: usize, frontier: Frontier, epoch: Epoch) {
+        if let Some(before) = frontier.before() {
+            assert!(epoch <= self.at(logger, before), "{frontier:?} up to {epoch}, ahead of {before:?}");
+        }
+        // Release: a thread that reads the frontier sees the `high` behind it, and the sync that it rests on
+        // (partner: the Acquire in `at`).
+        let was = self.rows[logger].frontiers[frontier as usize].fetch_max(epoch.number(), Ordering::Release);
+        debug_assert!(was <= epoch.number(), "{frontier:?} goes back from {was} to {epoch}");
     }
 
     /// Must this logger write a mark before `claim` may count (L3)?
     pub(crate) fn needs_mark(&self, logger: usize, claim: Epoch) -> bool {
-        let synced = self.synced(logger);
+        let synced = self.at(logger, Frontier::Synced);
         // Acquire: partner is the Release in `ask`.
         claim > synced && (self.high() > synced || self.asked.load(Ordering::Acquire) > synced.number())
     }
@@ -107,57 +121,90 @@ impl MarkTable {
         self.asked.fetch_max(epoch.number(), Ordering::Release);
     }
 
-    /// The largest epoch that may be reported durable now.
-    pub(crate) fn durable(&self) -> Epoch {
-        let claimed = self.min(|row| &row.claimed);
+    /// The largest epoch that may be announced now to callers that wait for this frontier: D for [`Frontier::Synced`].
+    pub(crate) fn reached(&self, frontier: Frontier) -> Epoch {
+        let appended = self.of_all(Frontier::Appended);
         let high = self.high();
-        let synced = self.synced_by_all();
-        if high <= synced { claimed.max(synced) } else { synced }
+        let passed = self.of_all(frontier);
+        if high <= passed { appended.max(passed) } else { passed }
     }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::MarkTable;
+    use super::{Frontier, MarkTable};
     use ensile_base::Epoch;
 
     const fn e(number: u64) -> Epoch {
         Epoch::new(number)
     }
 
+    fn sync(marks: &MarkTable, logger: usize, epoch: Epoch) {
+        marks.advance(logger, Frontier::Written, epoch);
+        marks.advance(logger, Frontier::Synced, epoch);
+    }
+
     #[test]
     fn epochs_without_entries_pass_without_a_mark() {
         let marks = MarkTable::new(2, e(4));
-        marks.claim(0, e(9));
-        assert_eq!(marks.durable(), e(4), "the other logger has not looked yet (L1)");
-        marks.claim(1, e(7));
+        marks.advance(0, Frontier::Appended, e(9));
+        assert_eq!(marks.reached(Frontier::Synced), e(4), "the other logger has not looked yet (L1)");
+        marks.advance(1, Frontier::Appended, e(7));
         assert!(!marks.needs_mark(0, e(9)));
-        assert_eq!(marks.durable(), e(7));
-        assert_eq!(marks.synced_by_all(), e(4), "blocks never carry a D without a mark (L5)");
+        assert_eq!(marks.reached(Frontier::Synced), e(7));
+        assert_eq!(marks.of_all(Frontier::Synced), e(4), "blocks never carry a D without a mark (L5)");
     }
 
     #[test]
     fn a_mark_that_is_asked_for_is_written_without_an_entry() {
         let marks = MarkTable::new(2, e(4));
-        marks.claim(0, e(9));
-        marks.claim(1, e(9));
+        marks.advance(0, Frontier::Appended, e(9));
+        marks.advance(1, Frontier::Appended, e(9));
         marks.ask(e(7));
         assert!(marks.needs_mark(0, e(9)) && marks.needs_mark(1, e(9)));
-        marks.note_synced(0, e(9));
+        sync(&marks, 0, e(9));
         assert!(!marks.needs_mark(0, e(10)), "it stands");
-        assert_eq!(marks.synced_by_all(), e(4));
+        assert_eq!(marks.of_all(Frontier::Synced), e(4));
     }
 
     #[test]
     fn an_entry_in_one_log_asks_every_log_for_a_mark() {
         let marks = MarkTable::new(2, e(4));
         marks.raise_high(0, e(6));
-        marks.claim(0, e(6));
-        marks.claim(1, e(6));
+        marks.advance(0, Frontier::Appended, e(6));
+        marks.advance(1, Frontier::Appended, e(6));
         assert!(marks.needs_mark(0, e(6)) && marks.needs_mark(1, e(6)));
-        marks.note_synced(0, e(6));
-        assert_eq!(marks.durable(), e(4), "the log without entries has no mark yet (L3)");
-        marks.note_synced(1, e(6));
-        assert_eq!(marks.durable(), e(6));
+        sync(&marks, 0, e(6));
+        assert_eq!(marks.reached(Frontier::Synced), e(4), "the log without entries has no mark yet (L3)");
+        sync(&marks, 1, e(6));
+        assert_eq!(marks.reached(Frontier::Synced), e(6));
+    }
+
+    #[test]
+    fn each_frontier_is_the_least_of_all_logs_and_passes_epochs_without_entries() {
+        let marks = MarkTable::new(2, e(4));
+        marks.raise_high(0, e(6));
+        marks.advance(0, Frontier::Appended, e(6));
+        marks.advance(1, Frontier::Appended, e(9));
+        let reached =
+            || [Frontier::Appended, Frontier::Written, Frontier::Synced].map(|of| marks.reached(of).number());
+        assert_eq!(reached(), [6, 4, 4]);
+        marks.advance(0, Frontier::Written, e(6));
+        marks.advance(1, Frontier::Written, e(7));
+        assert_eq!(reached(), [6, 6, 4]);
+        marks.advance(0, Frontier::Synced, e(6));
+        assert_eq!(reached(), [6, 6, 4], "the other log's mark is written only");
+        marks.advance(1, Frontier::Synced, e(7));
+        assert_eq!(reached(), [6, 6, 6]);
+        marks.advance(0, Frontier::Appended, e(8));
+        assert_eq!(reached(), [8, 8, 8], "7 and 8 have no entry: nothing is to be written");
+    }
+
+    #[test]
+    #[should_panic(expected = "Synced up to 6, ahead of Written")]
+    fn a_mark_is_not_synced_before_it_is_written() {
+        let marks = MarkTable::new(1, e(4));
+        marks.advance(0, Frontier::Appended, e(6));
+        marks.advance(0, Frontier::Synced, e(6));
     }
 }

@@ -15,7 +15,7 @@ use ensile_epoch::Epochs;
 use super::Log;
 use super::config::LogConfig;
 use super::logger::Logger;
-use super::marks::MarkTable;
+use super::marks::{Frontier, MarkTable};
 use super::refusing::Refusal;
 use super::segments::{ClosedFile, Segments};
 use super::stats::LogCounters;
@@ -75,7 +75,7 @@ impl Log {
             clock,
             marks: MarkTable::new(loggers.len(), durable),
             loggers,
-            waiters: Waiters::new(durable),
+            waiters: Waiters::new(Frontier::Synced, durable),
             counters: LogCounters::default(),
             buffer_bytes_max: recovered.config.buffer_bytes_max / recovered.config.loggers,
             full_wait_nanos: u64::try_from(recovered.config.full_wait.as_nanos()).unwrap_or(u64::MAX),

@@ -1,7 +1,8 @@
-//! LogCounters of the log, raised by loggers and by appends that had to wait: never on the hot path.
+//! Counters of the log, raised by loggers and by appends that had to wait: never on the hot path.
 //!
 //! Neighbours: read by the engine's statistics and metrics.
 
+use super::Log;
 use crate::counter::Counter;
 
 /// What the log has done since it started.
@@ -44,6 +45,29 @@ pub struct LogStats {
     pub file_bytes: u64,
     /// Bytes of all log buffers now: in use, waiting to be written, and spare.
     pub buffer_bytes: u64,
+}
+
+impl Log {
+    /// What the log has done since it started, and its files on disk now; in a forked child the former only.
+    #[must_use]
+    pub fn stats(&self) -> LogStats {
+        if !self.process.is_this() {
+            return self.counters.read();
+        }
+        let (mut files, mut file_bytes) = {
+            let older = self.lock_older();
+            (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
+        };
+        for logger in &self.loggers {
+            let closed = logger.closed_files();
+            files += closed.len() as u64 + 1;
+            file_bytes += closed.iter().map(|file| file.bytes).sum::<u64>() + logger.open_bytes();
+        }
+        let buffer_bytes = self.loggers.iter().map(|logger| logger.queue.bytes() as u64).sum();
+        let (removals_put_off, leases_overrun) = (self.leases.put_off.read(), self.leases.overrun.read());
+        let counted = self.counters.read();
+        LogStats { files, file_bytes, buffer_bytes, removals_put_off, leases_overrun, ..counted }
+    }
 }
 
 #[derive(Debug, Default)]

@@ -20,6 +20,7 @@ use ensile_base::sync::{
     AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, thread_local,
 };
 
+use super::marks::Frontier;
 use crate::DurabilityError;
 
 /// How a log ended: D stands still from then on.
@@ -73,6 +74,8 @@ pub(crate) struct Fullness {
 /// The announced D and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
+    /// What they wait for. Results that are released by another frontier have a list of their own.
+    frontier: Frontier,
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
@@ -82,8 +85,10 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    pub(crate) fn new(durable: Epoch) -> Self {
+    /// Nobody waits yet for this frontier, which has reached `durable`.
+    pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
         Self {
+            frontier,
             durable: AtomicU64::new(durable.number()),
             wanted: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -103,7 +108,12 @@ impl Waiters {
         self.list.lock()
     }
 
-    /// D.
+    /// The frontier that they wait for.
+    pub(crate) fn frontier(&self) -> Frontier {
+        self.frontier
+    }
+
+    /// How far it was announced: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
         // Acquire: who sees D also sees what was published before it was announced (partner: `announce`).
@@ -302,7 +312,7 @@ fn with_thread_waker<R>(f: impl FnOnce(&Waker) -> R) -> R {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use super::{Fullness, LogEnd, Waiters};
+    use super::{Frontier, Fullness, LogEnd, Waiters};
     use crate::DurabilityError;
     use ensile_base::Epoch;
     use std::sync::Arc;
@@ -316,7 +326,7 @@ mod tests {
 
     #[test]
     fn nothing_is_announced_after_the_poison() {
-        let waiters = Waiters::new(Epoch::new(3));
+        let waiters = Waiters::new(Frontier::Synced, Epoch::new(3));
         waiters.end(LogEnd::Poisoned("sync failed".into()));
         waiters.end(LogEnd::Poisoned("again".into()));
         assert_eq!(waiters.announce(|| Epoch::new(9)), None);
@@ -330,7 +340,7 @@ mod tests {
 
     #[test]
     fn waiters_are_woken_by_their_own_epoch_only() {
-        let waiters = Waiters::new(Epoch::ZERO);
+        let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
         assert!(poll(&waiters, 5, &mut None).is_none());
         assert!(poll(&waiters, 7, &mut None).is_none());
         assert_eq!(waiters.wanted(), Epoch::new(7));
@@ -345,7 +355,7 @@ mod tests {
         impl Wake for Task {
             fn wake(self: Arc<Self>) {}
         }
-        let waiters = Waiters::new(Epoch::ZERO);
+        let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
         let tasks = [0, 1].map(|_| Arc::new(Task));
         let mut slots = [None, None];
         for round in 0..100 {
@@ -366,7 +376,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_space_is_sent_away_after_its_own_time_and_no_other_time() {
-        let waiters = Waiters::new(Epoch::ZERO);
+        let waiters = Waiters::new(Frontier::Synced, Epoch::ZERO);
         let (mut early, mut late) = (None, None);
         let wait = |slot: &mut _, now| waiters.poll(Epoch::new(5), slot, Waker::noop(), now).0;
         assert!(wait(&mut early, 0).is_none());

@@ -13,7 +13,7 @@ use ensile_sim::SimDisk;
 use crate::rig::{Map, Rig, ask, is_durable};
 
 /// How long a test waits for what hangs if it is wrong.
-const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(100);
+const HANGS_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
 fn poisoned_by(fail: impl Fn(&SimDisk)) {
     let disk = SimDisk::new();

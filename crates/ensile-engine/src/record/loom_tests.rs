@@ -17,8 +17,8 @@ use loom::thread;
 
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
-use crate::transaction::commit::{commit_read_only, serialization_point};
-use crate::transaction::context::{Read, Sets};
+use crate::commit::{commit_read_only, serialization_point};
+use crate::sets::context::{Read, Sets};
 
 /// The epoch that models begin in.
 const FIRST: u64 = 10;

@@ -11,28 +11,25 @@
 //! Neighbours: up, `typed` gives these byte-string calls their types, `database` runs closures; down, `reading`,
 //! `table`, `commit`.
 
-pub(crate) mod commit;
-pub(crate) mod context;
-pub(crate) mod log_entry;
-mod node_set;
-pub(crate) mod write_set;
+pub(crate) mod receipt;
+mod run;
 
 use ensile_epoch::{Call, Pinned};
 use ensile_index::{Direction, Lookup, Range, Witness};
 
-use crate::batch::Touch;
 use crate::codec::KeyBuffer;
+use crate::commit::{self, Committed};
 use crate::database::{Core, CoreRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, Held, Own, RawRead, Reader, Scan, Visit, VisitIndexed};
-use crate::receipt::{Durability, Receipt};
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session::{self, Seat};
-use crate::table::{IndexCore, TableCore};
-use commit::Committed;
-use context::{Context, LastRead, Read, Sets};
-use node_set::NodeSet;
-use write_set::{Expect, Kind, WriteSet};
+use crate::sets::context::{Context, LastRead, Read, Sets};
+use crate::sets::hints::Touch;
+use crate::sets::node_set::NodeSet;
+use crate::sets::write_set::{Expect, Kind, WriteSet};
+use crate::tables::{IndexCore, TableCore};
+use crate::transaction::receipt::{Durability, Receipt};
 
 /// A serializable transaction. Dropping it aborts it.
 ///
@@ -40,8 +37,8 @@ use write_set::{Expect, Kind, WriteSet};
 /// client likes and move between threads. Reads may see states that never stood together if another transaction
 /// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
 pub struct Transaction<'db> {
-    core: CoreRef<'db>,
-    seat: Option<Seat>,
+    pub(crate) core: CoreRef<'db>,
+    pub(crate) seat: Option<Seat>,
     durability: Durability,
     /// Why nothing can be read or committed any more.
     failed: Option<Failure>,

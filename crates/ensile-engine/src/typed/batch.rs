@@ -3,9 +3,9 @@
 //! Neighbours: [`Database::run_batch`](crate::Database::run_batch) hands out the [`Touch`].
 
 use super::table::Table;
-use crate::batch::Touch;
 use crate::codec::bounds::encoded;
 use crate::codec::{AsKey, Key};
+use crate::sets::hints::Touch;
 
 impl Touch<'_> {
     /// Announces that the request will read or write `key`. A hint: a key that is not announced is only slower, one

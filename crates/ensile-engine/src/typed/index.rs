@@ -11,7 +11,7 @@ use ensile_base::sync::Arc;
 
 use crate::codec::bounds::delimited;
 use crate::codec::{Key, Value};
-use crate::table::{IndexCore, IndexKeyFn, TableCore};
+use crate::tables::{IndexCore, IndexKeyFn, TableCore};
 
 /// A handle on a secondary index: rows of a `Table<K, V>` in the order of a secondary key `S`, those of one secondary
 /// key in the order of their primary keys.

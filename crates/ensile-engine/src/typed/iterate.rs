@@ -21,7 +21,7 @@ use super::read::{Readable, decode_row};
 use crate::codec::bounds::ByteRange;
 use crate::codec::{Key, Value};
 use crate::error::{Error, Result};
-use crate::table::{IndexCore, TableCore};
+use crate::tables::{IndexCore, TableCore};
 
 /// Rows of the first batch.
 const BATCH_ROWS_FIRST: usize = 8;

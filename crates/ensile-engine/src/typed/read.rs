@@ -16,8 +16,8 @@ use crate::codec::bounds::{ByteRange, encoded};
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyPrefix, Prefix, Value};
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
-use crate::snapshot::Snapshot;
-use crate::table::{IndexCore, TableCore};
+use crate::reading::snapshot::Snapshot;
+use crate::tables::{IndexCore, TableCore};
 use crate::transaction::Transaction;
 
 /// What rows can be read through: a [`Transaction`] or a [`Snapshot`].

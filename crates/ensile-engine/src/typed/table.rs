@@ -13,7 +13,7 @@ use super::index::{Index, key_function};
 use crate::codec::{Key, Value};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::table::{IndexSpec, TableCore, TableSpec};
+use crate::tables::{IndexSpec, TableCore, TableSpec};
 
 /// A handle on a table of rows: `K` is the primary key, `V` the row.
 ///

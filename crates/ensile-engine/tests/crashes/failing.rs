@@ -18,7 +18,7 @@ use crate::life::Life;
 use crate::points::{judge, some_survival};
 
 /// A case takes milliseconds: one that takes so long hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Rounds of all loggers after which what can be answered is.
 const ROUNDS: u32 = 6;
 

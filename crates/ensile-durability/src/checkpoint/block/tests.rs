@@ -191,6 +191,32 @@ fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
 }
 
 #[test]
+fn k1_operations_may_have_the_epochs_of_the_walk_and_values_may_not() {
+    let of = Installed { high: Epoch::new(LOW.number() + 3), ..installed() };
+    let found = |entries: EntryKind, epoch: u64| {
+        let mut block = CheckpointBlock::new();
+        block.push(tid(epoch), |body| body.push(1));
+        let origin = Origin { entries, ..origin() };
+        let (mut file, crc) = opening(PART, origin);
+        let header = rows_header(&mut block, 1, 1, crc);
+        let crc = header.encode(block.block(), salt());
+        file.extend_from_slice(block.block());
+        file.extend(end_block(Totals { entries: 1, blocks: 1 }, 2, crc));
+        read_of(&file, &of).map(|entries| entries.len())
+    };
+    let (low, high) = (LOW.number(), LOW.number() + 3);
+    for epoch in [low - 1, low, high] {
+        assert_eq!(found(EntryKind::Operations, epoch).ok(), Some(1), "an object's state of epoch {epoch}");
+        assert_eq!(
+            found(EntryKind::Values, epoch).ok(),
+            (epoch < low).then_some(1),
+            "a value of epoch {epoch}"
+        );
+    }
+    assert!(found(EntryKind::Operations, high + 1).is_err(), "no walk has seen what came behind e_h");
+}
+
+#[test]
 fn i1_a_file_of_another_database_is_told_apart_from_damage() {
     let file = documented();
     let other = Identity::parse("00112233445566778899aabbccddeeff").expect("one");

@@ -19,7 +19,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn life() -> Life {
     let terms = Terms {
-        trigger: Trigger::default(),
+        policy: Box::new(Trigger::default()),
         load_rate: 1,
         replay_rate: 1,
         checkpointers: CHECKPOINTERS,

@@ -13,6 +13,7 @@ use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
 use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer};
+use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
 use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
 use crate::log::waiters::{LogEnd, wake_all};
@@ -134,7 +135,7 @@ impl Logger {
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
         let is_due =
             writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
-        is_due && writer.bytes_since_mark == 0 && !writer.held
+        is_due && writer.steps.may_roll()
     }
 
     /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the next
@@ -155,13 +156,14 @@ impl Logger {
             log.poison(PANICKED);
             return false;
         };
-        if writer.closed || log.waiters.has_ended() {
+        if writer.steps.is_closed() || log.waiters.has_ended() {
             return false;
         }
         if !self.is_roll_due(&writer, now_nanos) {
             return true;
         }
-        let (synced, published) = (log.marks.synced(self.index), log.marks.synced_by_all());
+        let (synced, published) =
+            (log.marks.at(self.index, Frontier::Synced), log.marks.of_all(Frontier::Synced));
         let used = match writer.segments.go_on_in(&mut next.made, synced, published, now_nanos) {
             Ok(Some(used)) => used,
             Ok(None) => {

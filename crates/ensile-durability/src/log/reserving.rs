@@ -1,0 +1,100 @@
+//! Epochs are reserved in the manifest before they are used, and commits are refused near their end.
+//!
+//! Invariant: L6: E's limit moves only once the manifest that reserves more stands on disk.
+//!
+//! Neighbours: stepped by a thread that nobody waits for; `store::reserved_epochs` decides; `ending` needs a few at a close.
+
+use ensile_base::Epoch;
+use ensile_base::sync::MutexGuard;
+use ensile_disk::DiskError;
+
+use super::Log;
+use super::logger::Logger;
+use crate::store::manifest::{Manifest, NotReplaced};
+use crate::store::reserved_epochs::ReservedEpochs;
+
+impl Log {
+    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
+    /// manifest is synced.
+    pub fn reserved_epochs_step(&self) {
+        if !self.process.is_this() || self.waiters.has_ended() {
+            return;
+        }
+        let now = self.clock.nanos();
+        let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
+        match self.write_reserved(due) {
+            Ok(false) => {}
+            Ok(true) => {
+                let mut reserved_epochs = self.lock_reserved_epochs();
+                reserved_epochs.renewed(due);
+                self.epochs.set_limit(reserved_epochs.limit());
+                drop(reserved_epochs);
+                self.look_at_end();
+            }
+            // Whichever of the two stands, E stays below what was reserved before.
+            Err(error) => self.lock_reserved_epochs().failed(now, &error.to_string()),
+        }
+    }
+
+    /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
+    fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
+        // The keeper holds a manifest that stood on disk.
+        let mut keeper = self.manifest.lock();
+        // Under this lock, for which a close waits: afterwards the manifest may be another's.
+        if self.waiters.has_ended() {
+            return Ok(false);
+        }
+        let next = Manifest { reserved: due, ..keeper.manifest().clone() };
+        let replaced = keeper.replace(next);
+        replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
+    }
+
+    /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
+    /// the way, if anything.
+    pub(super) fn reserve_for_close(&self) -> Option<String> {
+        let Some(due) = self.lock_reserved_epochs().for_close(self.epochs.now()) else {
+            return Some("the epochs are used up".to_owned());
+        };
+        let mut written = self.write_reserved(due);
+        if written.as_ref().is_err_and(DiskError::is_full) && self.give_up_reserve() {
+            written = self.write_reserved(due);
+        }
+        match written {
+            Ok(true) => {
+                self.lock_reserved_epochs().renewed(due);
+                self.epochs.set_limit(due);
+                None
+            }
+            // The close finds how it has ended.
+            Ok(false) => None,
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// Refuses commits while E is near the end of what is reserved.
+    pub(crate) fn look_at_end(&self) {
+        let ended = self.lock_reserved_epochs().ended(self.epochs.now());
+        if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
+            let now = self.clock.nanos();
+            self.refuse(|refusal| {
+                if refusal.full.is_empty() {
+                    refusal.full_since_nanos = now;
+                }
+                refusal.epochs_ended = ended;
+            });
+            self.loggers.iter().for_each(Logger::wake_workers);
+        }
+        self.expire_waiters();
+    }
+
+    /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
+    /// are refused by then.
+    pub fn use_kept_epochs(&self) {
+        self.epochs.set_limit(self.lock_reserved_epochs().end());
+    }
+
+    fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
+        // Nothing under this lock leaves it half changed.
+        self.reserved_epochs.lock()
+    }
+}

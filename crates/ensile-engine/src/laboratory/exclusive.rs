@@ -1,0 +1,260 @@
+//! Index and records for a thread that nobody shares them with: what Silo's Partitioned-Store does inside a partition
+//! whose lock it holds (§5.4). No record lock, no fence, no sets, no TID, no versions, no log.
+//!
+//! In builds with the feature `experiments` only, for tables that nothing else reads or writes meanwhile. Two callers
+//! at once in one table would lose each other's changes; memory stays safe, since data are atomic words and the tree
+//! keeps its own latches (a reader of it writes nothing, an insert latches its leaf). A database with a log is refused,
+//! since no recovery would find these writes.
+//!
+//! Neighbours: `ensile-bench silo` is its user; `key_value` is the same with records that several may use at once.
+
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::{PinHandle, Pinned};
+use ensile_index::{Insert, Lookup};
+
+use crate::codec::{Key, Value};
+use crate::database::{Core, Database};
+use crate::error::{Error, Result};
+use crate::laboratory::key_value::encoded;
+use crate::record::word::Word;
+use crate::record::{Handle, Record, Scratch};
+use crate::session;
+use crate::tables::TableCore;
+use crate::typed::{Table, undecodable};
+use crate::worker::Worker;
+
+/// One thread's way to tables that it has to itself.
+pub struct Exclusive<'db> {
+    core: &'db Core,
+    pin: PinHandle,
+    buffers: Buffers,
+}
+
+#[derive(Default)]
+struct Buffers {
+    scratch: Scratch,
+    value: Vec<u8>,
+    index_key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Exclusive<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exclusive").finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Access without concurrency control, for one thread: see the module's warning.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the database has a log, which would not recover what is written through it.
+    pub fn exclusive(&self) -> Result<Exclusive<'_>> {
+        self.check_unlogged("access without concurrency control")?;
+        let core = self.core();
+        Ok(Exclusive { core, pin: core.register_pin(), buffers: Buffers::default() })
+    }
+}
+
+impl Exclusive<'_> {
+    /// Runs `work` on rows that nobody else uses until it returns. What it has written stays, whatever it returns.
+    #[inline]
+    pub fn run<R>(&mut self, work: impl FnOnce(&mut ExclusiveRows<'_>) -> R) -> R {
+        let Self { core, pin, buffers } = self;
+        let call = pin.begin(core.epochs.now());
+        let result = session::with_worker(core, |worker| {
+            work(&mut ExclusiveRows { core, worker, pinned: call.pinned(), buffers })
+        });
+        drop(call);
+        pin.end();
+        result
+    }
+}
+
+/// Rows that nobody else uses.
+pub struct ExclusiveRows<'x> {
+    core: &'x Core,
+    worker: &'x mut Worker,
+    pinned: Pinned<'x>,
+    buffers: &'x mut Buffers,
+}
+
+impl std::fmt::Debug for ExclusiveRows<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExclusiveRows").finish_non_exhaustive()
+    }
+}
+
+impl<'x> ExclusiveRows<'x> {
+    #[inline]
+    fn find(&self, table: &TableCore, key: &[u8]) -> Result<Option<Record<'x>>> {
+        self.core.check_table(table)?;
+        let Lookup::Found(value) = table.tree.get(key, self.pinned) else { return Ok(None) };
+        let record = Handle::from_value(value).at(self.pinned);
+        Ok((!record.word().is_absent()).then_some(record))
+    }
+
+    /// What `read` makes of the row of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Decode`]; [`Error::Misuse`] for another database's table.
+    #[inline]
+    pub fn read<K: Key, V: Value, R>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        read: impl FnOnce(&V) -> R,
+    ) -> Result<Option<R>> {
+        let Some(record) = self.find(&table.core, encoded(key).as_ref())? else { return Ok(None) };
+        record.copy_alone(&mut self.buffers.scratch);
+        let seen = V::view(self.buffers.scratch.bytes(), read);
+        seen.map(Some).map_err(|error| undecodable::<V>(&table.core, error))
+    }
+
+    /// Changes the row of `key` in place; false if there is none.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); [`Error::Misuse`] if the row outgrows its record or its table has indexes.
+    #[inline]
+    pub fn update<K: Key, V: Value>(
+        &mut self,
+        table: &Table<K, V>,
+        key: &K,
+        change: impl FnOnce(&mut V),
+    ) -> Result<bool> {
+        if !table.core.indexes.is_empty() {
+            return Err(misuse(&table.core, "rows of a table with indexes are only inserted"));
+        }
+        let Some(record) = self.find(&table.core, encoded(key).as_ref())? else { return Ok(false) };
+        let Buffers { scratch, value, .. } = &mut *self.buffers;
+        record.copy_alone(scratch);
+        let mut row = V::decode(scratch.bytes()).map_err(|error| undecodable::<V>(&table.core, error))?;
+        change(&mut row);
+        value.clear();
+        row.encode(value);
+        overwrite(&table.core, record, value).map(|()| true)
+    }
+
+    /// Writes a row.
+    ///
+    /// # Errors
+    /// As for [`update`](Self::update).
+    #[inline]
+    pub fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<()> {
+        if !table.core.indexes.is_empty() {
+            return Err(misuse(&table.core, "rows of a table with indexes are only inserted"));
+        }
+        let mut bytes = std::mem::take(&mut self.buffers.value);
+        bytes.clear();
+        value.encode(&mut bytes);
+        let done = match self.add(&table.core, encoded(key).as_ref(), &bytes) {
+            Ok(Some(there)) => overwrite(&table.core, there, &bytes),
+            added => added.map(|_| ()),
+        };
+        self.buffers.value = bytes;
+        done
+    }
+
+    /// Writes a row whose key is free, and its entries in the table's indexes.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`], [`Error::NotUnique`]: what was written before it was found out stays.
+    #[inline]
+    pub fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> Result<()> {
+        let (mut bytes, mut index_key) =
+            (std::mem::take(&mut self.buffers.value), std::mem::take(&mut self.buffers.index_key));
+        bytes.clear();
+        value.encode(&mut bytes);
+        let done = self.insert_encoded(&table.core, encoded(key).as_ref(), &bytes, &mut index_key);
+        (self.buffers.value, self.buffers.index_key) = (bytes, index_key);
+        done
+    }
+
+    fn insert_encoded(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        value: &[u8],
+        index_key: &mut Vec<u8>,
+    ) -> Result<()> {
+        if self.add(table, key, value)?.is_some() {
+            return Err(Error::KeyExists { table: table.name().to_owned() });
+        }
+        for index in &table.indexes {
+            if index.entry_key(key, value, index_key)? && self.add(&index.entries, index_key, key)?.is_some()
+            {
+                return Err(Error::NotUnique { table: table.name().to_owned(), index: index.name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a record for a key, or answers the one that is there.
+    #[inline]
+    fn add(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<Option<Record<'x>>> {
+        self.core.check_table(table)?;
+        let record = self.worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
+        self.worker.changes.clear();
+        let (mut nodes, changes) = self.worker.nodes(self.core);
+        match table.tree.insert_if_absent(key, record.value(), &mut nodes, changes, self.pinned) {
+            Insert::Inserted => Ok(None),
+            Insert::Exists(there) => {
+                self.worker.blocks.destroy(record);
+                Ok(Some(Handle::from_value(there).at(self.pinned)))
+            }
+        }
+    }
+}
+
+#[inline]
+fn overwrite(table: &TableCore, record: Record<'_>, value: &[u8]) -> Result<()> {
+    if !record.fits(value.len()) || record.word().is_absent() {
+        return Err(misuse(table, "a row was deleted, or outgrew its record"));
+    }
+    record.overwrite_alone(value);
+    Ok(())
+}
+
+#[cold]
+fn misuse(table: &TableCore, what: &str) -> Error {
+    Error::Misuse(format!("table {}, used without concurrency control: {what}", table.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Error, Readable, Result};
+
+    #[test]
+    fn what_is_written_alone_is_read_by_transactions_and_in_indexes() -> Result<()> {
+        let db = Database::in_memory()?;
+        let numbers = db.table::<u64, u64>("numbers")?;
+        let people = db
+            .define::<u64, String>("people")
+            .unique_index("by_name", 1, |_id, name: &String| name.clone())
+            .open()?;
+        let by_name = people.index::<String>("by_name")?;
+        db.run(|tx| tx.put(&numbers, &1, &10))?;
+        let mut alone = db.exclusive()?;
+        alone.run(|rows| {
+            assert!(rows.update(&numbers, &1, |number| *number += 1)?);
+            assert!(!rows.update(&numbers, &2, |number| *number += 1)?);
+            rows.put(&numbers, &2, &20)?;
+            rows.put(&numbers, &2, &21)?;
+            assert_eq!(rows.read(&numbers, &2, |number| *number)?, Some(21));
+            rows.insert(&people, &1, &"ada".to_owned())?;
+            assert!(matches!(rows.insert(&people, &1, &"bob".to_owned()), Err(Error::KeyExists { .. })));
+            assert!(matches!(rows.insert(&people, &2, &"ada".to_owned()), Err(Error::NotUnique { .. })));
+            assert!(matches!(rows.put(&people, &3, &"eve".to_owned()), Err(Error::Misuse(_))));
+            Ok::<_, Error>(())
+        })?;
+        db.run(|tx| {
+            assert_eq!((tx.get(&numbers, &1)?, tx.get(&numbers, &2)?), (Some(11), Some(21)));
+            let mut found = Vec::new();
+            tx.scan_keys_by(&by_name, .., |key| {
+                found.push(key);
+                std::ops::ControlFlow::Continue(())
+            })?;
+            assert_eq!(found, [1]);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,389 @@
+//! Index and records without transactions: Silo's Key-Value (§5.2), the yardstick for what transactions cost.
+//!
+//! Single-key reads and writes are atomic by the record's lock and optimistic read; there are no sets, no epochs
+//! beyond the pin, no log and no versions. For measuring in a database of its own, not for sharing tables with
+//! transactions: snapshots do not see what is written here as they should. A database with a log is refused, since no
+//! recovery would find these writes.
+//!
+//! In builds with the feature `laboratory` only.
+//!
+//! Neighbours: `ensile-bench` is its user; `reading` and `record` do the work.
+
+use ensile_base::sync::{Arc, fence_after_exchange};
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::PinHandle;
+use ensile_index::{Insert, Lookup};
+
+use std::marker::PhantomData;
+
+use crate::codec::{CodecError, Key, KeyBuffer, Value};
+use crate::database::{Core, Database};
+use crate::error::{Error, Result};
+use crate::record::word::Word;
+use crate::record::{Handle, Record, Scratch, Seen};
+use crate::session;
+use crate::tables::TableCore;
+use crate::typed::Table;
+
+/// A locked record that becomes free as it was when this is dropped: by a panic in the caller's code, or for a value that
+/// does not fit.
+struct Unchanged<'p> {
+    record: Record<'p>,
+    before: Word,
+}
+
+impl Drop for Unchanged<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.record.unlock_with(self.before);
+    }
+}
+
+/// Single-key access to the bytes of one table by one thread.
+struct RawKeyValue<'db> {
+    core: &'db Core,
+    table: Arc<TableCore>,
+    pin: PinHandle,
+    scratch: Scratch,
+    value: Vec<u8>,
+}
+
+impl Drop for RawKeyValue<'_> {
+    fn drop(&mut self) {
+        // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
+        if !self.core.is_own_process() {
+            // What is registered here is on a list of the child's own.
+            let unrelated = self.core.register_pin();
+            std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
+        }
+    }
+}
+
+impl<'db> RawKeyValue<'db> {
+    fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
+        let core = database.core();
+        let pin = core.register_pin();
+        Self { core, table, pin, scratch: Scratch::default(), value: Vec::new() }
+    }
+
+    /// Reads a key's value, of a database that is known to be open.
+    #[inline]
+    fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let call = self.pin.begin(self.core.epochs.now());
+        let found = loop {
+            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
+            match Handle::from_value(value).at(call.pinned()).read(&mut self.scratch) {
+                Seen::Present(_) => break true,
+                Seen::Absent(_) => break false,
+                Seen::Superseded => {}
+            }
+        };
+        drop(call);
+        self.pin.end();
+        found.then(|| read(self.scratch.bytes()))
+    }
+
+    /// Reads a key's value and puts what `change` makes of it, atomically. False if the key is missing. The database is
+    /// known to be open.
+    #[inline]
+    fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
+        let call = self.pin.begin(self.core.epochs.now());
+        let result = (|| {
+            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
+            let record = Handle::from_value(value).at(call.pinned());
+            let before = record.lock();
+            if !before.is_latest() || before.is_absent() {
+                record.unlock_with(before);
+                return Ok(false);
+            }
+            // As in commit, the lock comes before the data stores (C5).
+            fence_after_exchange();
+            let unchanged = Unchanged { record, before };
+            record.copy_locked(&mut self.scratch);
+            self.value.clear();
+            change(self.scratch.bytes(), &mut self.value);
+            if !record.fits(self.value.len()) {
+                return Err(TooLong(self.value.len()));
+            }
+            std::mem::forget(unchanged);
+            record.overwrite(&self.value);
+            record
+                .unlock_with(Word::written(before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST))));
+            Ok(true)
+        })();
+        drop(call);
+        self.pin.end();
+        result
+    }
+
+    /// Puts a value of the size that the key was first put with.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.core.check_open()?;
+        // Another thread may add the key, or supersede its record, between the two.
+        while !(self.modify(key, |_, out| out.extend_from_slice(value))? || self.add(key, value)) {}
+        Ok(())
+    }
+
+    /// Adds a row whose key is missing or was deleted. False if there is one.
+    fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let core = self.core;
+        let call = self.pin.begin(core.epochs.now());
+        let added = session::with_worker(core, |worker| {
+            let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
+            worker.changes.clear();
+            let (mut nodes, changes) = worker.nodes(core);
+            let tree = &self.table.tree;
+            match tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned()) {
+                Insert::Inserted => true,
+                Insert::Exists(there) => {
+                    let there = Handle::from_value(there).at(call.pinned());
+                    let before = there.lock();
+                    if before.is_latest() && before.is_absent() {
+                        // As in commit: whoever registered the absent record for removal frees it (U1).
+                        let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
+                        worker.blocks.finish(record, Word::written(tid), None);
+                        let handle = there.handle();
+                        let replaced = tree.replace(key, handle.value(), record.value(), call.pinned());
+                        assert!(replaced, "the index maps a key to its latest record");
+                        there.unlock_with(before.superseded());
+                        true
+                    } else {
+                        there.unlock_with(before);
+                        worker.blocks.destroy(record);
+                        false
+                    }
+                }
+            }
+        });
+        drop(call);
+        self.pin.end();
+        added
+    }
+}
+
+/// Single-key access to a table by one thread, without transactions: the yardstick of `ensile-bench`, for what
+/// transactions cost. See [`Database::key_value`] for what it lacks.
+pub struct KeyValue<'db, K, V> {
+    raw: RawKeyValue<'db>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> std::fmt::Debug for KeyValue<'_, K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyValue").field("table", &self.raw.table.name()).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Single-key access to `table` without transactions, for one thread: index and records alone, to measure what
+    /// transactions cost (Silo §5.2). Only for tables that no transaction writes: snapshots do not see what is written
+    /// through it.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the database has a log, which would not recover these writes, or for a table of another one.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
+    /// let table = db.table::<u64, u64>("numbers")?;
+    /// let mut numbers = db.key_value(&table)?;
+    /// numbers.put(&1, &10)?;
+    /// assert!(numbers.modify(&1, |value| *value += 1)?);
+    /// assert_eq!(numbers.get(&1)?, Some(11));
+    /// # Ok(()) }
+    /// ```
+    pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<KeyValue<'_, K, V>> {
+        let shared = Arc::clone(&table.core);
+        self.core().check_table(&shared)?;
+        self.check_unlogged("key-value access")?;
+        Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
+    }
+
+    /// Refuses what writes past the log, in a database that has one.
+    pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
+        if self.core().log.is_none() {
+            return Ok(());
+        }
+        let advice = "use a database in memory";
+        Err(Error::Misuse(format!("{what} writes no log, and this database has one: {advice}")))
+    }
+}
+
+impl<K: Key, V: Value> KeyValue<'_, K, V> {
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::Decode`] if the stored bytes are not a `V`; [`Error::Closed`].
+    #[inline]
+    pub fn get(&mut self, key: &K) -> Result<Option<V>> {
+        self.raw.core.check_open()?;
+        let found = self.raw.get(encoded(key).as_ref(), V::decode);
+        found.transpose().map_err(|error| self.undecodable(&error))
+    }
+
+    /// What `read` makes of the value of `key`.
+    ///
+    /// # Errors
+    /// As for [`KeyValue::get`].
+    #[inline]
+    pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
+        self.raw.core.check_open()?;
+        let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
+        found.transpose().map_err(|error| self.undecodable(&error))
+    }
+
+    /// Changes the value of `key` atomically. False if there is none. The record is locked while `change` runs, so it
+    /// must not come back to this table; if it panics, the value is as before.
+    ///
+    /// # Errors
+    /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
+    #[inline]
+    pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
+        self.raw.core.check_open()?;
+        let mut broken = None;
+        let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
+            Ok(mut value) => {
+                change(&mut value);
+                value.encode(out);
+            }
+            Err(error) => {
+                out.extend_from_slice(old);
+                broken = Some(error);
+            }
+        })?;
+        broken.map_or(Ok(found), |error| Err(self.undecodable(&error)))
+    }
+
+    /// Puts a value; one that replaces another must not be longer than the first was.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if the value does not fit its record; [`Error::Closed`].
+    pub fn put(&mut self, key: &K, value: &V) -> Result<()> {
+        let mut bytes = Vec::new();
+        value.encode(&mut bytes);
+        self.raw.put(encoded(key).as_ref(), &bytes)
+    }
+
+    #[cold]
+    fn undecodable(&self, error: &CodecError) -> Error {
+        Error::decode(self.raw.table.name(), V::type_name(), error.to_string())
+    }
+}
+
+/// A key in its last form.
+#[inline]
+pub(crate) fn encoded<K: Key>(key: &K) -> KeyBuffer {
+    let mut buffer = KeyBuffer::new();
+    key.encode(&mut buffer);
+    buffer
+}
+
+/// The length of a value that does not fit its record, in bytes.
+struct TooLong(usize);
+
+impl From<TooLong> for Error {
+    #[cold]
+    fn from(TooLong(bytes): TooLong) -> Self {
+        Self::Misuse(format!("key-value records keep their size: {bytes} bytes do not fit"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use crate::{Database, Error, Readable, Result};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a thread that hangs can be told of, and not be joined")]
+    fn a_panic_while_a_record_is_locked_leaves_it_free_and_unchanged() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        let mut numbers = db.key_value(&table)?;
+        numbers.put(&1, &10)?;
+        let panicked = catch_unwind(AssertUnwindSafe(|| numbers.modify(&1, |_| panic!("the application's"))));
+        assert!(panicked.is_err());
+        // Another thread looks, so that a record that is locked for ever fails this test and does not hang it.
+        let (sender, receiver) = mpsc::channel();
+        let (other, shared) = (db.clone(), table.clone());
+        std::thread::spawn(move || {
+            let mut numbers = other.key_value(&shared).expect("in memory");
+            let changed = numbers.modify(&1, |value| *value += 1);
+            let _ = sender.send(changed.and_then(|_| numbers.get(&1)));
+        });
+        let seen =
+            receiver.recv_timeout(Duration::from_secs(600)).expect("the record is not locked any more");
+        assert_eq!(seen?, Some(11));
+        assert_eq!(numbers.get(&1)?, Some(11), "the handle that saw the panic goes on");
+        Ok(())
+    }
+
+    #[test]
+    fn a_put_over_a_deleted_row_ends_and_is_seen() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, Vec<u8>>("texts")?;
+        for (round, length) in [3, 300, 0].into_iter().enumerate() {
+            db.run(|tx| tx.put(&table, &1, &vec![1; length]))?;
+            db.run(|tx| tx.delete(&table, &1))?;
+            let mut texts = db.key_value(&table)?;
+            assert_eq!(texts.get(&1)?, None);
+            // Longer than what was deleted: the new row has a record of its own.
+            let row = vec![round as u8; length + 100];
+            texts.put(&1, &row)?;
+            assert_eq!(texts.get(&1)?.as_ref(), Some(&row));
+            assert_eq!(db.run(|tx| tx.get(&table, &1))?.as_ref(), Some(&row));
+            db.run(|tx| tx.delete(&table, &1))?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_database_with_a_log_is_refused_as_its_recovery_would_not_find_the_writes() -> Result<()> {
+        let disk = std::sync::Arc::new(ensile_sim::SimDisk::new());
+        let db = Database::builder("unused").disk(disk).open()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        let Err(Error::Misuse(words)) = db.key_value(&table) else { panic!("it is refused") };
+        assert!(words.contains("writes no log, and this database has one"), "{words}");
+        let other = Database::in_memory()?;
+        assert!(matches!(other.key_value(&table), Err(Error::Misuse(_))), "another database's table");
+        Ok(())
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_no_new_version() -> Result<()> {
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, Vec<u8>>("texts")?;
+        let mut texts = db.key_value(&table)?;
+        texts.put(&1, &b"short".to_vec())?;
+        let mut reader = db.begin();
+        assert_eq!(reader.get(&table, &1)?.as_deref(), Some(&b"short"[..]));
+        assert!(matches!(texts.put(&1, &vec![7; 4096]), Err(Error::Misuse(_))));
+        assert_eq!(texts.get(&1)?.as_deref(), Some(&b"short"[..]));
+        let _receipt = reader.commit()?;
+        Ok(())
+    }
+
+    #[test]
+    fn concurrent_modifications_of_one_key_are_all_there() -> Result<()> {
+        const EACH: u64 = 20_000;
+        let db = Database::in_memory()?;
+        let table = db.table::<u64, u64>("numbers")?;
+        db.key_value(&table)?.put(&1, &0)?;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || {
+                    let mut numbers = db.key_value(table).expect("in memory");
+                    for _ in 0..EACH {
+                        assert!(numbers.modify(&1, |value| *value += 1).expect("fits"));
+                    }
+                });
+            }
+        });
+        assert_eq!(db.key_value(&table)?.get(&1)?, Some(3 * EACH));
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+//! Ways into a database that only measurements take: they lack what transactions are for.
+//!
+//! Neighbours: the bench is their user; index and records do the work.
+
+#[cfg(feature = "experiments")]
+mod exclusive;
+mod key_value;
+
+#[cfg(feature = "experiments")]
+pub use exclusive::{Exclusive, ExclusiveRows};
+pub use key_value::KeyValue;

@@ -1,0 +1,328 @@
+//! A database's folder looked at, or repaired, without opening the database.
+//!
+//! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
+//! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
+//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of
+//! these runs while a process has the database open. [`lease`] does: it keeps files from being removed while they are
+//! read. [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
+//!
+//! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+use ensile_base::{Epoch, Tid};
+use ensile_disk::{Disk, RealDisk};
+pub use ensile_durability::examine::{
+    CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Loss, Remedy, Repaired, Role, Unread,
+};
+pub use ensile_durability::{Adopted, Lease, LeasedFile};
+use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
+use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
+use ensile_memory::{Memory, MemoryConfig};
+
+use crate::error::Result;
+pub use crate::formats::log_entry::Before;
+use crate::formats::log_entry::{LoggedWrite, Writes};
+use crate::open::catalogue::Definition;
+use crate::open::replay::{Replay, checkpointed};
+use crate::record::{Handle, Scratch, Seen};
+use crate::tables::CATALOG_ID;
+
+/// A table as the folder holds it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableFacts {
+    /// Its number in the files.
+    pub id: u32,
+    /// Its name; `None` if the catalogue does not name it.
+    pub name: Option<String>,
+    /// The type of its keys.
+    pub key_type: String,
+    /// The type of its values.
+    pub value_type: String,
+    /// Its secondary indexes, which are not in the files but built at open.
+    pub indexes: Vec<String>,
+    /// Its rows.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+    /// Writes to it in the log that tell what they replaced ([`Builder::before_images`](crate::Builder::before_images)).
+    pub before_images: u64,
+}
+
+/// A write in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change<'c> {
+    /// The transaction's, its epoch among its parts. Transactions that have nothing to do with each other may share one.
+    pub tid: Tid,
+    /// Its place among its transaction's writes: 0 begins a transaction.
+    pub write: usize,
+    /// The table's number in the files.
+    pub table: u32,
+    /// The table's name; `None` if the catalogue does not name it.
+    pub table_name: Option<&'c str>,
+    /// The encoded key.
+    pub key: &'c [u8],
+    /// What it replaced.
+    pub before: Before<'c>,
+    /// The encoded value; `None`: the key was deleted.
+    pub after: Option<&'c [u8]>,
+}
+
+/// Reads every byte of the folder and judges it as an open would.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is no error: it is what the
+/// answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`].
+pub fn verify(path: &Path) -> Result<Examination> {
+    let disk = existing(path)?;
+    Ok(ensile_durability::examine::examine(&disk, &Framing)?)
+}
+
+/// As [`verify`], and tells the tables; none where something is damaged, as their rows would be a guess.
+///
+/// # Errors
+/// As for [`verify`].
+pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
+    let disk = existing(path)?;
+    // The rows live in it.
+    let memory = Memory::new(&MemoryConfig::default());
+    let target = Counting { replay: Replay::new(&memory), images: Mutex::default() };
+    let found = ensile_durability::examine::examine(&disk, &target)?;
+    let trees = target.replay.finish();
+    let mut tables = if found.is_whole() { tables_of(&trees) } else { Vec::new() };
+    let images = target.images.into_inner();
+    for table in &mut tables {
+        table.before_images = images.get(&table.id).copied().unwrap_or(0);
+    }
+    Ok((found, tables))
+}
+
+/// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each key the
+/// order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what transactions read and
+/// overwrote of others', not who read what another was about to overwrite: who applies changes elsewhere shows them epoch by
+/// epoch.) Changes that an installed checkpoint covers are left out: from its first epoch on nothing is missing. If something
+/// is damaged, nothing is shown and the examination says what.
+///
+/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few epochs. If
+/// the last process ended without a close, the end of its log is written and synced once more before, so that what is shown
+/// is what the next open finds, though the power fails in between.
+///
+/// # Errors
+/// As for [`verify`].
+pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()>) -> Result<Examination> {
+    let disk = existing(path)?;
+    let names = Names(Mutex::new(BTreeMap::from([(CATALOG_ID, CATALOG_NAME.to_owned())])));
+    let mut show = |Entry { tid, body }: Entry<'_>| {
+        let names = names.0.lock();
+        // Their form was checked when the names were read.
+        for (at, write) in Writes(body).flatten().enumerate() {
+            let LoggedWrite { table, key, value: after, before } = write;
+            let table_name = names.get(&table).map(String::as_str);
+            visit(&Change { tid, write: at, table, table_name, key, before, after })?;
+        }
+        ControlFlow::Continue(())
+    };
+    Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
+}
+
+/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged. Before it
+/// returns it has read the whole folder once more, and found it whole.
+///
+/// # Errors
+/// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state
+/// can be had from what is there, or something cannot be read: the message says why; and if something is damaged after
+/// the cut.
+pub fn repair(path: &Path) -> Result<Option<Repaired>> {
+    Ok(ensile_durability::examine::repair(&existing(path)?, &Framing)?)
+}
+
+/// As [`repair`], but a log's folder that is missing as a whole is given up, with all that it held and all that came
+/// after it in the other logs. Make sure first that its device is not merely unmounted.
+///
+/// # Errors
+/// As for [`repair`].
+pub fn repair_without_missing_folders(path: &Path) -> Result<Option<Repaired>> {
+    Ok(ensile_durability::examine::repair_without_missing_folders(&existing(path)?, &Framing)?)
+}
+
+/// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as its parent. Until then
+/// an open refuses it, as the original may be in use. Its rows are those of the copy.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of the original: copy
+/// those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
+pub fn adopt(path: &Path) -> Result<Adopted> {
+    Ok(ensile_durability::adopt(&existing(path)?)?)
+}
+
+/// Keeps the files of a database, which may be open in any process, from being removed while they are read, and opens
+/// them. A removal waits for a minute at most: [`Lease::has_all_names`] tells whether all files are still there.
+///
+/// The database goes on writing to its last log files. `HINT` may say more than the log files that the lease has: a
+/// copy leaves it out.
+///
+/// # Errors
+/// [`Error::Durability`](crate::Error::Durability) if the folder has no database or cannot be read, or while it is
+/// being opened: try again.
+pub fn lease(path: &Path) -> Result<Lease> {
+    Ok(ensile_durability::lease(&existing(path)?)?)
+}
+
+/// What the catalogue itself is called here.
+const CATALOG_NAME: &str = "the catalogue";
+
+fn existing(path: &Path) -> Result<Arc<dyn Disk>> {
+    Ok(Arc::new(RealDisk::existing(path).map_err(DurabilityError::from)?))
+}
+
+/// Takes entries apart and keeps nothing.
+struct Framing;
+
+impl Recoverable for Framing {
+    fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_write(entries, &mut |_| {})
+    }
+
+    fn load(&self, _section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_row_of(entries, &mut |_, _| {})
+    }
+}
+
+/// Visits the writes of a log block.
+fn each_write(
+    entries: &[Entry<'_>],
+    visit: &mut dyn FnMut(&LoggedWrite<'_>),
+) -> std::result::Result<(), Refused> {
+    for (entry, Entry { body, .. }) in entries.iter().enumerate() {
+        for write in Writes(body) {
+            visit(&write.map_err(|detail| Refused { entry, detail })?);
+        }
+    }
+    Ok(())
+}
+
+/// Visits the rows of a checkpoint block.
+fn each_row_of(
+    entries: &[Entry<'_>],
+    visit: &mut dyn FnMut(&[u8], &[u8]),
+) -> std::result::Result<(), Refused> {
+    entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
+        let row = checkpointed(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
+        visit(row.0, row.1);
+        Ok(())
+    })
+}
+
+/// Rebuilds the rows, and counts before-images by table beside that.
+struct Counting {
+    replay: Replay,
+    images: Mutex<BTreeMap<u32, u64>>,
+}
+
+impl Recoverable for Counting {
+    fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        // Each number is whole at every point.
+        let mut images = self.images.lock();
+        each_write(entries, &mut |write| {
+            if write.before != Before::NotRecorded {
+                *images.entry(write.table).or_default() += 1;
+            }
+        })?;
+        self.replay.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        self.replay.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.replay.passed(epoch);
+    }
+}
+
+/// Takes entries apart and keeps the names of tables: those that there were, whether or not they are there still.
+struct Names(Mutex<BTreeMap<u32, String>>);
+
+impl Names {
+    fn note(&self, name: &[u8], definition: &[u8]) {
+        if let Some(Definition { id, .. }) = Definition::decode(definition) {
+            let mut names = self.0.lock();
+            names.insert(id, String::from_utf8_lossy(name).into_owned());
+        }
+    }
+}
+
+impl Recoverable for Names {
+    fn replay(&self, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_write(entries, &mut |write| {
+            if let (CATALOG_ID, Some(definition)) = (write.table, write.value) {
+                self.note(write.key, definition);
+            }
+        })
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> std::result::Result<(), Refused> {
+        each_row_of(entries, &mut |name, definition| {
+            if section == CATALOG_ID {
+                self.note(name, definition);
+            }
+        })
+    }
+}
+
+/// What is in recovered trees, by the catalogue among them.
+fn tables_of(trees: &crate::open::replay::Trees) -> Vec<TableFacts> {
+    let mut tables: BTreeMap<u32, TableFacts> = BTreeMap::new();
+    for (&id, tree) in trees {
+        let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
+        each_row(tree, &mut |key, value| {
+            table.rows += 1;
+            table.bytes += (key.len() + value.len()) as u64;
+        });
+    }
+    if let Some(catalog) = tables.get_mut(&CATALOG_ID) {
+        catalog.name = Some(CATALOG_NAME.to_owned());
+    }
+    if let Some(tree) = trees.get(&CATALOG_ID) {
+        each_row(tree, &mut |name, definition| {
+            let Some(Definition { id, key_type, value_type, indexes }) = Definition::decode(definition)
+            else {
+                return;
+            };
+            let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
+            table.name = Some(String::from_utf8_lossy(name).into_owned());
+            (table.key_type, table.value_type) = (key_type, value_type);
+            table.indexes = indexes.into_iter().map(|index| index.name).collect();
+        });
+    }
+    tables.into_values().collect()
+}
+
+/// Visits every row of a recovered tree.
+fn each_row(tree: &Masstree, visit: &mut dyn FnMut(&[u8], &[u8])) {
+    const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+    let mut rows = Rows { tree, scratch: Scratch::default(), visit };
+    tree.scan(ALL, Direction::Forward, &mut rows, crate::record::blocks::sole_owner(tree));
+}
+
+struct Rows<'t, 'v> {
+    tree: &'t Masstree,
+    scratch: Scratch,
+    visit: &'v mut dyn FnMut(&[u8], &[u8]),
+}
+
+impl ScanVisitor for Rows<'_, '_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        let record = Handle::from_value(value).at(crate::record::blocks::sole_owner(self.tree));
+        if matches!(record.read(&mut self.scratch), Seen::Present(_)) {
+            (self.visit)(key, self.scratch.bytes());
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under
+//! shuttle's schedules.
+//!
+//! A record or node that is freed too early is filled with a pattern there, and whoever reads it fails.
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-engine --release --lib shuttle`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use shuttle::sync::Arc;
+
+use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
+use ensile_base::{Epoch, Tid};
+use ensile_durability::{Entry, Recoverable, Refused};
+use ensile_index::Lookup;
+use ensile_memory::{Memory, MemoryConfig};
+
+use super::Replay;
+use super::queue_log::{self, Queue};
+use crate::formats::log_entry;
+use crate::record::Handle;
+use crate::record::blocks::sole_owner;
+
+const TABLE: u32 = 1;
+
+fn write(replay: &Replay, epoch: u64, key: &[u8], value: Option<&[u8]>) {
+    let mut body = Vec::new();
+    log_entry::encode(&mut body, TABLE, key, value, log_entry::Image::NotRecorded);
+    let tid = Tid::first_of(Epoch::new(epoch));
+    replay.replay(&[Entry { tid, body: &body }]).expect("an entry that was encoded");
+}
+
+/// Whether a key is there, and its epoch.
+fn look(replay: Replay, key: &[u8]) -> Option<(Epoch, bool)> {
+    // The records live in it.
+    let _memory = std::sync::Arc::clone(&replay.memory);
+    let trees = replay.finish();
+    let tree = &trees[&TABLE];
+    match tree.get(key, sole_owner(tree)) {
+        Lookup::Found(value) => {
+            let word = Handle::from_value(value).at(sole_owner(tree)).word();
+            Some((word.epoch(), word.is_absent()))
+        }
+        Lookup::Missing(_) => None,
+    }
+}
+
+/// Replays what is common, then lets the threads work, then looks at the key.
+fn schedules(
+    before: fn(&Replay),
+    works: [fn(&Replay); 3],
+    key: &'static [u8],
+    expected: Option<(Epoch, bool)>,
+) {
+    shuttle::check_random(
+        move || {
+            let replay = Arc::new(Replay::new(&Memory::new(&MemoryConfig::default())));
+            before(&replay);
+            let threads: Vec<_> = works
+                .iter()
+                .map(|&work| {
+                    let replay = Arc::clone(&replay);
+                    shuttle::thread::spawn(move || work(&replay))
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let Ok(replay) = Arc::try_unwrap(replay) else { panic!("the threads have ended") };
+            assert_eq!(look(replay, key), expected);
+        },
+        2_000,
+    );
+}
+
+#[test]
+fn a_newer_put_of_a_key_whose_tombstone_is_being_removed_stays() {
+    schedules(
+        |replay| {
+            write(replay, 2, b"other", Some(b"in the same leaf"));
+            write(replay, 3, b"key", None);
+        },
+        [
+            |replay| replay.passed(Epoch::new(4)),
+            |replay| write(replay, 5, b"key", Some(b"longer than the room that a tombstone's record has")),
+            |replay| {
+                write(replay, 5, b"other", Some(b"longer than it was, so that the record is replaced"));
+                replay.passed(Epoch::new(4));
+            },
+        ],
+        b"key",
+        Some((Epoch::new(5), false)),
+    );
+}
+
+#[test]
+fn a_leaf_that_removals_empty_goes_beside_those_that_look_into_it() {
+    schedules(
+        |replay| {
+            for key in 0..20_u8 {
+                write(replay, 3, &[b'a' + key], None);
+            }
+        },
+        [
+            |replay| replay.passed(Epoch::new(4)),
+            |replay| {
+                replay.passed(Epoch::new(4));
+                replay.passed(Epoch::new(5));
+            },
+            |replay| {
+                write(replay, 5, b"b", Some(b"new"));
+                write(replay, 6, b"b", None);
+                write(replay, 7, b"b", Some(b"newer"));
+                replay.passed(Epoch::new(5));
+            },
+        ],
+        b"b",
+        Some((Epoch::new(7), false)),
+    );
+}
+
+/// Replays, and counts from which end pieces were taken.
+struct Counted {
+    replay: Replay,
+    /// Std's: no steps of the program.
+    newest: AtomicU64,
+    oldest: AtomicU64,
+}
+
+impl Recoverable for Counted {
+    fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.replay(entries)
+    }
+
+    fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
+        self.replay.load(section, entries)
+    }
+
+    fn passed(&self, epoch: Epoch) {
+        self.replay.passed(epoch);
+    }
+
+    fn waiting(&self) -> u64 {
+        let waiting = self.replay.waiting();
+        let end = if waiting < REPLAY_WAITING_BYTES_MAX { &self.newest } else { &self.oldest };
+        // Relaxed: read once the threads have ended.
+        end.fetch_add(1, Ordering::Relaxed);
+        waiting
+    }
+}
+
+#[test]
+fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
+    // Schedules in which pieces were taken from both ends.
+    static BOTH: AtomicU64 = AtomicU64::new(0);
+    shuttle::check_random(
+        || {
+            let queue = Queue { rows: 40, left: 3, together: 4, value_bytes: 900, file_bytes: 4 << 10 };
+            let disk = queue.write();
+            let recovery = Arc::new(Queue::recovery(&disk));
+            let replay = Replay::new(&Memory::new(&MemoryConfig::default()));
+            let state = Arc::new(Counted { replay, newest: AtomicU64::new(0), oldest: AtomicU64::new(0) });
+            let threads = [(); 3].map(|()| {
+                let (recovery, state) = (Arc::clone(&recovery), Arc::clone(&state));
+                shuttle::thread::spawn(move || while recovery.replay_step(&*state).expect("replays") {})
+            });
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            let Ok(state) = Arc::try_unwrap(state) else { panic!("the threads have ended") };
+            let Counted { replay, newest, oldest } = state;
+            if newest.into_inner() > 1 && oldest.into_inner() > 1 {
+                // Relaxed: schedules run one after the other.
+                BOTH.fetch_add(1, Ordering::Relaxed);
+            }
+            let _memory = std::sync::Arc::clone(&replay.memory);
+            let trees = replay.finish();
+            let tree = &trees[&queue_log::TABLE];
+            for key in 0..queue.rows {
+                let found = tree.get(&key.to_be_bytes(), sole_owner(tree));
+                assert_eq!(matches!(found, Lookup::Found(_)), key >= queue.rows - queue.left, "key {key}");
+            }
+        },
+        60,
+    );
+    // Relaxed: as above.
+    assert!(BOTH.load(Ordering::Relaxed) > 20, "most schedules take pieces from both ends");
+}

@@ -1,0 +1,295 @@
+//! One replaying thread: applies writes to records, removes tombstones, frees what both leave behind.
+//!
+//! Invariants:
+//! - The larger TID wins, under the record's lock.
+//! - U1: a tombstone is removed under its record's lock, and only if the record still has the delete's word. Another thread
+//!   that is about to write a newer value finds the record superseded, then the key missing, and inserts it.
+//! - E3: records and nodes that left the index are freed once no thread is in a block that began before.
+//!
+//! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
+
+use ensile_base::sync::{Arc, Ordering, fence};
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::{Epochs, GarbageList, Pinned};
+use ensile_index::{Gap, Insert, Lookup, Masstree, NodeChanges, Place, Probe};
+use ensile_memory::Cache;
+
+use super::tombstones::Batch;
+use crate::formats::log_entry::LoggedWrite;
+use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks};
+use crate::record::word::Word;
+use crate::record::{HEADER_BYTES, Handle, Record};
+
+/// Writes looked up together: enough for the descents to overlap from one to the next, few enough that all that they
+/// asked for stays in the caches until it is used.
+pub(super) const GROUP: usize = 64;
+/// Bytes of a record that are asked for: behind these the processor sees the pattern by itself.
+const PREFETCHED_BYTES_MAX: usize = 768;
+
+/// The trees that a worker has met, to find them without a shared lock.
+pub(super) type MetTrees = [(u32, Arc<Masstree>)];
+
+/// One replaying thread's memory and garbage.
+pub(super) struct Worker {
+    pub(super) blocks: Blocks,
+    /// Nodes and records that no tree leads to any more.
+    nodes: GarbageList<NodeBlock>,
+    records: GarbageList<Handle>,
+    retired_bytes: usize,
+    pub(super) changes: NodeChanges,
+    /// Of the block that it is at.
+    pub(super) deletes: Batch,
+}
+
+/// A write that waits for its group.
+pub(super) struct Pending<'b> {
+    /// Place of its tree among the worker's.
+    pub(super) tree: usize,
+    pub(super) write: LoggedWrite<'b>,
+    pub(super) tid: Tid,
+}
+
+impl Pending<'_> {
+    /// Bytes of a record that is written for it.
+    fn record_bytes(&self) -> usize {
+        HEADER_BYTES + self.write.value.map_or(0, <[u8]>::len)
+    }
+}
+
+/// What came of a write to a record.
+enum Renewed {
+    /// It is done, or was not newer.
+    Done,
+    /// The record is no longer its key's latest.
+    Superseded,
+}
+
+impl Worker {
+    pub(super) fn new(cache: Cache) -> Self {
+        Self {
+            blocks: Blocks::new(cache),
+            nodes: GarbageList::default(),
+            records: GarbageList::default(),
+            retired_bytes: 0,
+            changes: NodeChanges::new(),
+            deletes: Batch::default(),
+        }
+    }
+
+    pub(super) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
+        let Self { blocks, nodes: garbage_list, retired_bytes, changes, .. } = self;
+        (NodeBlocks { blocks, garbage_list, epochs, retired_bytes }, changes)
+    }
+
+    /// Frees what was retired in epochs below `limit`, which no thread can reach any more (E3).
+    pub(super) fn collect(&mut self, limit: Epoch) {
+        while let Some(record) = self.records.pop_below(limit) {
+            self.blocks.destroy(record);
+        }
+        while let Some(node) = self.nodes.pop_below(limit) {
+            self.retired_bytes -= self.blocks.destroy_node(node);
+        }
+    }
+
+    /// A record that no tree leads to any more: another thread may still look at it.
+    fn retire(&mut self, record: Record<'_>, epochs: &Epochs) {
+        // SeqCst: the unlink comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        self.records.push(epochs.now(), record.handle());
+    }
+
+    /// Applies a group of writes, each if it is newer than what its key has.
+    pub(super) fn apply(
+        &mut self,
+        trees: &MetTrees,
+        group: &[Pending<'_>],
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
+        if group.is_empty() {
+            return;
+        }
+        let probes = group.iter().enumerate().map(|(at, pending)| Probe {
+            tree: &trees[pending.tree].1,
+            key: pending.write.key,
+            label: at,
+        });
+        let mut places = [Place::Found(0); GROUP];
+        Masstree::place_batch(probes, pinned, &mut |at, place| {
+            if let Place::Found(value) = place {
+                let bytes = group[at].record_bytes().min(PREFETCHED_BYTES_MAX);
+                Handle::from_value(value).prefetch_exactly(bytes);
+            }
+            places[at] = place;
+        });
+        for (pending, place) in group.iter().zip(&places) {
+            let tree = &trees[pending.tree].1;
+            let record = match place {
+                Place::Found(value) => Some(Handle::from_value(*value)),
+                Place::Gap(gap) => self.insert(tree, Some(gap), pending, epochs, pinned),
+            };
+            if let Some(record) = record {
+                self.renew(tree, record, pending, epochs, pinned);
+            }
+        }
+    }
+
+    /// Inserts the record of a key that had none, at its place if that is known. If it has one by now, that one.
+    fn insert<'p>(
+        &mut self,
+        tree: &Masstree,
+        gap: Option<&Gap<'p, 'p>>,
+        pending: &Pending<'_>,
+        epochs: &Epochs,
+        pinned: Pinned<'p>,
+    ) -> Option<Handle> {
+        let word = match pending.write.value {
+            Some(_) => Word::written(pending.tid),
+            None => Word::deleted(pending.tid),
+        };
+        let record = self.blocks.filled(pending.write.value.unwrap_or_default(), word);
+        let (mut nodes, changes) = self.nodes(epochs);
+        changes.clear();
+        let inserted = match gap {
+            Some(gap) => gap.insert(record.value(), &mut nodes, changes, pinned),
+            None => tree.insert_if_absent(pending.write.key, record.value(), &mut nodes, changes, pinned),
+        };
+        match inserted {
+            Insert::Inserted => {
+                if pending.write.value.is_none() {
+                    self.note_delete(pending, record.at(pinned));
+                }
+                None
+            }
+            Insert::Exists(value) => {
+                self.blocks.destroy(record);
+                Some(Handle::from_value(value))
+            }
+        }
+    }
+
+    /// Applies a write to its key's record if it is newer.
+    fn renew(
+        &mut self,
+        tree: &Masstree,
+        found: Handle,
+        pending: &Pending<'_>,
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
+        let mut found = Some(found);
+        while let Some(record) = found {
+            found = match self.renew_record(tree, record.at(pinned), pending, epochs, pinned) {
+                Renewed::Done => None,
+                Renewed::Superseded => match tree.get(pending.write.key, pinned) {
+                    Lookup::Found(value) => Some(Handle::from_value(value)),
+                    // A tombstone that another thread has just removed.
+                    Lookup::Missing(_) => self.insert(tree, None, pending, epochs, pinned),
+                },
+            };
+        }
+    }
+
+    fn renew_record(
+        &mut self,
+        tree: &Masstree,
+        record: Record<'_>,
+        pending: &Pending<'_>,
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) -> Renewed {
+        let &Pending { write, tid, .. } = pending;
+        // TIDs only grow, and a record is superseded by a larger one: older versions end here, without a lock.
+        if tid <= record.word().tid() {
+            return Renewed::Done;
+        }
+        let before = record.lock();
+        if !before.is_latest() {
+            record.unlock_with(before);
+            return Renewed::Superseded;
+        }
+        if tid <= before.tid() {
+            record.unlock_with(before);
+            return Renewed::Done;
+        }
+        // Release: the lock is seen before the data stores that follow (C5); partner: the readers' Acquire fence.
+        fence(Ordering::Release);
+        match write.value {
+            None => {
+                record.unlock_with(Word::deleted(tid));
+                self.note_delete(pending, record);
+            }
+            Some(value) if record.fits(value.len()) => {
+                record.overwrite(value);
+                record.unlock_with(Word::written(tid));
+            }
+            Some(value) => {
+                let new = self.blocks.filled(value, Word::written(tid));
+                let replaced = tree.replace(write.key, record.handle().value(), new.value(), pinned);
+                assert!(replaced, "the index maps a key to its latest record");
+                record.unlock_with(before.superseded());
+                self.retire(record, epochs);
+            }
+        }
+        Renewed::Done
+    }
+
+    fn note_delete(&mut self, pending: &Pending<'_>, record: Record<'_>) {
+        // The room of the value that it had stays with the record.
+        let bytes = HEADER_BYTES + record.capacity();
+        self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
+    }
+
+    /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.
+    pub(super) fn remove(&mut self, batch: &Batch, trees: &[&Masstree], epochs: &Epochs, pinned: Pinned<'_>) {
+        let mut all = batch.iter().zip(trees);
+        loop {
+            let group: [_; GROUP] = std::array::from_fn(|_| all.next());
+            let probes = group.iter().flatten().enumerate();
+            let probes = probes.map(|(at, (noted, tree))| Probe { tree, key: noted.key, label: at });
+            let mut found = [None; GROUP];
+            Masstree::get_batch(probes, pinned, &mut |at, lookup| {
+                if let Lookup::Found(value) = lookup {
+                    let record = Handle::from_value(value);
+                    record.prefetch(HEADER_BYTES);
+                    found[at] = Some(record);
+                }
+            });
+            for ((noted, tree), found) in group.iter().flatten().zip(found) {
+                if let Some(record) = found {
+                    self.remove_one(tree, noted.key, Word::deleted(noted.tid), record, epochs, pinned);
+                }
+            }
+            if group[GROUP - 1].is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Takes a key out of its tree if its record is still the tombstone with this word (U1).
+    fn remove_one(
+        &mut self,
+        tree: &Masstree,
+        key: &[u8],
+        tombstone: Word,
+        record: Handle,
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
+        let found = record.at(pinned);
+        if found.word().unlocked() != tombstone {
+            return;
+        }
+        let before = found.lock();
+        if before != tombstone {
+            // Another thread has written a newer value.
+            found.unlock_with(before);
+            return;
+        }
+        let (mut nodes, _) = self.nodes(epochs);
+        let removed = tree.remove(key, record.value(), &mut nodes, pinned);
+        assert!(removed, "the index maps a key to its latest record");
+        found.unlock_with(before.superseded());
+        self.retire(found, epochs);
+    }
+}

@@ -1,0 +1,60 @@
+//! What a test drives itself: the disk, the clock, and the steps that a database's threads would take.
+//!
+//! In builds with the feature `simulation` only: the types are those of crates that applications do not have.
+//!
+//! Neighbours: `builder` opens; `threads` takes the same steps on threads of its own.
+
+use std::sync::Arc as StdArc;
+
+use ensile_base::clock::Clock;
+use ensile_disk::Disk;
+use ensile_durability::{CheckpointStep, LoggerStep};
+
+use crate::database::Database;
+use crate::open::builder::Builder;
+use crate::open::threads::step;
+
+impl Builder {
+    /// Another disk than the machine's.
+    pub fn disk(mut self, disk: StdArc<dyn Disk>) -> Self {
+        self.disk = Some(disk);
+        self
+    }
+
+    /// Another clock than the machine's.
+    pub fn manual_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// No threads of its own: the caller drives [`Database::heartbeat_step`] and [`Database::logger_step`]. Strict
+    /// results that are waited for on the driving thread may wait for ever.
+    pub fn without_threads(mut self) -> Self {
+        self.own_threads = false;
+        self
+    }
+}
+
+/// Steps of a database that was opened [`without_threads`](Builder::without_threads).
+impl Database {
+    /// One step of the heartbeat.
+    pub fn heartbeat_step(&self) {
+        if self.core().is_own_process() {
+            step(self.core());
+        }
+    }
+
+    /// One step of a checkpointer. `None` without a folder.
+    pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
+        let core = self.core();
+        core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
+    }
+
+    /// One step of a logger, and the file that its thread makes ready after it. True if the step wrote something.
+    pub fn logger_step(&self, logger: usize) -> bool {
+        let Some(log) = &self.core().log else { return false };
+        let step = log.logger_step(logger);
+        log.logger_prepare(logger);
+        matches!(step, LoggerStep::Wrote | LoggerStep::Synced)
+    }
+}

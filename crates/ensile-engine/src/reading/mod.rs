@@ -1,0 +1,303 @@
+//! Reading through a table: one lookup and one scan, whoever reads.
+//!
+//! A [`Reader`] says what a version means to it: a transaction reads the latest and remembers what it saw, a snapshot
+//! reads the version of its boundary and remembers nothing. The walk through index and records is the same.
+//!
+//! Neighbours: `transaction` and `snapshot` are the readers; `table` and `record` are read.
+
+pub(crate) mod snapshot;
+
+use std::ops::ControlFlow;
+
+use ensile_epoch::Pinned;
+use ensile_index::{Direction, Lookup, Range, ScanVisitor, Witness};
+
+use crate::codec::KeyBuffer;
+use crate::error::Result;
+use crate::record::{Fetch, Handle, Record, Scratch};
+use crate::sets::write_set::{Kind, WriteSet};
+use crate::tables::{IndexCore, TableCore};
+
+/// What a record was to its reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// The data is in the scratch buffer.
+    Present,
+    /// The key is absent for this reader.
+    Absent,
+    /// Not the key's record any more: look the key up again.
+    Superseded,
+}
+
+/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of.
+pub(crate) trait RawRead {
+    fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>>;
+
+    fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: impl Iterator<Item = KeyBuffer>,
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()>;
+
+    fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()>;
+
+    fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut VisitIndexed<'_>,
+    ) -> Result<()>;
+}
+
+/// Someone who reads records.
+pub(crate) trait Reader {
+    /// Reads a record, and remembers what it saw if it must.
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held;
+
+    /// Notes a leaf that a miss or a scan depends on.
+    fn witness(&mut self, witness: Witness);
+
+    /// The reader's own writes, if it has any.
+    fn own(&self) -> Option<&WriteSet>;
+
+    /// Notes where a present key was found, for a write that may follow.
+    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
+        let _ = (table, key, record);
+    }
+}
+
+/// Looks `key` up in the table's index and reads its record, beyond the reader's own writes. True if present.
+#[inline]
+pub(crate) fn lookup(
+    reader: &mut impl Reader,
+    table: &TableCore,
+    key: &[u8],
+    hint: Option<Handle>,
+    scratch: &mut Scratch,
+    pinned: Pinned<'_>,
+) -> bool {
+    let mut hint = hint;
+    loop {
+        let record = match hint.take() {
+            Some(record) => record,
+            None => match table.tree.get(key, pinned) {
+                Lookup::Found(value) => Handle::from_value(value),
+                Lookup::Missing(witness) => {
+                    reader.witness(witness);
+                    return false;
+                }
+            },
+        };
+        match reader.read(record.at(pinned), scratch) {
+            Held::Present => {
+                reader.found(table, key, record);
+                return true;
+            }
+            Held::Absent => {
+                reader.found(table, key, record);
+                return false;
+            }
+            Held::Superseded => ensile_base::sync::spin_loop(),
+        }
+    }
+}
+
+/// What a reader's own writes say of a key.
+pub(crate) enum Own<'w> {
+    /// Nothing.
+    Unwritten,
+    /// It has this value.
+    Put(&'w [u8]),
+    /// It is deleted.
+    Deleted,
+}
+
+/// Looks through the reader's own writes.
+#[inline]
+pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet>, table: u32, key: &[u8]) -> Own<'w> {
+    let Some(writes) = writes else { return Own::Unwritten };
+    match writes.find(table, key) {
+        None => Own::Unwritten,
+        Some(at) => match writes.entries[at].kind {
+            Kind::Put => Own::Put(writes.value(&writes.entries[at])),
+            Kind::Delete => Own::Deleted,
+        },
+    }
+}
+
+/// Called with a key and its value.
+pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// Called with an index entry's key, the row's primary key and the row.
+pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// A scan's parameters.
+pub(crate) struct Scan<'s> {
+    pub(crate) table: &'s TableCore,
+    pub(crate) range: Range<'s>,
+    pub(crate) direction: Direction,
+    /// Positions of the reader's own writes within the range, in key order.
+    pub(crate) own: &'s [u32],
+}
+
+/// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
+/// reader, a key and its value.
+pub(crate) fn scan<R: Reader>(
+    reader: &mut R,
+    scan: &Scan<'_>,
+    scratch: &mut Scratch,
+    pinned: Pinned<'_>,
+    visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
+) {
+    let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
+    let mut merge = Merge { reader, table: scan.table, own, fetch, scratch, pinned, visit, broken: false };
+    scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
+    if !merge.broken {
+        let _ = merge.own_before(None);
+    }
+}
+
+/// The reader's own writes in scan order.
+struct Overlay<'s> {
+    positions: &'s [u32],
+    direction: Direction,
+}
+
+impl<'s> Overlay<'s> {
+    fn new(scan: &Scan<'s>) -> Self {
+        Self { positions: scan.own, direction: scan.direction }
+    }
+
+    fn peek(&self) -> Option<u32> {
+        match self.direction {
+            Direction::Forward => self.positions.first().copied(),
+            Direction::Reverse => self.positions.last().copied(),
+        }
+    }
+
+    fn skip(&mut self) {
+        self.positions = match self.direction {
+            Direction::Forward => &self.positions[1..],
+            Direction::Reverse => &self.positions[..self.positions.len() - 1],
+        };
+    }
+}
+
+/// Merges committed entries with own writes.
+struct Merge<'m, R, F> {
+    reader: &'m mut R,
+    table: &'m TableCore,
+    own: Overlay<'m>,
+    fetch: Fetch,
+    scratch: &'m mut Scratch,
+    pinned: Pinned<'m>,
+    visit: &'m mut F,
+    broken: bool,
+}
+
+impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, F> {
+    /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
+    /// says whether `key` itself is an own write, which the caller then skips.
+    fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
+        while let Some(at) = self.own.peek() {
+            let Some(writes) = self.reader.own() else { break };
+            let write = &writes.entries[at as usize];
+            let own_key = writes.key(write);
+            let order = key.map(|key| match self.own.direction {
+                Direction::Forward => own_key.cmp(key),
+                Direction::Reverse => key.cmp(own_key),
+            });
+            if order == Some(std::cmp::Ordering::Greater) {
+                break;
+            }
+            if write.kind == Kind::Put {
+                // The visitor gets the reader, so what it is shown must not borrow from it.
+                let (own_key, own_value) = (own_key.to_vec(), writes.value(write).to_vec());
+                self.own.skip();
+                self.call(&own_key, &own_value)?;
+            } else {
+                self.own.skip();
+            }
+            if order == Some(std::cmp::Ordering::Equal) {
+                return ControlFlow::Continue(true);
+            }
+        }
+        ControlFlow::Continue(false)
+    }
+
+    fn call(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
+        let flow = (self.visit)(self.reader, key, value);
+        self.broken = flow.is_break();
+        flow
+    }
+
+    /// Reads the record behind an entry; if it was superseded since the leaf was read, looks the key up again.
+    fn present(&mut self, key: &[u8], value: u64) -> bool {
+        match self.reader.read(Handle::from_value(value).at(self.pinned), self.scratch) {
+            Held::Present => true,
+            Held::Absent => false,
+            Held::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
+        }
+    }
+}
+
+impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor for Merge<'_, R, F> {
+    fn witness(&mut self, witness: Witness) {
+        self.reader.witness(witness);
+    }
+
+    #[inline]
+    fn soon(&mut self, value: u64) {
+        self.fetch.ask(Handle::from_value(value));
+    }
+
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        if !self.own.positions.is_empty() && self.own_before(Some(key))? {
+            return ControlFlow::Continue(());
+        }
+        if !self.present(key, value) {
+            return ControlFlow::Continue(());
+        }
+        let flow = (self.visit)(self.reader, key, self.scratch.bytes());
+        if flow.is_break() {
+            self.broken = true;
+        }
+        flow
+    }
+}
+
+/// Visits rows through a secondary index: the entry's key, the row's primary key, the row (§4.7: two tree accesses).
+pub(crate) fn scan_index<R: Reader>(
+    reader: &mut R,
+    (table, index): (&TableCore, &IndexCore),
+    scan: &Scan<'_>,
+    (scratch, row_scratch): (&mut Scratch, &mut Scratch),
+    pinned: Pinned<'_>,
+    visit: &mut VisitIndexed<'_>,
+) {
+    debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
+    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, key| {
+        if let Own::Put(value) = own_write(reader.own(), table.id, key) {
+            return visit(entry_key, key, value);
+        }
+        // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
+        // two states, and its commit will fail; until then the entry is passed over.
+        if lookup(reader, table, key, None, row_scratch, pinned) {
+            return visit(entry_key, key, row_scratch.bytes());
+        }
+        ControlFlow::Continue(())
+    });
+}

@@ -1,0 +1,245 @@
+//! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
+//!
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
+//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 — what
+//! a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
+//! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
+//!
+//! Neighbours: opened by `database`; reads through `reading`.
+
+use std::ops::{Bound, ControlFlow};
+
+use ensile_base::Epoch;
+use ensile_epoch::Pinned;
+use ensile_index::{Direction, Range, Witness};
+
+use crate::codec::KeyBuffer;
+use crate::database::CoreRef;
+use crate::error::Result;
+use crate::reading::{self, Held, RawRead, Reader, Scan, Visit, VisitIndexed};
+use crate::record::{Fetch, Record, Scratch};
+use crate::session::{self, Seat};
+use crate::sets::context::Context;
+use crate::sets::write_set::WriteSet;
+use crate::tables::{IndexCore, TableCore};
+
+/// Entries that a scan visits under one pin.
+const ENTRIES_PER_PIN: usize = 1024;
+
+/// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
+///
+/// It never conflicts. A snapshot that is kept open while more garbage waits for it than
+/// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
+pub struct Snapshot<'db> {
+    core: CoreRef<'db>,
+    seat: Option<Seat>,
+    boundary: Epoch,
+    /// The largest epoch of a version that it has shown, absent ones included (R1).
+    shown: Epoch,
+}
+
+impl std::fmt::Debug for Snapshot<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { boundary, shown, .. } = self;
+        f.debug_struct("Snapshot").field("boundary", boundary).field("shown", shown).finish_non_exhaustive()
+    }
+}
+
+/// Reads versions of one boundary, and remembers nothing but the largest epoch.
+struct VersionReader<'s> {
+    boundary: Epoch,
+    shown: &'s mut Epoch,
+}
+
+impl Reader for VersionReader<'_> {
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
+        // No version as old: the key had no record then, so its absence was durable (U2).
+        let Some(word) = record.read_version(self.boundary, scratch) else { return Held::Absent };
+        *self.shown = word.epoch().max(*self.shown);
+        if word.is_absent() { Held::Absent } else { Held::Present }
+    }
+
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn own(&self) -> Option<&WriteSet> {
+        None
+    }
+}
+
+impl<'db> Snapshot<'db> {
+    pub(crate) fn open(core: CoreRef<'db>) -> Self {
+        let seat = session::take_seat_to_keep(&core);
+        let call = seat.context.pin.begin(core.epochs.now());
+        let boundary = core.epochs.open_snapshot(&seat.context.pin);
+        drop(call);
+        Self { core, seat: Some(seat), boundary, shown: Epoch::ZERO }
+    }
+
+    /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.boundary
+    }
+
+    /// The largest epoch of what it has shown so far, keys that were deleted included: once that epoch is durable, all of
+    /// it is (R1). Zero while it has shown nothing that anybody wrote.
+    #[must_use]
+    pub fn shown_epoch(&self) -> Epoch {
+        self.shown
+    }
+
+    /// Waits until everything that this snapshot has shown so far is durable (R1). Where that was durable already it
+    /// returns at once, on a full disk and after the log has failed too.
+    ///
+    /// # Errors
+    /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
+    pub fn durable(&self) -> Result<()> {
+        self.core.check_process()?;
+        self.core.wait_durable(self.shown)
+    }
+
+    fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader<'_>) {
+        let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
+        (&self.core, &mut seat.context, VersionReader { boundary: self.boundary, shown: &mut self.shown })
+    }
+}
+
+impl RawRead for Snapshot<'_> {
+    fn raw_get<R>(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>> {
+        let (core, context, mut reader) = self.parts();
+        core.check_table(table)?;
+        let call = context.pin.enter()?;
+        let present = reading::lookup(&mut reader, table, key, None, &mut context.scratch, call.pinned());
+        Ok(present.then(|| read(context.scratch.bytes())))
+    }
+
+    fn raw_get_many(
+        &mut self,
+        table: &TableCore,
+        keys: impl Iterator<Item = KeyBuffer>,
+        found: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let (core, context, reader) = self.parts();
+        core.check_table(table)?;
+        let Context { pin, scratch, hints, .. } = context;
+        let call = pin.enter()?;
+        // Often the record is not the one to be read.
+        hints.descend(table, keys, Fetch::HEADER, call.pinned());
+        // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
+        // a record that is superseded now leads to the boundary's version all the same.
+        let VersionReader { boundary, shown } = reader;
+        for (at, version) in hints.versions(boundary, table.fetch, call.pinned()).enumerate() {
+            found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
+        }
+        hints.end_many();
+        Ok(())
+    }
+
+    fn raw_scan(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        self.in_batches(table, range, direction, |reader, scan, (scratch, _), pinned, batch| {
+            reading::scan(reader, scan, scratch, pinned, &mut |_, key, value| {
+                visit(key, value)?;
+                batch.after(key)
+            });
+        })
+    }
+
+    fn raw_scan_index(
+        &mut self,
+        table: &TableCore,
+        index: &IndexCore,
+        range: Range<'_>,
+        direction: Direction,
+        visit: &mut VisitIndexed<'_>,
+    ) -> Result<()> {
+        self.core.check_table(table)?;
+        self.in_batches(&index.entries, range, direction, |reader, scan, scratches, pinned, batch| {
+            let visit = &mut |entry_key: &[u8], key: &[u8], row: &[u8]| {
+                visit(entry_key, key, row)?;
+                batch.after(entry_key)
+            };
+            reading::scan_index(reader, (table, index), scan, scratches, pinned, visit);
+        })
+    }
+}
+
+impl Snapshot<'_> {
+    /// Runs `step` over the range, in batches with a pin each. `step` tells the batch of each entry that the visitor
+    /// wanted more after; a step that ends before its batch is full was the last.
+    fn in_batches(
+        &mut self,
+        table: &TableCore,
+        range: Range<'_>,
+        direction: Direction,
+        mut step: impl FnMut(
+            &mut VersionReader<'_>,
+            &Scan<'_>,
+            (&mut Scratch, &mut Scratch),
+            Pinned<'_>,
+            &mut Batch,
+        ),
+    ) -> Result<()> {
+        let (core, context, mut reader) = self.parts();
+        core.check_table(table)?;
+        let Context { pin, scratch, row_scratch, .. } = context;
+        let mut from: Option<Vec<u8>> = None;
+        loop {
+            let call = pin.enter()?;
+            pin.repin(core.epochs.now());
+            let mut range = range;
+            if let Some(from) = &from {
+                match direction {
+                    Direction::Forward => range.lower = Bound::Excluded(from),
+                    Direction::Reverse => range.upper = Bound::Excluded(from),
+                }
+            }
+            let scan = Scan { table, range, direction, own: &[] };
+            let mut batch = Batch { left: ENTRIES_PER_PIN, last_key: None };
+            step(&mut reader, &scan, (&mut *scratch, &mut *row_scratch), call.pinned(), &mut batch);
+            if batch.last_key.is_none() {
+                return Ok(());
+            }
+            from = batch.last_key;
+        }
+    }
+}
+
+/// What a scan visits under one pin.
+struct Batch {
+    left: usize,
+    /// The key of the entry that filled it.
+    last_key: Option<Vec<u8>>,
+}
+
+impl Batch {
+    /// Counts an entry; breaks with the one that fills the batch.
+    #[inline]
+    fn after(&mut self, key: &[u8]) -> ControlFlow<()> {
+        self.left -= 1;
+        if self.left > 0 {
+            return ControlFlow::Continue(());
+        }
+        self.last_key = Some(key.to_vec());
+        ControlFlow::Break(())
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        if let Some(seat) = &self.seat {
+            seat.context.pin.end();
+            session::give_seat(&mut self.seat);
+        }
+    }
+}

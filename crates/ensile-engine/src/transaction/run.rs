@@ -1,0 +1,285 @@
+//! Running closures as transactions: retries with back-off, one at a time or in batches.
+//!
+//! A closure may run several times and must have no effect outside the database; what it returns is handed on only
+//! once it is known to rest on one consistent state: a value after commit, an error after its reads were validated.
+//!
+//! Neighbours: `database` is whose calls these are; `transaction` is what a closure gets; `batch` overlaps descents.
+
+use std::time::Duration;
+
+use ensile_base::random::Random;
+use ensile_base::sync::{Backoff as Spin, sleep};
+
+use crate::commit::Committed;
+use crate::database::{CoreRef, Database};
+use crate::error::{Error, Result};
+use crate::sets::hints::Touch;
+use crate::transaction::Transaction;
+use crate::transaction::receipt::{Durability, Receipt};
+
+/// How a closure's transaction ended. An error comes with what its reads rest on, unless it rests on nothing.
+type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>;
+
+/// Capped, randomised waits between the attempts of one transaction.
+#[derive(Default)]
+struct RetryBackoff {
+    attempts: u32,
+    random: Option<Random>,
+}
+
+impl RetryBackoff {
+    /// Doublings of the longest wait.
+    const DOUBLINGS_MAX: u32 = 12;
+    const UNIT: Duration = Duration::from_nanos(250);
+    /// Waits from here on leave the processor to others.
+    const SLEEP_FROM: Duration = Duration::from_micros(100);
+
+    #[cold]
+    fn wait(&mut self) {
+        let random = self.random.get_or_insert_with(Random::unpredictable);
+        let longest = 1u64 << self.attempts.min(Self::DOUBLINGS_MAX);
+        self.attempts += 1;
+        let wait = Self::UNIT * random.between(1, longest) as u32;
+        if wait >= Self::SLEEP_FROM {
+            sleep(wait);
+        } else {
+            let mut spin = Spin::new();
+            for _ in 0..wait.as_nanos() / Self::UNIT.as_nanos() {
+                spin.wait();
+            }
+        }
+    }
+}
+
+/// Committed here, it would be waited for in the log of another database.
+#[cold]
+fn exchanged() -> Error {
+    let why =
+        "the closure exchanged its transaction for one of another database: use both, each where it belongs";
+    Error::Misuse(why.to_owned())
+}
+
+impl Database {
+    /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
+    /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times, as
+    /// often as it takes: nothing limits the attempts. An `f` that is to give up counts them, and returns an error of its
+    /// own before it reads anything.
+    ///
+    /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes what
+    /// `f` has read, `f` conflicts with it at every attempt, for ever.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
+    /// let counters = db.table::<String, u64>("counters")?;
+    /// let count = db.run(|tx| {
+    ///     let count = tx.get(&counters, "visits")?.unwrap_or(0) + 1;
+    ///     tx.put(&counters, "visits", &count)?;
+    ///     Ok(count)
+    /// })?;
+    /// assert_eq!(count, 1);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`];
+    /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then waits
+    /// for space as long as [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) says: after that the error is
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not be run again.
+    #[inline]
+    pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
+        self.try_run(f)
+    }
+
+    /// As [`Database::run`], for closures with an error type of their own.
+    ///
+    /// # Errors
+    /// As for [`Database::run`].
+    #[inline]
+    pub fn try_run<R, E: From<Error>>(
+        &self,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        self.run_with(self.core().durability, f)
+    }
+
+    /// As [`Database::run`], released as `durability` says, whatever the database's default.
+    ///
+    /// # Errors
+    /// As for [`Database::run`].
+    #[inline]
+    pub fn run_with<R, E: From<Error>>(
+        &self,
+        durability: Durability,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), durability);
+        let settled = self.attempts(&mut tx, f);
+        drop(tx);
+        let (outcome, rests_on) = match settled {
+            Ok((value, committed)) => (Ok(value), Some(committed)),
+            Err((error, rests_on)) => (Err(error), rests_on),
+        };
+        if let (Durability::Strict, Some(committed)) = (durability, rests_on) {
+            self.core().wait_durable(committed.epoch)?;
+        }
+        outcome
+    }
+
+    /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
+    /// anyone before its receipt is durable, unless losing it in a crash is accepted.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Database;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let orders = db.table::<u64, String>("orders")?;
+    /// let mut receipts = Vec::new();
+    /// for (id, item) in [(1, "tea"), (2, "rice")] {
+    ///     let ((), receipt) = db.submit(|tx| tx.put(&orders, &id, item))?;
+    ///     receipts.push(receipt);
+    /// }
+    /// // All of them wait for the disk together.
+    /// receipts.iter().try_for_each(|receipt| receipt.durable())?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::run`], and at once too: what an error of `f` rests on may not be durable yet, and it has no receipt.
+    /// Where that matters, return the refusal as a value.
+    #[inline]
+    pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
+        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
+        self.with_receipt(self.attempts(&mut tx, f))
+    }
+
+    #[inline]
+    fn with_receipt<R>(&self, settled: Settled<R, Error>) -> Result<(R, Receipt<'_>)> {
+        match settled {
+            Ok((value, committed)) => Ok((value, Receipt::new(committed, CoreRef::Lent(self.core())))),
+            Err((error, _)) => Err(error),
+        }
+    }
+
+    /// Runs `f` until it commits, or fails for a reason of its own.
+    #[inline]
+    fn attempts<R, E: From<Error>>(
+        &self,
+        tx: &mut Transaction<'_>,
+        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> Settled<R, E> {
+        if let Err(closed) = self.core().check_open() {
+            return Err((closed.into(), None));
+        }
+        let mut backoff = RetryBackoff::default();
+        loop {
+            let outcome = f(tx);
+            if !tx.is_of(self.core()) {
+                return Err((exchanged().into(), None));
+            }
+            match outcome {
+                Ok(value) => match tx.finish() {
+                    Ok(committed) => return Ok((value, committed)),
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err((error.into(), None)),
+                },
+                Err(own) => match tx.validate_reads() {
+                    Ok(committed) => return Err((own, Some(committed))),
+                    Err(error) if error.is_retryable() => {}
+                    // Its own error says more.
+                    Err(_) => return Err((own, None)),
+                },
+            }
+            backoff.wait();
+            tx.renew();
+        }
+    }
+
+    /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and
+    /// its own receipt, in order. `touch` says which keys a request will look up first: it costs nothing to be wrong,
+    /// and what it says is fetched from memory while other requests' keys are (sixteen at a time).
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::Readable;
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = ensile::Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| (0..100).try_for_each(|id| tx.put(&accounts, &id, &id)))?;
+    /// let requests = [7u64, 42, 99];
+    /// let results = db.run_batch(
+    ///     &requests,
+    ///     |id, touch| touch.key(&accounts, id),
+    ///     |tx, id| tx.get(&accounts, id),
+    /// );
+    /// for (id, result) in requests.iter().zip(results) {
+    ///     let (value, receipt) = result?;
+    ///     receipt.durable()?;
+    ///     assert_eq!(value, Some(*id));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn run_batch<'db, Q, R>(
+        &'db self,
+        requests: &[Q],
+        touch: impl Fn(&Q, &mut Touch<'_>),
+        body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
+    ) -> Vec<Result<(R, Receipt<'db>)>> {
+        let mut results = Vec::with_capacity(requests.len());
+        self.run_batch_with(requests, touch, body, |result| results.push(result));
+        results
+    }
+
+    /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended.
+    pub fn run_batch_with<'db, Q, R>(
+        &'db self,
+        requests: &[Q],
+        touch: impl Fn(&Q, &mut Touch<'_>),
+        mut body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
+        mut done: impl FnMut(Result<(R, Receipt<'db>)>),
+    ) {
+        /// Requests whose records wait in the caches at a time.
+        const TOGETHER: usize = 32;
+        for requests in requests.chunks(TOGETHER) {
+            let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
+            let mut bounds = [0; TOGETHER + 1];
+            self.descend_together(&mut tx, requests, &touch, &mut bounds);
+            for (at, request) in requests.iter().enumerate() {
+                tx.context().hints.activate(bounds[at], bounds[at + 1]);
+                done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
+                tx.restart();
+            }
+        }
+    }
+
+    /// The common descent of a batch. If the transaction has expired already there are no hints, and each request
+    /// finds that out by itself.
+    fn descend_together<Q>(
+        &self,
+        tx: &mut Transaction<'_>,
+        requests: &[Q],
+        touch: &impl Fn(&Q, &mut Touch<'_>),
+        bounds: &mut [usize],
+    ) {
+        let core = self.core();
+        if core.check_open().is_err() {
+            // Each request is told by itself.
+            return;
+        }
+        let context = tx.context();
+        context.hints.clear();
+        for (request, end) in requests.iter().zip(&mut bounds[1..]) {
+            touch(request, &mut Touch { database: core.id, hints: &mut context.hints });
+            *end = context.hints.touched_len();
+        }
+        if let Ok(call) = context.pin.enter() {
+            context.hints.descend_touched(|id| core.table(id), call.pinned());
+        } else {
+            context.hints.clear();
+            bounds.fill(0);
+        }
+    }
+}
