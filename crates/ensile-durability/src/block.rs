@@ -21,7 +21,7 @@ pub(crate) mod origin;
 pub(crate) mod scan;
 
 use ensile_base::Epoch;
-use ensile_base::checksum::crc32c_append;
+use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::random::Random;
 
 /// Bytes of a block's header.
@@ -34,6 +34,8 @@ pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
 pub(crate) const FORMAT: u16 = 4;
 
 const HEADER_CRC_AT: usize = 76;
+const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginning of each unit");
+const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
 /// What header checksums begin with: a random number of the generation, or of the checkpoint, known to nobody who has not
@@ -47,7 +49,9 @@ impl Salt {
 
     /// A salt that nobody can guess.
     pub(crate) fn draw(random: &mut Random) -> Self {
-        Self((random.next_u64() as u32).max(1))
+        let salt = Self((random.next_u64() as u32).max(1));
+        assert_ne!(salt, Self::OPENING, "a drawn salt is told from none");
+        salt
     }
 
     /// As it stands in the manifest.
@@ -198,9 +202,22 @@ impl Header {
         }
     }
 
+    /// What every block that is written says. A reader takes a block that says something else for a later version's (L7).
+    fn check(&self) {
+        assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
+        assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
+        assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
+        let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows);
+        assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
+        assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
+        assert!(self.kind != BlockKind::Mark || self.payload_bytes == 0, "a mark has no payload");
+        assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
+    }
+
     /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An opening
     /// block is checked without the salt, which it names.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
+        self.check();
         let header = &mut block[..HEADER_BYTES];
         // Rows have no epochs of their own, and the other kinds no section.
         let first =
@@ -224,6 +241,11 @@ impl Header {
         let salt = if self.kind.is_opening() { Salt::OPENING } else { salt };
         let crc = salt.checksum(&header[..HEADER_CRC_AT]);
         header[HEADER_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        debug_assert_eq!(
+            Self::decode(header, salt).as_ref(),
+            Ok(&(self.clone(), crc)),
+            "it reads as it was written"
+        );
         crc
     }
 
@@ -274,6 +296,12 @@ impl Header {
             payload_crc: u32_at(header, 72),
         };
         Ok((header, crc))
+    }
+
+    /// The payload of this block, whose bytes these are, if they are what the header promises.
+    pub(crate) fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
+        let padded = &block[HEADER_BYTES..self.block_bytes()];
+        (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }
 
     /// Bytes of the whole block.

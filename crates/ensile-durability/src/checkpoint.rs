@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! trigger --> e_l = E --E >= e_l + 1--> slices --> blocks, in turn to m files a checkpointer --all synced--> e_h = E
-//!         --D >= e_h--> manifest --> what it made void is removed
+//!         --D >= e_h--> manifest --> what it covers is removed
 //! ```
 //! No thread is spawned here: `Database` gives every checkpointer a thread that steps, and a simulator steps itself.
 //!
-//! Invariants: K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from e_l
-//! on give the state at any D >= e_h.
+//! Invariants: K1 (`docs/protocols/checkpoints.md` argues it): an installed checkpoint `[e_l, e_h]` and the log from
+//! e_l on give the state at any D >= e_h.
 //!
-//! Neighbours: below, `control` decides, the log tells E and D and owns the manifest; `recovery` reads what is written
+//! Neighbours: below, `control` decides when, the log has E, D and the manifest; `recovery` reads what is written
 //! here; the engine walks.
 
 // In the order of the data: what an application sets, who decides, who acts, what is written, what is read.

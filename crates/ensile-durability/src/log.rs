@@ -126,6 +126,7 @@ impl Log {
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
         // Relaxed: only spreads workers; no partner.
         let logger = self.next_logger.fetch_add(1, Ordering::Relaxed) % self.loggers.len();
+        debug_assert!(slot.bound().is_none(), "a worker attaches between commits");
         Appender::new(StdArc::clone(self), logger, slot)
     }
 

@@ -1,10 +1,9 @@
 //! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
 //! In parts, so that the caller's threads do the work: [`Scan::begin`] reads the manifest and lists the log files;
-//! [`Scan::step`], called by any number of threads, reads the blocks of one file; [`Scan::finish`] puts them together and
-//! decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
-//! checkpoint or replays one piece; [`Recovery::finish`] makes the
-//! decision durable and begins the next generation.
+//! [`Scan::step`], called by any number of threads, reads the blocks of one file; [`Scan::finish`] puts them together
+//! and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint or
+//! replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
@@ -18,7 +17,8 @@
 //! `watermark`, `unproven`, `manifest`; above, `Database::open`, then
 //! [`crate::Log::start`].
 
-// In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without an open.
+// In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
+// an open.
 mod progress;
 mod report;
 

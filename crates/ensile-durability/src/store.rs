@@ -1,7 +1,7 @@
 //! The store: whose files these are, and which of them count (`docs/protocols/store.md`).
 //!
-//! The one room under log and checkpoints that knows folders, locks, identity, manifest and hint. Both are its clients: they
-//! ask it for folders and hand it what they have made.
+//! The one room under log and checkpoints that knows folders, locks, identity, manifest and hint. Both are its clients:
+//! they ask it for folders and hand it what they have made.
 //!
 //! Invariants:
 //! - I1: nothing is removed, cut, renamed over or appended to in a folder that does not prove to be this database's.
@@ -9,7 +9,7 @@
 //! - I3: one process owns the folders, by locks on them and on `LOCK`; removals wait for readers' leases.
 //! - I4: only the process that opened the database changes its files.
 //! - L6: epochs never come twice: the manifest reserves them ahead.
-//! - L7: a generation is of one format, told by the manifest before any block is judged.
+//! - L7: a generation is of one format, which the manifest says before any block is judged.
 //!
 //! Neighbours: `recovery` opens it and hands it to the log; `ensile-disk` has the folders and locks.
 

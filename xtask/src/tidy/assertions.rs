@@ -33,8 +33,8 @@ const ROOMS: &[Room] = &[
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 16 },
     Room { name: "log", places: &["ensile-durability/src/log"], least: 3 },
-    Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 21 },
-    Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 3 },
+    Room { name: "checkpoint", places: &["ensile-durability/src/checkpoint"], least: 50 },
+    Room { name: "recovery", places: &["ensile-durability/src/recovery"], least: 50 },
 ];
 
 const MACROS: [&str; 6] =

@@ -40,8 +40,34 @@ impl<'a> Iterator for FramedEntries<'a> {
             self.rest = &[];
             return Some(Err(BadFrame));
         };
+        debug_assert!(
+            rest.len() + ENTRY_FRAME_BYTES <= self.rest.len(),
+            "each entry takes its frame at least"
+        );
         self.rest = rest;
         let tid = Tid::from_word(bits);
         Some(if tid.bits() == bits { Ok((tid, body)) } else { Err(BadFrame) })
+    }
+}
+
+/// Hands over each entry of a payload, of which the header says how many there are.
+///
+/// # Errors
+/// What is wrong with the payload, or what `take` says of an entry.
+pub(crate) fn each<'p>(
+    payload: &'p [u8],
+    count: u32,
+    mut take: impl FnMut(Tid, &'p [u8]) -> Result<(), &'static str>,
+) -> Result<(), &'static str> {
+    let mut found = 0_u64;
+    for entry in FramedEntries::of(payload) {
+        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+        found += 1;
+        take(tid, body)?;
+    }
+    if found == u64::from(count) {
+        Ok(())
+    } else {
+        Err("the block holds fewer or more entries than its header says")
     }
 }

@@ -19,6 +19,7 @@ use crate::recoverable::EntryKind;
 const ORIGIN_BYTES: usize = 48;
 /// Bytes of a whole opening block.
 pub(crate) const OPENING_BYTES: usize = block_bytes(ORIGIN_BYTES);
+const _: () = assert!(OPENING_BYTES == 128, "as the format says");
 
 /// What the files of one generation's logs have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +54,11 @@ impl Origin {
         payload[24..32].copy_from_slice(&place.checkpoint.to_le_bytes());
         payload[32..36].copy_from_slice(&place.file.to_le_bytes());
         let payload_crc = crc32c(payload);
-        debug_assert!(header.kind.is_opening());
+        assert!(header.kind.is_opening(), "an opening block of {:?}", header.kind);
+        assert_ne!(self.salt, Salt::OPENING, "the salt that it names is a drawn one");
         let header = Header { payload_bytes: ORIGIN_BYTES as u32, payload_crc, ..header };
         let crc = header.encode(&mut block, self.salt);
+        debug_assert_eq!(Opened::decode(&block).map(|found| (found.origin, found.place)), Ok((*self, place)));
         (block, crc)
     }
 

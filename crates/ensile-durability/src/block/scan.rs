@@ -2,7 +2,6 @@
 //!
 //! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with it.
 
-use ensile_base::checksum::crc32c;
 use ensile_disk::{DiskError, DiskFile};
 
 use super::origin::{OPENING_BYTES, Opened};
@@ -18,6 +17,7 @@ const PAGE_BYTES: usize = 4 << 10;
 const HEADER_WINDOW_BYTES: usize = 4 << 10;
 /// From this size on, a block's payload is not worth reading along.
 const LARGE_BLOCK_BYTES: usize = 64 << 10;
+const _: () = assert!(PAGE_BYTES.is_multiple_of(ALIGN_BYTES) && HEADER_WINDOW_BYTES >= HEADER_BYTES);
 
 /// What stands at an offset.
 #[derive(Debug)]
@@ -97,6 +97,7 @@ impl Scanner {
                 return Ok(None);
             }
         }
+        assert!(offset >= self.window_at, "the window begins at or before what is read");
         let start = (offset - self.window_at) as usize;
         Ok(Some(&self.window[start..start + bytes]))
     }
@@ -110,13 +111,16 @@ impl Scanner {
 
     /// The header at `offset` in a log with this salt, whose payload is not looked at but fits the file.
     pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
+        debug_assert!(offset.is_multiple_of(ALIGN_BYTES as u64), "a block at {offset}");
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };
         let (header, crc) = match Header::decode(bytes, salt) {
             Ok(found) => found,
             Err(not) => return Ok(At::NoBlock(not)),
         };
         let block_bytes = header.block_bytes();
-        self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        if !self.is_sequential {
+            self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        }
         let fits = offset + block_bytes as u64 <= self.length;
         Ok(if fits { At::Block(header, crc) } else { At::TornPayload(header) })
     }
@@ -124,7 +128,7 @@ impl Scanner {
     /// Is the payload of this block, whose header stands at `offset`, what the header promises?
     pub(crate) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
         let block = self.bytes(offset, header.block_bytes())?;
-        Ok(block.is_some_and(|block| crc32c(&block[HEADER_BYTES..]) == header.payload_crc))
+        Ok(block.is_some_and(|block| header.payload_of(block).is_some()))
     }
 
     /// The whole block at `offset`, as it stands there, if its checksums are right.
@@ -159,6 +163,7 @@ impl Scanner {
             let ahead = if (self.window_at..window_end).contains(&offset) { window_end } else { self.length }
                 - offset;
             let chunk = ahead.min(PAGE_BYTES as u64) as usize;
+            debug_assert!(chunk > 0, "the search goes on");
             let Some(bytes) = self.bytes(offset, chunk)? else { break };
             // Folded, not searched: that is done for many bytes at once.
             if bytes.iter().fold(0, |all, byte| all | byte) == 0 {
@@ -187,6 +192,7 @@ impl Scanner {
             used_to = used_to.max(used);
             let Some(at) = candidate else { return Ok(used_to) };
             used_to = used_to.max(at + MAGIC.len() as u64);
+            debug_assert!(at >= offset, "a candidate behind the search");
             offset = at + ALIGN_BYTES as u64;
         }
     }

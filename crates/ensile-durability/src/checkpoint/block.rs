@@ -19,7 +19,7 @@ use std::sync::Arc;
 use ensile_base::sync::{AtomicBool, Ordering};
 
 use crate::block::entries::ENTRY_FRAME_BYTES;
-use crate::block::{HEADER_BYTES, padded};
+use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
 /// Most bytes of a block's payload, unless one entry alone is larger.
 pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
@@ -27,6 +27,10 @@ pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 10;
 pub(crate) const LARGE_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + 64;
 /// Bytes of an end block's payload.
 const END_BYTES: usize = 16;
+const _: () = {
+    assert!(BLOCK_BYTES_MAX.is_multiple_of(ALIGN_BYTES) && END_BYTES.is_multiple_of(ALIGN_BYTES));
+    assert!(BLOCK_BYTES_MAX < LARGE_BYTES_MAX && LARGE_BYTES_MAX < u32::MAX as usize);
+};
 
 /// What an end block says of its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +46,7 @@ impl Totals {
         let mut payload = [0; END_BYTES];
         payload[..8].copy_from_slice(&self.entries.to_le_bytes());
         payload[8..].copy_from_slice(&self.blocks.to_le_bytes());
+        assert_eq!(Self::decode(&payload), Some(self), "it reads as it was written");
         payload
     }
 
@@ -64,8 +69,9 @@ impl LargePermit {
     }
 
     fn give_back(&self) {
-        // Relaxed: as above.
-        self.0.store(false, Ordering::Relaxed);
+        // Relaxed: guards memory's size and nothing that it holds.
+        let was_held = self.0.swap(false, Ordering::Relaxed);
+        assert!(was_held, "only a block that took it gives it back");
     }
 }
 
@@ -107,11 +113,12 @@ impl CheckpointBlock {
     pub(crate) fn sharing(permit: LargePermit) -> Self {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + BLOCK_BYTES_MAX);
         bytes.resize(HEADER_BYTES, 0);
+        assert!(bytes.capacity() >= HEADER_BYTES + BLOCK_BYTES_MAX, "a usual block takes no more memory");
         Self { bytes, entries: 0, permit, is_large: false, is_refused: false }
     }
 
-    /// Is there room for an entry with a body of `body_bytes`? If not, the walk stops here, with `resume` at this entry.
-    /// An empty block makes room for any entry, unless another checkpointer holds a large one just now.
+    /// Is there room for an entry with a body of `body_bytes`? If not, the walk stops here, with `resume` at this
+    /// entry. An empty block makes room for any entry, unless another checkpointer holds a large one just now.
     #[inline]
     pub fn has_room(&mut self, body_bytes: usize) -> bool {
         let payload = self.bytes.len() - HEADER_BYTES + ENTRY_FRAME_BYTES + body_bytes;
@@ -120,6 +127,7 @@ impl CheckpointBlock {
 
     #[cold]
     fn make_large(&mut self, payload: usize) -> bool {
+        assert!(self.entries == 0 && payload > BLOCK_BYTES_MAX, "a large block is for one entry");
         if !self.is_large && !self.permit.try_take() {
             self.is_refused = true;
             return false;
@@ -152,14 +160,17 @@ impl CheckpointBlock {
         self.entries
     }
 
-    /// Whether the walk stopped because another block is large: tells once.
+    /// Did the walk stop because another block is large? Asked once for each stop.
     pub(crate) fn take_refusal(&mut self) -> bool {
         std::mem::take(&mut self.is_refused)
     }
 
     /// Pads the payload; its length without padding, and the checksum with it.
     pub(crate) fn seal(&mut self) -> (u32, u32) {
+        assert!(self.entries > 0, "a block without entries is not written");
         let payload = self.bytes.len() - HEADER_BYTES;
+        assert!(payload >= self.entries as usize * ENTRY_FRAME_BYTES, "each entry has its frame");
+        assert!(payload <= BLOCK_BYTES_MAX || self.is_large, "a reader takes no more memory");
         self.bytes.resize(HEADER_BYTES + padded(payload), 0);
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
     }
@@ -175,6 +186,7 @@ impl CheckpointBlock {
         self.entries = 0;
         if std::mem::take(&mut self.is_large) {
             self.bytes.shrink_to(HEADER_BYTES + BLOCK_BYTES_MAX);
+            assert!(self.bytes.capacity() < HEADER_BYTES + LARGE_BYTES_MAX, "its memory is given back");
             self.permit.give_back();
         }
     }

@@ -28,8 +28,8 @@ const _: () = {
 pub struct CheckpointConfig {
     /// How many checkpointers walk and write in parallel, each in a folder of its own.
     pub checkpointers: usize,
-    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They are
-    /// made links at the first open with them, and remembered by the file system from then on.
+    /// Folders for the checkpointers' files, one each, in this order; none: plain folders in the database's own. They
+    /// are made links at the first open with them, and remembered by the file system from then on.
     pub folders: Vec<PathBuf>,
     /// Into how many files each writes, so that recovery can load them in parallel.
     pub files: usize,
@@ -67,13 +67,13 @@ impl Default for CheckpointConfig {
 }
 
 impl CheckpointConfig {
-    /// Checkpoints only when somebody asks for one.
+    /// Checkpoints only on demand.
     #[must_use]
     pub fn on_demand() -> Self {
         Self { interval: None, log_bytes: None, recovery_time: None, ..Self::default() }
     }
 
-    /// Whether it can work: asked before recovery, so that nobody waits for that in vain.
+    /// Checks that it can work. An open asks before it recovers, so that no caller waits for a recovery in vain.
     ///
     /// # Errors
     /// [`DurabilityError::Config`] says what cannot.
@@ -93,8 +93,7 @@ impl CheckpointConfig {
         Ok(())
     }
 
-    /// What asks for a checkpoint by these settings.
-    /// When checkpoints begin.
+    /// What asks for a checkpoint by these settings. When checkpoints begin.
     pub(super) fn policy(&self) -> Box<dyn Policy> {
         let Self { interval, log_bytes, recovery_time, .. } = *self;
         Box::new(Trigger { interval, log_bytes, recovery_time })

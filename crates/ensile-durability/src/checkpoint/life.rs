@@ -1,4 +1,5 @@
-//! The life of a checkpoint as decisions. Pure: what is seen and what came of an action go in, the next action comes out.
+//! The life of a checkpoint as decisions. Pure: what is seen and what came of an action go in, the next action comes
+//! out.
 //!
 //! ```text
 //!          due, and there is room: e_l = E          E >= e_l + 1: slices         all parts synced: e_h = E
@@ -8,18 +9,19 @@
 //!   +---- the attempt's files are removed --- Failing <-------------------+-------- not replaced ----------- (busy)
 //!   +---- what it covers is removed --------- Clearing <------------------------------ replaced --------------+
 //! ```
-//! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a poisoned
-//! log or a panic leads to `Ended`; what was under way then changes nothing any more.
+//! While a checkpointer carries an action out, the stage is `Busy` and the others wait. From any stage a close, a
+//! poisoned log or a panic leads to `Ended`; what was under way then changes nothing any more.
 //!
 //! Invariants:
-//! - K1: the walk begins only when every epoch below e_l is installed. e_h is the E that is read when no checkpointer walks
-//!   any more. The manifest names the checkpoint once marks of e_h are synced in every log.
+//! - K1: the walk begins only when every epoch below e_l is installed. e_h is the E that is read when no checkpointer
+//!   walks any more. The manifest names the checkpoint once marks of e_h are synced in every log.
 //! - Nothing is removed before the manifest that makes it unneeded is durable.
-//! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the least
-//!   spacing).
+//! - A checkpoint waits for no natural end of an epoch: it closes epochs early, as strict waiters do (E5 keeps the
+//!   least spacing).
 //! - An attempt that fails is cleaned up once no checkpointer writes, and changes nothing else: the log goes on.
 //!
-//! Neighbours: `stage` has the arrows, `action` what goes in and comes out; `manager` carries the actions out and reports what came of them; `control` decides when one is due.
+//! Neighbours: `stage` has the arrows, `action` what goes in and comes out; `manager` carries the actions out and
+//! reports what came of them; `control` decides when one is due.
 
 mod action;
 mod stage;
@@ -39,7 +41,7 @@ use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
 use crate::store::manifest::Installed;
 use crate::{DurabilityError, Health};
-pub(super) use action::{Action, Answers, NotInstalled, PartTask, Seen};
+pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
 
 /// Between two attempts to make a reserve that is missing.
@@ -116,7 +118,8 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Of a database that was opened at `now_nanos` and replayed so many bytes of log. `number` is free, as are all above it.
+    /// Of a database that was opened at `now_nanos` and replayed so many bytes of log. `number` is free, as are all
+    /// above it.
     pub(super) fn new(
         terms: Terms,
         installed: Option<Installed>,
@@ -126,6 +129,7 @@ impl Life {
     ) -> Self {
         assert!(installed.as_ref().is_none_or(|installed| installed.number < number), "numbers come once");
         assert!(terms.checkpointers > 0 && terms.files > 0 && terms.loggers > 0);
+        assert!(terms.generation > 0, "a database that is open has a generation");
         Self {
             terms,
             stage: Stage::Idle,
@@ -164,7 +168,7 @@ impl Life {
     }
 
     /// What this checkpointer, which is at no part, does next.
-    pub(super) fn decide(&mut self, checkpointer: usize, seen: &Seen) -> Action {
+    pub(super) fn decide(&mut self, checkpointer: usize, seen: &Circumstances) -> Action {
         match &seen.health {
             Health::Poisoned(why) => return Action::Stop(self.end(why, DurabilityError::Stopped)),
             Health::Closed => return Action::Stop(self.end(CLOSED, DurabilityError::Stopped)),
@@ -189,7 +193,7 @@ impl Life {
         }
     }
 
-    fn decide_idle(&mut self, seen: &Seen) -> Action {
+    fn decide_idle(&mut self, seen: &Circumstances) -> Action {
         if !seen.has_reserve && seen.now_nanos >= self.reserve_not_before {
             self.reserve_not_before = seen.now_nanos + RESERVE_PAUSE_NANOS;
             return Action::MakeReserve;
@@ -213,12 +217,13 @@ impl Life {
             return Action::Rest;
         }
         self.enter(Stage::Busy(Duty::LookForRoom));
-        // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in time.
+        // Rows may have gone since the last one was installed, so now and then it is tried: an attempt gives up in
+        // time.
         let is_tried = self.failures % TRIED_EVERY == TRIED_EVERY - 1;
         Action::LookForRoom { bytes: if is_tried { 0 } else { self.needed_bytes.max(installed_bytes) } }
     }
 
-    fn decide_opening(&mut self, seen: &Seen) -> Action {
+    fn decide_opening(&mut self, seen: &Circumstances) -> Action {
         let begins = self.under_way().low.next();
         if seen.epoch < begins {
             return self.wait_for_epoch(seen, begins);
@@ -228,7 +233,7 @@ impl Life {
     }
 
     /// E must reach `epoch` first. Once E stands at its end (L6), the attempt is given up.
-    fn wait_for_epoch(&mut self, seen: &Seen, epoch: Epoch) -> Action {
+    fn wait_for_epoch(&mut self, seen: &Circumstances, epoch: Epoch) -> Action {
         if let Health::EpochsEnded(reason) = &seen.health {
             // No checkpointer writes a part now.
             self.attempt_mut().unfinished = 0;
@@ -246,7 +251,7 @@ impl Life {
         Action::WritePart(PartTask { number, low, salt, slices, ticket, room })
     }
 
-    fn decide_walked(&mut self, seen: &Seen) -> Action {
+    fn decide_walked(&mut self, seen: &Circumstances) -> Action {
         let loggers = self.terms.loggers;
         let attempt = self.under_way();
         if seen.has_marks {
@@ -259,8 +264,8 @@ impl Life {
             let ended = attempt.high.next();
             return self.wait_for_epoch(seen, ended);
         };
-        // No mark is written before there is space. This attempt frees some once it is installed, so it may have what is
-        // kept for such a moment. If that does not do, its own files may be what takes the space.
+        // No mark is written before there is space. This attempt frees some once it is installed, so it may have what
+        // is kept for such a moment. If that does not do, its own files may be what takes the space.
         match attempt.gave_up_at {
             None => {
                 self.enter(Stage::Busy(Duty::GiveUpReserve));
@@ -298,10 +303,11 @@ impl Life {
     }
 
     /// There is room: an attempt begins, with e_l = E. False if the checkpoints have ended meanwhile.
-    pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Seen) -> bool {
+    pub(super) fn begin(&mut self, room: Room, salt: Salt, seen: &Circumstances) -> bool {
         if !self.is_at(Duty::LookForRoom) {
             return false;
         }
+        assert!(self.attempt.is_none() && seen.epoch > Epoch::ZERO, "one at a time");
         self.misfit = None;
         let checkpointers = self.terms.checkpointers;
         self.attempt = Some(Attempt {
@@ -351,6 +357,7 @@ impl Life {
         assert!(parts.len() <= checkpointers, "a part for each checkpointer");
         parts.resize_with(checkpointers, Vec::new);
         let attempt = self.attempt_mut();
+        assert_eq!(attempt.unfinished, checkpointers, "no part was begun");
         attempt.ticket.set_slices(parts.iter().map(Vec::len).sum::<usize>() as u64);
         attempt.parts = parts.into_iter().map(Some).collect();
         self.enter(Stage::Walking);
@@ -373,6 +380,7 @@ impl Life {
         attempt.written[checkpointer] = written;
         attempt.unfinished = attempt.unfinished.checked_sub(1).expect("it was unfinished");
         if attempt.unfinished == 0 {
+            assert!(epoch > attempt.low, "K1: E has passed e_l before the walk began");
             attempt.high = epoch;
             self.enter(Stage::Walked);
         }
@@ -396,7 +404,7 @@ impl Life {
     }
 
     /// The reserve is given up. Where there was none, the attempt is given up.
-    pub(super) fn reserve_given_up(&mut self, had_any: bool, seen: &Seen) {
+    pub(super) fn reserve_given_up(&mut self, had_any: bool, seen: &Circumstances) {
         if !self.is_at(Duty::GiveUpReserve) {
             return;
         }
@@ -422,6 +430,7 @@ impl Life {
                 assert!(before < installed.number, "a later checkpoint replaces an earlier one");
                 if is_at {
                     let attempt = self.under_way();
+                    assert_eq!((attempt.number, attempt.high), (installed.number, installed.high));
                     let Installed { number, low, high, entries, bytes, .. } = installed;
                     let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
                     let log_bytes = attempt.log_bytes;
@@ -452,6 +461,11 @@ impl Life {
             return Answers::default();
         }
         let report = self.last.clone().expect("it was installed");
+        assert_eq!(
+            report.number,
+            self.installed_number(),
+            "callers hear of the checkpoint that they asked for"
+        );
         (self.failures, self.needed_bytes) = (0, 0);
         let attempt = self.leave_attempt(now_nanos);
         Answers { outcomes: vec![(attempt.ticket, Ok(report))], failed: 0 }
@@ -473,6 +487,7 @@ impl Life {
         self.failures = self.failures.saturating_add(1);
         let attempt = self.leave_attempt(now_nanos);
         self.needed_bytes = self.needed_bytes.max(attempt.ticket.progress().bytes);
+        assert_eq!(attempt.unfinished, 0, "no checkpointer writes");
         let reason = attempt.failure.expect("an attempt that failed says why");
         self.last_error = Some(Arc::clone(&reason));
         let outcome = Err(DurabilityError::CheckpointFailed(reason));
@@ -579,7 +594,7 @@ impl Life {
         assert!(attempt.number < self.next_number && attempt.low <= attempt.high);
         assert!(attempt.unfinished <= self.terms.checkpointers);
         match self.stage {
-            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: nobody walks when e_h is read"),
+            Stage::Walked => assert_eq!(attempt.unfinished, 0, "K1: no checkpointer walks when e_h is read"),
             Stage::Failing => assert!(attempt.failure.is_some(), "it says why"),
             Stage::Clearing => assert_eq!(attempt.number, self.installed_number()),
             _ => {}

@@ -3,8 +3,8 @@
 //! The decisions are `life`'s, taken under one lock; an action is carried out without it.
 //!
 //! Invariants:
-//! - No disk access is made under the lock of the decisions, and nobody is woken.
-//! - A step that panics ends the checkpoints, and nobody waits for the attempt. The log goes on.
+//! - No disk access is made under the lock of the decisions, and no thread is woken.
+//! - A step that panics ends the checkpoints, and no caller waits for the attempt. The log goes on.
 //! - I4: in a forked process every call is empty.
 //!
 //! Neighbours: `life` decides, `actions` carries out, `part` walks and writes; the log has E, D and the manifest.
@@ -19,7 +19,7 @@ use ensile_disk::Disk;
 
 use super::block::LargePermit;
 use super::config::CheckpointConfig;
-use super::life::{Answers, CLOSED, Life, Seen, Terms};
+use super::life::{Answers, CLOSED, Circumstances, Life, Terms};
 use super::part::PartWork;
 use super::parts;
 use super::stats::{CheckpointCounters, CheckpointStats};
@@ -89,15 +89,18 @@ impl Checkpoints {
         let (locks, is_new) = claim(&mut keeper, &[wanted])?;
         log.keep_locks(locks);
         if is_new {
-            // Listed before anything is in it: once its device is missing nobody takes the mount point for it.
+            // Listed before anything is in it: when its device is missing, the mount point is not taken for it.
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
         let there = parts::list(&*disk, keeper.manifest())?.into_iter().map(|part| part.checkpoint);
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
-        let (generation, entries) = open.map_or((0, EntryKind::Values), |open| (open.number, open.entries));
+        let open = open.expect("a log that runs has an open generation");
+        assert_eq!(open.durable, None, "the last generation is the open one");
+        let (generation, entries) = (open.number, open.entries);
         drop(keeper);
+        assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
         let number = there.chain(installed.iter().map(|installed| installed.number)).max().unwrap_or(0) + 1;
         let terms = Terms {
             policy: config.policy(),
@@ -136,7 +139,7 @@ impl Checkpoints {
     #[must_use]
     pub fn demand(&self) -> CheckpointHandle {
         if self.log.check_process().is_err() {
-            // A ticket that nobody answers: its handle says that the process was forked.
+            // A ticket without an answer: its handle says that the process was forked.
             return CheckpointHandle::new(Arc::default(), self.log.process().clone());
         }
         let (ticket, answers) = self.life.lock().demand();
@@ -199,6 +202,7 @@ impl Checkpoints {
             return CheckpointStep::Stopped;
         }
         let _guard = EndOnPanic::new(self);
+        assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
             // Here, as nothing waits for a checkpointer. Beside a walk too: it may outlast what is reserved.
@@ -217,9 +221,9 @@ impl Checkpoints {
     }
 
     /// What a decision depends on. Asks the loggers for the marks that the checkpoint waits for.
-    fn see(&self, life: &Life) -> Seen {
+    fn see(&self, life: &Life) -> Circumstances {
         let has_marks = life.awaited_marks().is_some_and(|epoch| self.log.has_marks_of(epoch));
-        Seen {
+        Circumstances {
             now_nanos: self.log.clock.nanos(),
             epoch: self.log.epochs.now(),
             health: self.log.health(),
@@ -259,7 +263,7 @@ impl Checkpoints {
     }
 }
 
-/// A checkpointer that panics leaves its attempt unfinished for good: nobody must wait for it.
+/// A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it.
 struct EndOnPanic<'a> {
     checkpoints: &'a Checkpoints,
     unwinding: bool,

@@ -73,9 +73,11 @@ impl PartWork {
         };
         let section = slice.section;
         let has_more = walk.walk(slice, &mut self.resume, self.low, &mut self.block);
-        if has_more && self.block.entries() == 0 && self.block.take_refusal() {
+        let is_refused = self.block.take_refusal();
+        if has_more && self.block.entries() == 0 && is_refused {
             return Ok(BlockStep::Refused);
         }
+        assert!(!has_more || self.block.entries() > 0, "a walk that stops has filled its block");
         let entries = u64::from(self.block.entries());
         let (mut bytes, mut is_synced) = (0, false);
         if entries > 0 {

@@ -1,8 +1,9 @@
 //! Files that no manifest gives a meaning to: of attempts that did not end, of earlier checkpoints.
 //!
 //! Invariants:
-//! - Nothing is removed before the manifest that makes it void is durable (K1, L4).
-//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not list.
+//! - Nothing is removed before the manifest that makes it unneeded is durable (K1, L4).
+//! - I1: nothing is removed that does not prove to be this database's, nor from a folder that the manifest does not
+//!   list.
 //!
 //! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install.
 
@@ -24,6 +25,7 @@ pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>
         }
     }
     parts.sort_unstable_by_key(|part| (part.checkpointer, part.checkpoint, part.file));
+    assert!(parts.windows(2).all(|pair| pair[0] != pair[1]), "a name is listed once");
     Ok(parts)
 }
 
@@ -39,8 +41,8 @@ pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Ok(())
 }
 
-/// Removes the files of checkpoints that `is_unneeded` names and that prove to be this database's, and makes that durable; how many
-/// there were. A file that tells nothing stays.
+/// Removes the files of checkpoints that `is_unneeded` names and that prove to be this database's, and makes that
+/// durable; how many there were. A file that does not say whose it is stays.
 ///
 /// # Errors
 /// As [`check_unlisted`], once what could be removed is.
@@ -50,7 +52,9 @@ pub(crate) fn remove(
     is_unneeded: impl Fn(&PartName) -> bool,
 ) -> Result<u64, DurabilityError> {
     let (mut parts, mut first_error) = (Vec::new(), None);
+    let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
     for part in list(disk, manifest)?.into_iter().filter(|part| is_unneeded(part)) {
+        assert!(Some(part.checkpoint) != installed, "K1: {part} is of the installed checkpoint");
         match proves_ours(disk, manifest, &part.to_string()) {
             Ok(true) => {
                 disk.remove(&part.to_string())?;

@@ -1,25 +1,26 @@
 //! Reading a checkpoint file block by block, with every check that the format allows.
 //!
 //! Invariants:
-//! - Nothing of a block is handed out before header, place, chain and payload are checked; the file counts as a whole only
-//!   once its end block agrees with what was read and nothing stands behind it.
+//! - Nothing of a block is handed out before header, place, chain and payload are checked; the file counts as a whole
+//!   only once its end block agrees with what was read and nothing stands behind it.
 //! - An installed checkpoint's files were synced before it was installed: whatever is wrong with one is damage.
 //!
-//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a folder.
+//! Neighbours: `crate::block` has the grammar and reads; recovery loads with this, and so do the tools that check a
+//! folder.
 
-use ensile_base::checksum::{crc32c, crc32c_append};
-use ensile_base::{Epoch, Tid};
+use ensile_base::Epoch;
+use ensile_base::checksum::crc32c_append;
 use ensile_disk::Disk;
 
 use super::block::Totals;
-use crate::DurabilityError;
-use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
+use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
-use crate::block::scan::Scanner;
+use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
 use crate::recoverable::EntryKind;
 use crate::store::manifest::Installed;
 use crate::store::names::PartName;
+use crate::{DurabilityError, Entry};
 
 const CUT: &str = "the file is cut: it ends before its end block";
 
@@ -61,14 +62,17 @@ impl<'r> CheckpointRows<'r> {
     /// The entries: TID and body each.
     ///
     /// # Errors
-    /// What is wrong with the framing, or an epoch that no entry of this checkpoint can have (K1).
-    pub(crate) fn entries(&self) -> impl Iterator<Item = Result<(Tid, &'r [u8]), &'static str>> + use<'r> {
-        let end = self.epoch_end;
-        FramedEntries::of(self.payload).map(move |entry| match entry {
-            Ok((tid, _)) if tid.epoch() >= end => Err("an entry's epoch is not below the checkpoint's"),
-            Ok(entry) => Ok(entry),
-            Err(_) => Err("an entry does not fit its block"),
-        })
+    /// What is wrong with the block, or an epoch that no entry of this checkpoint can have (K1).
+    pub(crate) fn entries(&self) -> Result<Vec<Entry<'r>>, &'static str> {
+        let mut batch = Vec::with_capacity(self.entries as usize);
+        entries::each(self.payload, self.entries, |tid, body| {
+            if tid.epoch() >= self.epoch_end {
+                return Err("an entry's epoch is not below the checkpoint's");
+            }
+            batch.push(Entry { tid, body });
+            Ok(())
+        })?;
+        Ok(batch)
     }
 }
 
@@ -78,6 +82,7 @@ impl PartReader {
     /// # Errors
     /// [`DurabilityError::Damaged`] if it is not there.
     pub(crate) fn open(disk: &dyn Disk, part: PartName, of: &Installed) -> Result<Self, DurabilityError> {
+        assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {
             Ok(file) => file,
@@ -124,6 +129,7 @@ impl PartReader {
 
     /// The opening block: says whose file this is (I1), and of which checkpoint.
     fn read_opening(&mut self) -> Result<(), DurabilityError> {
+        assert_eq!((self.offset, self.totals), (0, Totals::default()), "it is read first");
         let opened = match self.scanner.opening()? {
             Ok(opened) => opened,
             Err(NotABlock::Unknown | NotABlock::OtherFormat) => return Err(self.newer()),
@@ -155,15 +161,12 @@ impl PartReader {
 
     /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
     fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
-        let decoded = match self.scanner.bytes(self.offset, HEADER_BYTES)? {
-            Some(bytes) => Header::decode(bytes, self.of.salt),
-            None => Err(NotABlock::Cut),
+        let (header, crc) = match self.scanner.header(self.offset, self.of.salt)? {
+            At::Block(header, crc) => (header, crc),
+            At::TornPayload(_) | At::End => return Err(self.damaged(self.offset, CUT)),
+            At::NoBlock(why) => return Err(self.damaged(self.offset, why.detail())),
         };
-        let (header, crc) = match decoded {
-            Ok(found) => found,
-            Err(NotABlock::Cut) => return Err(self.damaged(self.offset, CUT)),
-            Err(why) => return Err(self.damaged(self.offset, why.detail())),
-        };
+        assert!(self.sequence > 0 && self.offset >= OPENING_BYTES as u64, "the opening block came before");
         let place = (header.owner, header.generation, header.sequence, header.previous_crc);
         if place != (self.part.checkpointer, self.of.generation, self.sequence, self.previous_crc) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
@@ -177,8 +180,9 @@ impl PartReader {
     /// The next block of entries, or `None` behind the end block.
     ///
     /// # Errors
-    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so; [`DurabilityError::Unknown`]
-    /// for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another database.
+    /// [`DurabilityError::Damaged`] with file and offset for anything that was not written so;
+    /// [`DurabilityError::Unknown`] for what a newer version wrote; [`DurabilityError::NotOurs`] for a file of another
+    /// database.
     pub(crate) fn next_rows(&mut self) -> Result<Option<CheckpointRows<'_>>, DurabilityError> {
         if self.ended {
             return Ok(None);
@@ -188,17 +192,13 @@ impl PartReader {
         }
         let (header, crc) = self.next_header()?;
         let (offset, block_bytes) = (self.offset, header.block_bytes());
-        // Looked at again below: a block is borrowed from the reader, and so would every error be.
-        let is_right = match self.scanner.bytes(offset, block_bytes)? {
-            Some(block) => crc32c(&block[HEADER_BYTES..]) == header.payload_crc,
-            None => return Err(self.damaged(offset, CUT)),
-        };
-        if !is_right {
+        if !self.scanner.is_whole(offset, &header)? {
             return Err(self.damaged(offset, "the block's payload does not have its checksum"));
         }
         self.offset += block_bytes as u64;
         self.sequence += 1;
         self.previous_crc = crc;
+        assert!(self.offset <= self.scanner.length(), "a block that the file has");
         if header.kind == BlockKind::End {
             self.end_with(offset, &header)?;
             return Ok(None);
@@ -233,6 +233,11 @@ impl PartReader {
         if self.offset != self.scanner.length() {
             return Err(self.damaged(self.offset, "something stands behind the end block"));
         }
+        assert_eq!(
+            self.sequence,
+            self.totals.blocks + 2,
+            "between opening and end block stand the counted ones"
+        );
         self.end_bytes += header.block_bytes() as u64;
         self.ended = true;
         Ok(())

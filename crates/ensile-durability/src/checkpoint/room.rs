@@ -1,8 +1,8 @@
 //! Whether a checkpoint fits on its disks, beside the log.
 //!
-//! Invariant: a checkpoint takes no more than its share of what was free when it began. The rest is the log's: a disk that
-//! holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that finds less free
-//! than the log's part gives up, and takes its files with it.
+//! Invariant: a checkpoint takes no more than its share of what was free when it began. The remainder is the log's: a
+//! disk that holds the log and not two checkpoints never refuses a writer because of a checkpoint. An attempt that
+//! finds less free than the log's part gives up, and takes its files with it.
 //!
 //! Neighbours: `manager` asks before an attempt and before each block.
 
@@ -14,6 +14,7 @@ use crate::store::names::PartName;
 const LOG_SHARE: u64 = 8;
 /// Less than this is free on no disk that a checkpoint is begun on.
 const FREE_BYTES_MIN: u64 = 32 << 10;
+const _: () = assert!(LOG_SHARE > 1, "something is left to the checkpoint");
 
 /// A device with the folders of some checkpointers.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ struct Device {
     /// One of its folders.
     folder: String,
     checkpointers: Vec<usize>,
-    /// What is left to the log; 0 if the disk does not tell what is free.
+    /// What is left to the log; 0 if the disk does not say what is free.
     left_bytes: u64,
 }
 
@@ -41,6 +42,8 @@ impl Room {
         for checkpointer in 0..checkpointers {
             room.add(disk, checkpointer);
         }
+        let covered: usize = room.devices.iter().map(|device| device.checkpointers.len()).sum();
+        assert_eq!(covered, checkpointers, "each checkpointer writes to one device");
         for device in &mut room.devices {
             let Some(free) = free_bytes(disk, &device.folder) else { continue };
             device.left_bytes = free / LOG_SHARE;
@@ -88,6 +91,6 @@ impl Room {
 
 /// What is free where this folder is; `None` if the disk does not say so.
 fn free_bytes(disk: &dyn Disk, folder: &str) -> Option<u64> {
-    // A disk that cannot tell is tried: what it refuses ends the attempt.
+    // A disk that cannot say is tried: what it refuses ends the attempt.
     disk.free_bytes(folder).ok().flatten()
 }

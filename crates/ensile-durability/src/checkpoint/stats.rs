@@ -19,9 +19,9 @@ pub struct CheckpointStats {
     pub entries: u64,
     /// Syncs of files while they were written, one for each time that enough was.
     pub syncs: u64,
-    /// Files removed because a checkpoint made them void.
+    /// Files removed because a checkpoint covers them.
     pub files_removed: u64,
-    /// Times that void files could not be removed; the next checkpoint and the next open try again.
+    /// Times that such files could not be removed; the next checkpoint and the next open try again.
     pub removals_failed: u64,
     /// What went wrong last, in an attempt or a removal.
     pub last_error: Option<String>,

@@ -1,4 +1,4 @@
-//! One attempt at a checkpoint as those see it who asked for it: how far it is, and what came of it.
+//! One attempt at a checkpoint as the callers see it that asked for it: how far it is, and what came of it.
 //!
 //! Neighbours: `manager` makes one for each attempt and answers it; handles are the applications'.
 
@@ -99,7 +99,7 @@ impl Ticket {
     }
 }
 
-/// A checkpoint that somebody asked for. Dropping it changes nothing: the checkpoint goes on.
+/// A checkpoint that was asked for. Dropping it changes nothing: the checkpoint goes on.
 #[derive(Clone, Debug)]
 pub struct CheckpointHandle {
     ticket: Arc<Ticket>,
@@ -114,8 +114,8 @@ impl CheckpointHandle {
     /// Waits until the checkpoint is installed, or has failed. Not for a thread that drives checkpointers.
     ///
     /// # Errors
-    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]: the log
-    /// has stopped, or the database was closed. [`DurabilityError::Forked`].
+    /// [`DurabilityError::CheckpointFailed`]: it was given up, and nothing else changed. [`DurabilityError::Stopped`]:
+    /// the log has stopped, or the database was closed. [`DurabilityError::Forked`].
     pub fn wait(&self) -> Result<CheckpointReport, DurabilityError> {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);

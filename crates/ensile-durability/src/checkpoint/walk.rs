@@ -1,4 +1,4 @@
-//! What a checkpoint asks of whoever has state to keep: cut it into slices, write a slice's entries into blocks.
+//! What a checkpoint asks of a state: cut itself into slices, write a slice's entries into blocks.
 //!
 //! Neighbours: the engine implements [`Walk`] over its tables; `checkpoint` calls it, a block at a time, from the
 //! checkpointers' threads.
@@ -24,9 +24,9 @@ pub trait Walk: Sync {
     /// Called once a checkpoint, when every commit of an epoch below its e_l is installed.
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>>;
 
-    /// Goes on from `resume` (empty: the slice's beginning), adds the entries of epochs below `low` to `block`, in order
-    /// and each key once, until [`CheckpointBlock::has_room`] says no or the slice ends; true if there is more, with
-    /// `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed since, is
-    /// not left out; what has changed may be.
+    /// Goes on from `resume` (empty: the slice's beginning), adds the entries of epochs below `low` to `block`, in
+    /// order and each key once, until [`CheckpointBlock::has_room`] says no or the slice ends; true if there is more,
+    /// with `resume` moved. What was present with an epoch below `low` when the checkpoint began, and has not changed
+    /// since, is not left out; what has changed may be.
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool;
 }

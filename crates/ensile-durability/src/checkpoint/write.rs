@@ -9,17 +9,19 @@
 
 use std::sync::Arc;
 
-use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
+use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::block::{CheckpointBlock, Totals};
 use super::config::CheckpointConfig;
+use crate::block::entries::FramedEntries;
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
+use crate::recoverable::EntryKind;
 use crate::store::names::PartName;
 
-/// How much of a file the medium is told to begin with at once: each telling costs some tens of microseconds.
+/// After so many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]
@@ -27,7 +29,7 @@ struct PartFile {
     file: Box<dyn DiskFile>,
     name: PartName,
     offset: u64,
-    /// Up to here the medium was told to begin.
+    /// Up to here the medium was asked to begin.
     behind: u64,
     sequence: u64,
     /// The generation that is open, and the checkpoint's salt.
@@ -43,6 +45,9 @@ struct PartFile {
 pub(crate) struct PartWriter {
     disk: Arc<dyn Disk>,
     parts: Vec<PartFile>,
+    /// e_l, and what the entries are.
+    low: Epoch,
+    entries: EntryKind,
     /// The file whose turn it is.
     turn: usize,
     unsynced_bytes: u64,
@@ -78,6 +83,7 @@ impl PartWriter {
         checkpointer: u32,
         config: &CheckpointConfig,
     ) -> Result<Self, DiskError> {
+        assert!(config.files > 0, "a part has a file");
         let part = |file| {
             let name = PartName { checkpoint: checkpoint.number, checkpointer, file };
             PartFile::create(disk, name, checkpoint)
@@ -85,6 +91,8 @@ impl PartWriter {
         Ok(Self {
             disk: Arc::clone(disk),
             parts: (0..config.files as u32).map(part).collect::<Result<_, DiskError>>()?,
+            low: checkpoint.low,
+            entries: checkpoint.origin.entries,
             turn: 0,
             unsynced_bytes: 0,
             sync_bytes: config.sync_bytes,
@@ -98,6 +106,7 @@ impl PartWriter {
         section: u32,
         block: &mut CheckpointBlock,
     ) -> Result<(u64, bool), DiskError> {
+        debug_assert!(self.may_hold(block), "K1: no entry is of e_l or a later epoch");
         let turn = self.turn;
         self.turn = (turn + 1) % self.parts.len();
         let part = &mut self.parts[turn];
@@ -109,6 +118,7 @@ impl PartWriter {
         part.totals.entries += u64::from(entries);
         part.totals.blocks += 1;
         block.reset();
+        assert_eq!(block.entries(), 0);
         self.unsynced_bytes += bytes;
         let is_due = self.unsynced_bytes >= self.sync_bytes;
         if is_due {
@@ -126,6 +136,13 @@ impl PartWriter {
         Ok(())
     }
 
+    /// May all entries of this block stand in this checkpoint? How far operations go is known at its end only.
+    fn may_hold(&self, block: &mut CheckpointBlock) -> bool {
+        let is_older = |entry| matches!(entry, Ok((tid, _)) if Tid::epoch(tid) < self.low);
+        self.entries == EntryKind::Operations
+            || FramedEntries::of(&block.block()[HEADER_BYTES..]).all(is_older)
+    }
+
     /// Ends every file, and makes all of them and their names survive a crash.
     pub(crate) fn end(mut self) -> Result<PartWritten, DiskError> {
         let mut written = PartWritten::default();
@@ -137,6 +154,7 @@ impl PartWriter {
             let header = Header { payload_bytes, payload_crc, ..part.header(BlockKind::End) };
             part.write(&header, &mut block)?;
             part.file.sync_all()?;
+            assert_eq!(part.sequence, part.totals.blocks + 2, "opening and end block, and those between");
             written.entries += part.totals.entries;
             written.bytes += part.offset;
             written.ends.push(part.previous_crc);
@@ -180,7 +198,13 @@ impl PartFile {
     /// Writes a block that begins with room for its header; how many bytes it was.
     fn write(&mut self, header: &Header, block: &mut [u8]) -> Result<u64, DiskError> {
         self.previous_crc = header.encode(block, self.salt);
-        debug_assert_eq!(block.len(), header.block_bytes());
+        assert_eq!(block.len(), header.block_bytes());
+        assert_eq!(
+            (header.sequence, header.owner),
+            (self.sequence, self.name.checkpointer),
+            "blocks are chained"
+        );
+        debug_assert_eq!(Header::decode(block, self.salt), Ok((header.clone(), self.previous_crc)));
         self.file.write_at(block, self.offset)?;
         self.sequence += 1;
         self.offset += block.len() as u64;

@@ -32,7 +32,7 @@ pub struct Appender {
 
 impl Appender {
     pub(super) fn new(log: StdArc<Log>, logger: usize, commit: Arc<CommitSlot>) -> Self {
-        debug_assert!(commit.bound().is_none(), "a worker attaches between commits");
+        assert!(commit.bound().is_none(), "a worker attaches between commits");
         let slot = Arc::new(WorkerSlot::new(commit));
         log.loggers[logger].add(Arc::clone(&slot));
         Self { log, logger, slot, owned: None }
@@ -58,6 +58,7 @@ impl Appender {
         }
         let buffer = self.slot.take();
         if buffer.has_room(body_bytes) {
+            debug_assert!(body_bytes <= TRANSACTION_BYTES_MAX, "a usual buffer has no room for more");
             buffer.prefetch(body_bytes);
             self.owned = Some(buffer);
             return Ok(());
@@ -98,7 +99,8 @@ impl Appender {
             return self.reserve(body_bytes);
         };
         let stub = self.slot.take();
-        debug_assert!(stub.is_empty(), "nobody but this worker fills its buffer");
+        assert!(stub.is_empty(), "nobody but this worker fills its buffer");
+        assert!(self.owned.is_none(), "a worker has one buffer");
         self.owned = Some(fresh);
         Ok(())
     }
@@ -115,6 +117,7 @@ impl Appender {
             self.slot.note_oldest(tid.epoch());
         }
         buffer.push(tid, encode);
+        debug_assert!(buffer.epochs().1 == tid.epoch(), "the last entry is this one");
     }
 
     /// Gives the buffer back, after the append or instead of it. Without a reservation it does nothing.
@@ -131,6 +134,7 @@ impl Appender {
     /// A large buffer that was not needed is not kept: it would stand in the way of others'.
     #[cold]
     fn give_up(&self, buffer: Box<Buffer>) {
+        debug_assert!(buffer.is_empty() && buffer.is_large());
         self.slot.put(Buffer::stub());
         self.logger().queue.give_back([buffer]);
     }

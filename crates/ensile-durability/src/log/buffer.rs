@@ -8,16 +8,20 @@
 //! Neighbours: filled by the appender, sealed and written by the logger, handed between them by the slot.
 
 use ensile_base::checksum::crc32c;
-use ensile_base::limits::LOG_BUFFER_BYTES;
+use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};
 use ensile_base::sync::note;
 use ensile_base::{Epoch, Tid};
 use ensile_memory::prefetch;
 
-use crate::block::entries::ENTRY_FRAME_BYTES;
+use crate::block::entries::{ENTRY_FRAME_BYTES, FramedEntries};
 use crate::block::{ALIGN_BYTES, HEADER_BYTES, padded};
 
 /// Bytes of an entry that are asked for ahead: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 4 << 10;
+
+const _: () = assert!(Buffer::bytes_for(0) < LOG_BUFFER_BYTES, "a usual buffer holds an entry");
+const _: () =
+    assert!(Buffer::bytes_for(TRANSACTION_BYTES_MAX) <= u32::MAX as usize, "a block's length fits its field");
 
 /// Entries on their way to the log. On a cache line of its own: each commit writes these fields, and the allocator would put
 /// two workers' buffers on one line.
@@ -64,6 +68,11 @@ impl Buffer {
     fn of_capacity(capacity: usize) -> Box<Self> {
         let mut bytes = Vec::with_capacity(capacity);
         bytes.resize(HEADER_BYTES, 0);
+        assert_eq!(
+            bytes.capacity(),
+            capacity,
+            "the allocator gave what was asked for: buffers are counted by it"
+        );
         Box::new(Self { bytes, entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
     }
 
@@ -85,6 +94,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn push(&mut self, tid: Tid, encode: impl FnOnce(&mut Vec<u8>)) {
         debug_assert!(tid.epoch() >= self.epoch_max, "a worker's commit epochs never decrease");
+        debug_assert!(tid.epoch() > Epoch::ZERO, "an entry of no epoch");
         let capacity = self.bytes.capacity();
         let at = self.bytes.len();
         let mut frame = [0; ENTRY_FRAME_BYTES];
@@ -102,6 +112,7 @@ impl Buffer {
         }
         self.epoch_max = tid.epoch();
         self.entries += 1;
+        debug_assert!(self.epoch_min <= self.epoch_max);
         note::store(&raw const self.bytes[at], ENTRY_FRAME_BYTES + body);
         note::store(self, size_of::<Self>());
     }
@@ -127,8 +138,30 @@ impl Buffer {
     /// Pads the payload; returns its length without padding and the checksum with it.
     pub(crate) fn seal(&mut self) -> (u32, u32) {
         let payload = self.bytes.len() - HEADER_BYTES;
+        assert!(self.entries > 0, "a block without entries");
+        assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
+        assert!(
+            payload >= self.entries as usize * ENTRY_FRAME_BYTES,
+            "{payload} bytes, {} entries",
+            self.entries
+        );
+        debug_assert!(self.is_framed(), "what was pushed reads back as it was");
+        let capacity = self.bytes.capacity();
         self.bytes.resize(HEADER_BYTES + padded(payload), 0);
+        assert_eq!(self.bytes.capacity(), capacity, "there is room for the padding (E1)");
+        assert!(self.bytes.len().is_multiple_of(ALIGN_BYTES), "{} bytes of a block", self.bytes.len());
         (payload as u32, crc32c(&self.bytes[HEADER_BYTES..]))
+    }
+
+    /// Does the payload read as the entries that were pushed, in the order of their epochs?
+    fn is_framed(&self) -> bool {
+        let (mut entries, mut last) = (0, self.epoch_min);
+        let in_order = FramedEntries::of(&self.bytes[HEADER_BYTES..]).all(|entry| {
+            let Ok((tid, _)) = entry else { return false };
+            entries += 1;
+            std::mem::replace(&mut last, tid.epoch()) <= tid.epoch()
+        });
+        in_order && entries == self.entries && last == self.epoch_max
     }
 
     /// The whole block: header space, entries, padding.
@@ -143,6 +176,7 @@ impl Buffer {
         }
         self.bytes.truncate(HEADER_BYTES);
         (self.entries, self.epoch_min, self.epoch_max) = (0, Epoch::ZERO, Epoch::ZERO);
+        debug_assert!(self.is_empty() && self.bytes.len() == HEADER_BYTES, "a used buffer is as a new one");
         Some(self)
     }
 }

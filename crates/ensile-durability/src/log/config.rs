@@ -8,12 +8,15 @@ use std::time::Duration;
 use ensile_base::limits::LOG_BUFFER_BYTES;
 
 use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
 use crate::recoverable::EntryKind;
 use crate::store::Opening;
 use crate::store::folders::check_links;
 
 /// The shortest log file before the next is begun: a few blocks.
 const SEGMENT_BYTES_MIN: u64 = 4096;
+const _: () =
+    assert!(SEGMENT_BYTES_MIN >= 4 * OPENING_BYTES as u64, "a file holds more than its opening block");
 
 /// How the log is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@ impl Log {
         if self.marks.of_all(Frontier::Synced) >= epoch {
             return true;
         }
+        assert!(epoch <= self.epochs.now(), "marks of {epoch}, which has not begun, are never written");
         self.marks.ask(epoch);
         self.wake_loggers();
         false
@@ -45,7 +46,9 @@ impl Log {
                 self.step_for_those_away(epoch);
             }
         };
-        self.waiters.wait(epoch, || self.clock.nanos(), begin)
+        let answer = self.waiters.wait(epoch, || self.clock.nanos(), begin);
+        debug_assert!(answer.is_err() || self.durable_epoch() >= epoch, "released before it is durable (R1)");
+        answer
     }
 
     /// As [`Log::wait_durable`], as a future.
@@ -55,7 +58,11 @@ impl Log {
 
     /// Announces the frontier that the waiters wait for, as far as all logs have come.
     pub(super) fn announce(&self) {
-        let reached = || self.marks.reached(self.waiters.frontier());
+        let reached = || {
+            let reached = self.marks.reached(self.waiters.frontier());
+            assert!(reached < self.epochs.now(), "D of {reached} is an epoch that has not ended");
+            reached
+        };
         self.waiters.announce(reached);
     }
 }
@@ -82,6 +89,7 @@ impl Future for Durable {
         if tell {
             log.wake_loggers();
         }
+        debug_assert!(answer.is_some() != slot.is_some(), "a future waits or is answered");
         answer.map_or(Poll::Pending, Poll::Ready)
     }
 }

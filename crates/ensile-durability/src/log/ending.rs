@@ -52,6 +52,7 @@ impl Log {
         self.refuse(|refusal| refusal.stopped = true);
         self.use_kept_epochs();
         let target = self.epochs.now();
+        assert!(self.refuses(), "no entry comes while the log is closed");
         while self.durable_epoch() < target {
             match self.waiters.how_ended() {
                 Some(LogEnd::Closed) => return Ok(()),
@@ -90,7 +91,9 @@ impl Log {
             None => {
                 // The seal counts blocks, so it is not for logs that lack one.
                 if unsealed == 0 {
-                    let blocks = self.loggers.iter().map(Logger::blocks).collect();
+                    assert!(self.marks.of_all(Frontier::Synced) >= target || self.marks.high() <= target);
+                    let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
+                    assert!(blocks.iter().all(|blocks| *blocks > 0), "a log has its opening block");
                     let ended = self.epochs.stop();
                     self.lock_hint().close(self.marks.of_all(Frontier::Synced), blocks, ended);
                 }
@@ -104,6 +107,7 @@ impl Log {
 
     /// One failed write or sync stops the log for good: what the disk holds is not known any more.
     pub(crate) fn poison(&self, reason: &str) -> DurabilityError {
+        debug_assert!(!reason.is_empty(), "a log is stopped for a reason");
         self.end(LogEnd::Poisoned(reason.into()));
         DurabilityError::OutcomeUnknown(
             self.waiters.how_ended().map_or_else(|| reason.into(), |end| end.reason()),
@@ -121,6 +125,7 @@ impl Log {
     /// Stops the log for good; a close does it once everything is durable.
     fn end(&self, end: LogEnd) {
         let woken = self.waiters.end(end);
+        debug_assert!(self.waiters.has_ended());
         self.refuse(|refusal| refusal.stopped = true);
         self.loggers.iter().for_each(Logger::wake_all);
         wake_all(woken);

@@ -96,6 +96,7 @@ enum Submission {
 
 impl Logger {
     pub(super) fn new(index: usize, segments: Segments) -> Self {
+        assert_eq!(segments.next_name().logger as usize, index, "each logger writes its own log");
         let open_bytes = AtomicU64::new(segments.file_bytes());
         let next = Mutex::new(NextFilePlan::of(&segments));
         let writer = Writer { segments, steps: Steps::new(), used: Vec::new() };
@@ -189,7 +190,9 @@ impl Logger {
     /// the E that the scan began with, so its entries are above the claim (L1).
     pub(super) fn add(&self, slot: Arc<WorkerSlot>) {
         self.queue.add_worker();
-        self.lock_slots().push(slot);
+        let mut slots = self.lock_slots();
+        assert!(!slots.iter().any(|known| Arc::ptr_eq(known, &slot)), "a worker joins once");
+        slots.push(slot);
     }
 
     pub(super) fn wake(&self) {
@@ -242,6 +245,7 @@ impl Logger {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = PoisonOnPanic::new(log);
         let Some(writer) = self.lock_writer(log) else { return false };
+        debug_assert!(epoch <= log.epochs.now(), "a result of an epoch that has not begun");
         log.waiters.durable() >= epoch || self.step_on(log, writer)
     }
 
@@ -272,6 +276,7 @@ impl Logger {
     /// Makes blocks of what the workers appended, and a mark of the claim where one is due. False without an entry.
     fn encode(&self, log: &Log, writer: &mut Writer) -> bool {
         let (claim, buffers) = self.gather(log);
+        assert!(claim < log.epochs.now(), "a claim of an epoch that has not ended (L1)");
         if let Some(high) = buffers.iter().map(|buffer| buffer.epochs().1).max() {
             log.marks.raise_high(self.index, high);
         }
@@ -290,6 +295,7 @@ impl Logger {
             writer.used.extend(writer.segments.data(buffer, synced, published));
         }
         if needs_mark {
+            assert!(claim > synced, "a mark of {claim} that is synced already");
             writer.segments.mark(claim, published);
         }
         writer.steps.encoded(needs_mark.then_some(claim));
@@ -314,6 +320,7 @@ impl Logger {
             return Submission::Held;
         }
         // Workers need not wait for the sync.
+        debug_assert!(!steps.is_held(), "all of it is written");
         if was_held {
             log.resume(self.index);
         }
@@ -356,6 +363,7 @@ impl Logger {
             log.counters.syncs.add(1);
             log.marks.advance(self.index, Frontier::Synced, mark);
             writer.steps.synced(mark);
+            debug_assert!(writer.steps.may_roll(), "all of it is synced");
         }
         let (now, heavy) = (log.clock.nanos(), writer.steps.is_heavy());
         let last = Steps::end(by, self.is_roll_due(&writer, now));
@@ -409,6 +417,7 @@ impl Logger {
         // After the slots: a worker queues a full buffer before it shows an empty one (L1).
         buffers.extend(self.queue.drain());
         for buffer in &buffers {
+            assert!(!buffer.is_empty(), "a buffer without entries is left to its worker");
             assert!(buffer.epochs().0 > before, "an entry of an epoch that this log has claimed before (L1)");
         }
         // A stale bind can lower c_w - 1 below what was claimed; the earlier claim stays true (L1, C1).
@@ -439,6 +448,7 @@ impl Logger {
     fn end_with_mark(&self, log: &Log, writer: &mut Writer, last: bool) -> Result<bool, DiskError> {
         let claim = log.marks.at(self.index, Frontier::Appended);
         writer.segments.mark(claim, log.marks.of_all(Frontier::Synced));
+        assert!(!writer.steps.is_closed(), "the last mark is written once");
         if last {
             writer.steps.close();
         }
@@ -493,6 +503,7 @@ fn close_epoch_early(log: &Log) {
     if !closes_epoch(log.waiters.wanted(), log.waiters.durable(), log.epochs.now()) {
         return;
     }
+    debug_assert!(log.waiters.durable() < log.epochs.now(), "D is below E");
     match log.epochs.try_advance(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
         // Between two beats of the heart: new commits are refused from here on (L6).

@@ -23,6 +23,7 @@ impl Log {
     /// `epoch` is not durable by then: the loggers are to be woken.
     pub(super) fn step_as_waiter(&self, epoch: Epoch) -> bool {
         // A later log's entries may ask for a mark in an earlier one (L3), so several logs get two rounds.
+        debug_assert!(epoch <= self.epochs.now(), "a result of an epoch that has not begun");
         for _ in 0..self.loggers.len().min(2) {
             for logger in &self.loggers {
                 self.told_by_poison(|| logger.step_of_waiter(self));

@@ -21,6 +21,7 @@ use crate::store::names::{SegmentName, log_folder};
 const ZEROS_BYTES: usize = 256 << 10;
 /// Zeros that are written, and synced, before the logger looks again at what waits for it.
 const STEP_BYTES: u64 = 2 << 20;
+const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 
 /// A file without blocks.
 #[derive(Debug)]
@@ -38,6 +39,7 @@ pub(crate) struct NextFile {
 
 /// Fills the file with zeros from `from` to `to`.
 pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result<(), DiskError> {
+    assert!(from <= to, "zeros from {from} to {to}");
     let zeros = vec![0; ZEROS_BYTES.min(to.saturating_sub(from) as usize)];
     while from < to {
         let bytes = (to - from).min(zeros.len() as u64);
@@ -58,6 +60,12 @@ impl NextFile {
     ) -> Result<Option<Self>, DiskError> {
         let file = unless_full(disk.create(&name.to_string()))?;
         Ok(file.map(|file| Self { file, name, allocated: 0, zeroed: 0, wanted, is_settled: false }))
+    }
+
+    /// Its zeros are a part of its length, and no more than what was wanted.
+    fn check(&self) {
+        assert!(self.zeroed <= self.allocated, "{} zeros in {} bytes", self.zeroed, self.allocated);
+        assert!(self.zeroed <= self.wanted, "{} zeros of {}", self.zeroed, self.wanted);
     }
 
     /// Bytes that it takes.
@@ -92,11 +100,13 @@ impl NextFile {
     }
 
     fn fill_some(&mut self) -> Result<Option<()>, DiskError> {
+        assert!(!self.is_settled, "a file that is ready gets no more zeros");
         let to = self.wanted.min(self.zeroed + STEP_BYTES);
         let filled = write_zeros(&*self.file, self.zeroed, to).and_then(|()| self.file.sync_data());
         let has_space = unless_full(filled)?;
         if has_space.is_some() {
             (self.zeroed, self.allocated) = (to, to);
+            self.check();
         }
         Ok(has_space)
     }
@@ -109,6 +119,7 @@ impl NextFile {
         let sync_name = || disk.sync_folder(&log_folder(self.name.logger));
         let has_space = unless_full(self.file.sync_all().and_then(|()| sync_name()))?;
         self.is_settled = has_space.is_some();
+        self.check();
         Ok(has_space)
     }
 

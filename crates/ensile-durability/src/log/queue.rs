@@ -17,7 +17,7 @@ use super::buffer::Buffer;
 use crate::counter::Counter;
 
 /// Empty buffers kept for reuse beyond one per worker.
-const SPARE_BUFFERS: usize = 4;
+const FREE_BUFFERS_MAX: usize = 4;
 
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 #[derive(Debug, Default)]
@@ -33,10 +33,27 @@ struct QueueState {
 }
 
 impl QueueState {
+    /// Counts and lists agree: asked by debug builds after each change.
+    fn check(&self) {
+        let usual_bytes = self.bytes - self.large_bytes;
+        debug_assert!(usual_bytes.is_multiple_of(LOG_BUFFER_BYTES), "{usual_bytes} bytes of usual buffers");
+        debug_assert!(self.free.len() * LOG_BUFFER_BYTES <= usual_bytes, "a free buffer is not counted");
+        debug_assert!(self.free.iter().all(|buffer| buffer.is_empty() && !buffer.is_large()));
+        debug_assert!(
+            self.sealed.iter().all(|buffer| !buffer.is_empty()),
+            "an empty buffer waits to be written"
+        );
+        let sealed_bytes: usize = self.sealed.iter().map(|buffer| buffer.capacity()).sum();
+        debug_assert!(sealed_bytes <= self.bytes, "a sealed buffer is not counted");
+        debug_assert!(self.waiting <= self.workers, "{} of {} workers wait", self.waiting, self.workers);
+    }
+
     /// A buffer is no more.
     fn forget(&mut self, capacity: usize) {
+        assert!(capacity <= self.bytes, "a buffer that was not counted");
         self.bytes -= capacity;
         if capacity != LOG_BUFFER_BYTES {
+            assert!(capacity <= self.large_bytes, "a large buffer that was not counted");
             self.large_bytes -= capacity;
         }
     }
@@ -45,7 +62,7 @@ impl QueueState {
     fn take_back(&mut self, buffer: Box<Buffer>) {
         let capacity = buffer.capacity();
         match buffer.recycle() {
-            Some(buffer) if self.free.len() < self.workers + SPARE_BUFFERS => self.free.push(buffer),
+            Some(buffer) if self.free.len() < self.workers + FREE_BUFFERS_MAX => self.free.push(buffer),
             _ => self.forget(capacity),
         }
     }
@@ -54,6 +71,7 @@ impl QueueState {
         // A stub takes nothing.
         let real = buffers.into_iter().filter(|buffer| buffer.capacity() > 0);
         real.for_each(|buffer| self.take_back(buffer));
+        self.check();
     }
 
     /// A buffer with room for an entry, if the bound allows it.
@@ -100,19 +118,25 @@ impl BufferQueue {
 
     /// A worker joins.
     pub(crate) fn add_worker(&self) {
-        self.lock().workers += 1;
+        let mut state = self.lock();
+        state.workers += 1;
+        state.check();
     }
 
     /// A worker has gone, and leaves this.
     pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
         let mut state = self.lock();
+        assert!(state.workers > 0, "a worker goes that did not join");
         state.workers -= 1;
         state.take_back_all(left);
     }
 
     /// A worker hands over a buffer that has no room left.
     pub(crate) fn push(&self, buffer: Box<Buffer>) {
-        self.lock().sealed.push(buffer);
+        assert!(!buffer.is_empty(), "a buffer without entries is given back, not written");
+        let mut state = self.lock();
+        state.sealed.push(buffer);
+        state.check();
     }
 
     /// Takes all that was pushed.
@@ -140,6 +164,11 @@ impl BufferQueue {
                 return None;
             }
             if let Some(buffer) = state.fresh(body_bytes, bound) {
+                state.check();
+                assert!(
+                    buffer.is_empty() && buffer.has_room(body_bytes),
+                    "a buffer without the room it is for (E1)"
+                );
                 return Some(buffer);
             }
             if !waited {

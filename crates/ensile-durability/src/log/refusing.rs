@@ -57,6 +57,14 @@ pub(super) struct Refusal {
     pub(super) tries: u64,
 }
 
+impl Refusal {
+    /// A full disk has been found so at some time, and every reason says something.
+    fn check(&self) {
+        debug_assert!(self.full.is_empty() || self.tries > 0, "held without a try");
+        debug_assert!(self.full.values().chain(&self.epochs_ended).all(|reason| !reason.is_empty()));
+    }
+}
+
 impl Log {
     /// Does the log work?
     #[must_use]
@@ -91,7 +99,10 @@ impl Log {
 
     pub(super) fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
         let mut refusal = self.lock_refusal();
+        let had_stopped = refusal.stopped;
         change(&mut refusal);
+        refusal.check();
+        assert!(refusal.stopped || !had_stopped, "a log that is stopped stays so");
         let refuses = refusal.stopped || !refusal.full.is_empty() || refusal.epochs_ended.is_some();
         // Release: partner is the Acquire in `refuses`.
         self.refuses.store(refuses, Ordering::Release);
@@ -99,6 +110,7 @@ impl Log {
 
     /// This logger holds what the disk has no space for.
     pub(super) fn hold(&self, logger: usize, error: &DiskError) {
+        assert!(error.is_full(), "held for want of space only: {error}");
         let mut is_news = false;
         let now = self.clock.nanos();
         self.refuse(|refusal| {
@@ -129,7 +141,8 @@ impl Log {
     /// What this logger held is written.
     pub(super) fn resume(&self, logger: usize) {
         self.refuse(|refusal| {
-            refusal.full.remove(&logger);
+            let was_held = refusal.full.remove(&logger);
+            assert!(was_held.is_some(), "logger {logger} goes on that did not hold");
         });
     }
 
@@ -159,6 +172,7 @@ impl Log {
             let end = self.waiters.how_ended().unwrap_or(LogEnd::Closed);
             return Some(DurabilityError::Stopped(end.reason()));
         }
+        refusal.check();
         let ended = || refusal.epochs_ended.clone().map(DurabilityError::EpochsEnded);
         refusal.full.values().next().cloned().map(DurabilityError::DiskFull).or_else(ended)
     }

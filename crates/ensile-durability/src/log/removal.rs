@@ -13,6 +13,7 @@ use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
+use super::marks::Frontier;
 use super::segments::ClosedFile;
 use crate::DurabilityError;
 use crate::store::leases::Clearance;
@@ -56,8 +57,11 @@ impl Log {
         self.check_process()?;
         // Guards no data that a panic could leave half changed.
         let _one = self.removing.lock();
+        let synced = self.marks.of_all(Frontier::Synced);
+        assert!(covered <= synced.next(), "files of epochs below {covered} go, and {synced} is durable (K1)");
         let mut removed = Removed::default();
         let result = self.remove_files(covered, &mut removed);
+        assert!(removed.files > 0 || removed.bytes == 0, "bytes of no file");
         if removed.files > 0 {
             // There is space now.
             self.wake_loggers();
@@ -85,7 +89,8 @@ impl Log {
             let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
             self.remove_file(&oldest)?;
-            self.lock_older().pop_front();
+            let popped = self.lock_older().pop_front();
+            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);
         }
@@ -101,6 +106,7 @@ impl Log {
     }
 
     fn note_removed(&self, file: &ClosedFile, removed: &mut Removed) {
+        debug_assert!(file.bytes > 0, "a closed file has an opening block");
         removed.files += 1;
         removed.bytes += file.bytes;
         self.counters.files_removed.add(1);
@@ -118,7 +124,8 @@ impl Log {
             let oldest = logger.closed_files().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { return Ok(()) };
             self.remove_file(&oldest)?;
-            logger.closed_files().pop_front();
+            let popped = logger.closed_files().pop_front();
+            assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             self.note_removed(&oldest, removed);
         }
     }

@@ -27,6 +27,7 @@ impl Log {
             Ok(true) => {
                 let mut reserved_epochs = self.lock_reserved_epochs();
                 reserved_epochs.renewed(due);
+                assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
                 self.epochs.set_limit(reserved_epochs.limit());
                 drop(reserved_epochs);
                 self.look_at_end();
@@ -44,6 +45,8 @@ impl Log {
         if self.waiters.has_ended() {
             return Ok(false);
         }
+        let reserved = keeper.manifest().reserved;
+        assert!(due >= reserved, "epochs up to {due} are reserved, and {reserved} were (L6)");
         let next = Manifest { reserved: due, ..keeper.manifest().clone() };
         let replaced = keeper.replace(next);
         replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
@@ -62,6 +65,7 @@ impl Log {
         match written {
             Ok(true) => {
                 self.lock_reserved_epochs().renewed(due);
+                assert!(self.epochs.now() <= due, "E is beyond what is reserved (L6)");
                 self.epochs.set_limit(due);
                 None
             }

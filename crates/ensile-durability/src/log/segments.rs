@@ -23,7 +23,7 @@ use super::LogConfig;
 use super::buffer::Buffer;
 use super::next::{NextFile, write_zeros};
 use crate::block::origin::{OPENING_BYTES, Origin, PartPlace};
-use crate::block::{BlockKind, HEADER_BYTES, Header};
+use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
 use crate::error::unless_full;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
@@ -39,6 +39,7 @@ pub(super) const ROLL_PAUSE_NANOS: u64 = 100_000_000;
 
 /// Blocks up to this size are copied together into one write; larger ones are written from where they stand.
 const GATHER_BYTES: usize = 32 << 10;
+const _: () = assert!(PREALLOCATE_FIRST_BYTES <= PREALLOCATE_STEP_BYTES_MAX && ROLL_PAUSE_NANOS > 0);
 
 /// What is to be written, in order.
 #[derive(Debug)]
@@ -93,8 +94,9 @@ pub(crate) struct Segments {
     sequence: u64,
     chain_crc: u32,
     origin: Origin,
-    /// The largest epoch of entries so far.
+    /// The largest epoch of entries so far, and the last mark.
     largest: Epoch,
+    marked: Epoch,
     pending: VecDeque<Unwritten>,
     /// An empty one, kept for its memory.
     free: Vec<u8>,
@@ -128,6 +130,7 @@ impl Segments {
             chain_crc: 0,
             origin,
             largest: Epoch::ZERO,
+            marked: Epoch::ZERO,
             pending: VecDeque::new(),
             free: Vec::new(),
             written_bytes: 0,
@@ -135,8 +138,11 @@ impl Segments {
         segments.begin_with_zeros()?;
         let (block, crc) = segments.opening(durable, durable);
         segments.push(&block, crc);
+        segments.marked = durable;
         segments.flush(|_| {})?;
         segments.file.sync_all()?;
+        assert_eq!(segments.offset, OPENING_BYTES as u64, "a file begins with its opening block");
+        segments.check();
         Ok(segments)
     }
 
@@ -156,7 +162,18 @@ impl Segments {
         self
     }
 
+    /// What holds between two calls.
+    fn check(&self) {
+        assert!(self.offset >= OPENING_BYTES as u64 && self.sequence > 0, "a file without its opening block");
+        assert!(self.offset.is_multiple_of(ALIGN_BYTES as u64), "the next block at {}", self.offset);
+        assert!(self.offset <= self.allocated, "{} bytes in space for {}", self.offset, self.allocated);
+        assert!(self.zeroed <= self.allocated, "{} zeros in space for {}", self.zeroed, self.allocated);
+        assert!(self.offset <= self.written_bytes, "fewer bytes written in all files than in this one");
+        assert!(self.step_bytes >= PREALLOCATE_FIRST_BYTES && self.step_bytes <= PREALLOCATE_STEP_BYTES_MAX);
+    }
+
     fn header(&self, kind: BlockKind, mark: Epoch, published: Epoch) -> Header {
+        assert!(published <= mark, "a D of {published} before this log's mark of {mark} (L5)");
         let (sequence, previous_crc) = (self.sequence, self.chain_crc);
         let header = Header::of(kind, self.name.logger, self.name.generation);
         Header { sequence, mark, published, previous_crc, ..header }
@@ -179,9 +196,12 @@ impl Segments {
     ) -> Option<Box<Buffer>> {
         let (payload_bytes, payload_crc) = buffer.seal();
         let (epoch_min, epoch_max) = buffer.epochs();
+        assert!(epoch_min > mark, "an entry of epoch {epoch_min} behind a synced mark of {mark} (L1)");
+        assert!(mark <= self.marked, "a block repeats {mark}, and the last mark is {}", self.marked);
         let entries = buffer.entries();
         let header = self.header(BlockKind::Data, mark, published);
         let header = Header { payload_bytes, payload_crc, entries, epoch_min, epoch_max, ..header };
+        assert_eq!(buffer.bytes(), header.block_bytes(), "the payload stands behind the header");
         self.chain_crc = header.encode(buffer.block(), self.origin.salt);
         self.sequence += 1;
         self.largest = self.largest.max(epoch_max);
@@ -195,12 +215,15 @@ impl Segments {
 
     /// Adds a mark of d.
     pub(crate) fn mark(&mut self, d: Epoch, published: Epoch) {
+        assert!(d >= self.marked, "a mark of {d} behind one of {} (L3)", self.marked);
+        self.marked = d;
         let mut block = [0; HEADER_BYTES];
         let crc = self.header(BlockKind::Mark, d, published).encode(&mut block, self.origin.salt);
         self.push(&block, crc);
     }
 
     fn push(&mut self, block: &[u8], crc: u32) {
+        assert!(block.len().is_multiple_of(ALIGN_BYTES), "a block of {} bytes", block.len());
         (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
         self.gathered().extend_from_slice(block);
     }
@@ -232,6 +255,7 @@ impl Segments {
                 }
             }
         }
+        self.check();
         Ok(())
     }
 
@@ -250,6 +274,12 @@ impl Segments {
             };
             self.step_bytes = (self.step_bytes * 2).min(PREALLOCATE_STEP_BYTES_MAX);
         }
+        assert!(
+            !bytes.is_empty() && bytes.len().is_multiple_of(ALIGN_BYTES),
+            "{} bytes of blocks",
+            bytes.len()
+        );
+        assert!(end <= self.allocated, "blocks up to {end} in space for {}", self.allocated);
         self.file.write_at(bytes, self.offset)?;
         self.offset = end;
         self.written_bytes += bytes.len() as u64;
@@ -268,7 +298,7 @@ impl Segments {
 
     /// Syncs all that was written.
     pub(crate) fn sync(&self) -> Result<(), DiskError> {
-        debug_assert!(self.pending.is_empty(), "flushed before it is synced");
+        assert!(self.pending.is_empty(), "flushed before it is synced (L3)");
         self.file.sync_data()
     }
 
@@ -310,6 +340,7 @@ impl Segments {
         let expected = u128::from(self.offset) * u128::from(self.limits.nanos) / u128::from(age);
         let most =
             LOG_ZEROED_BYTES_MAX.min(self.limits.bytes).min(ZEROED_GROWTH_MAX * self.zeroed.max(first));
+        assert!(first <= most, "{first} zeros at least, {most} at most");
         Some(u64::try_from(expected).unwrap_or(u64::MAX).clamp(first, most))
     }
 
@@ -332,9 +363,11 @@ impl Segments {
         published: Epoch,
         now_nanos: u64,
     ) -> Result<Option<UsedFile>, DiskError> {
-        debug_assert!(self.pending.is_empty(), "nothing is left for the file that is closed");
+        assert!(self.pending.is_empty(), "nothing is left for the file that is closed (L3)");
+        assert!(d >= self.marked, "an opening mark of {d} behind one of {} (L3)", self.marked);
         let Some(made) = next.take() else { return Ok(None) };
-        debug_assert_eq!(made.name, self.next_name());
+        assert_eq!(made.name, self.next_name(), "files of a log are numbered without a gap");
+        assert!(made.allocated >= OPENING_BYTES as u64, "a file of {} bytes is not ready", made.allocated);
         let (block, crc) = self.opening(d, published);
         if unless_full(made.file.write_at(&block, 0))?.is_none() {
             *next = Some(made);
@@ -355,6 +388,8 @@ impl Segments {
         self.step_bytes = used.bytes.clamp(PREALLOCATE_FIRST_BYTES, PREALLOCATE_STEP_BYTES_MAX);
         (self.sequence, self.chain_crc) = (self.sequence + 1, crc);
         self.written_bytes += OPENING_BYTES as u64;
+        self.marked = d;
+        self.check();
         Ok(Some(used))
     }
 
@@ -365,6 +400,7 @@ impl Segments {
 
     /// Gives back the space behind the last block for good: the log is closed.
     pub(crate) fn trim(&mut self) -> Result<(), DiskError> {
+        assert!(self.pending.is_empty(), "a log is cut behind its last block");
         if self.allocated > self.offset && cut(&*self.file, self.offset)? {
             self.file.sync_all()?;
             self.allocated = self.offset;
@@ -393,6 +429,7 @@ impl UsedFile {
     /// file with a synced mark was there. A disk that has no space for it keeps the old one. The cut is not synced: a crash
     /// leaves the zeros that stood behind the blocks, which say nothing, and recovery cuts again.
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
+        assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {
             cut(&*self.file, self.bytes)?;
         }

@@ -66,7 +66,9 @@ impl Log {
             .enumerate()
             .map(|(index, segments)| Logger::new(index, segments.started(clock.nanos())))
             .collect();
+        assert_eq!(loggers.len(), recovered.config.loggers, "a file for each logger");
         let reserved = recovered.keeper.manifest().reserved;
+        assert!(durable < reserved, "E begins within what is reserved (L6)");
         let interval = recovered.config.epoch_interval;
         let reserved_epochs = ReservedEpochs::new(reserved, interval, clock.nanos(), epochs.now());
         epochs.set_limit(reserved_epochs.limit());

@@ -84,6 +84,19 @@ pub(crate) struct Waiters {
     list: Mutex<WaiterList>,
 }
 
+impl WaiterList {
+    /// Nobody waits for what is announced, or for a log that has ended.
+    fn check(&self, durable: Epoch) {
+        let first = self.waiting.keys().next();
+        debug_assert!(first.is_none_or(|(epoch, _)| *epoch > durable), "{first:?} waits for what is durable");
+        debug_assert!(self.end.is_none() || self.waiting.is_empty(), "a waiter of a log that has ended");
+        debug_assert!(
+            self.waiting.keys().all(|(_, number)| *number < self.next),
+            "a number that was not given"
+        );
+    }
+}
+
 impl Waiters {
     /// Nobody waits yet for this frontier, which has reached `durable`.
     pub(crate) fn new(frontier: Frontier, durable: Epoch) -> Self {
@@ -177,6 +190,7 @@ impl Waiters {
         list.next += 1;
         list.waiting.insert((epoch, number), Waiter { waker, since_nanos: now_nanos });
         *slot = Some(number);
+        list.check(self.durable());
         drop(list);
         // Release: partner is the Acquire in `wanted`, read by the logger that the caller wakes.
         let before = self.wanted.fetch_max(epoch.number(), Ordering::Release);
@@ -203,6 +217,7 @@ impl Waiters {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
         };
+        assert!(!full.reason.is_empty(), "a disk says why it takes nothing");
         let overdue: Vec<_> =
             list.waiting.extract_if(.., is_overdue).map(|(_, waiter)| waiter.waker).collect();
         if !overdue.is_empty() {
@@ -257,11 +272,13 @@ impl Waiters {
         }
         // Release: partner is the Acquire in `durable`. Under the lock, so D never goes back.
         self.durable.store(epoch.number(), Ordering::Release);
+        debug_assert!(epoch < Epoch::MAX, "no epoch is behind the largest");
         let later = list.waiting.split_off(&(epoch.next(), 0));
         let woken = std::mem::replace(&mut list.waiting, later);
         if !woken.is_empty() {
             list.woken_together = woken.len();
         }
+        list.check(epoch);
         drop(list);
         wake_all(woken.into_values().map(|waiter| waiter.waker));
         Some(epoch)
@@ -277,7 +294,9 @@ impl Waiters {
         list.end = Some(end);
         // Release: partner is the Acquire in `has_ended`.
         self.ended.store(true, Ordering::Release);
-        std::mem::take(&mut list.waiting).into_values().map(|waiter| waiter.waker).collect()
+        let waiting = std::mem::take(&mut list.waiting);
+        list.check(self.durable());
+        waiting.into_values().map(|waiter| waiter.waker).collect()
     }
 }
 

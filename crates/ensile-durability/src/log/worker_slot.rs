@@ -87,6 +87,8 @@ impl WorkerSlot {
     /// The worker, owning its buffer, puts the first entry into it.
     #[inline]
     pub(crate) fn note_oldest(&self, epoch: Epoch) {
+        debug_assert!(epoch > Epoch::ZERO && epoch.number() != NONE, "an entry of epoch {epoch}");
+        debug_assert!(self.oldest().is_none(), "the first entry of a buffer that has one");
         // Release, and before the commit's `unbind`: a logger that reads c_w idle reads this (partner: `oldest`).
         self.shared.oldest.store(epoch.number(), Ordering::Release);
     }
@@ -127,9 +129,15 @@ impl WorkerSlot {
             };
             if buffer.is_empty() {
                 // It sealed the buffer as full in the meantime: the entries are in the queue.
+                debug_assert!(self.oldest().is_none(), "an empty buffer with an oldest entry");
                 self.put(buffer);
                 return SlotScan::Nothing;
             }
+            debug_assert_eq!(
+                self.oldest(),
+                Some(buffer.epochs().0),
+                "the oldest entry is the buffer's first (L1)"
+            );
             self.clear_oldest();
             self.put(fresh().unwrap_or_else(Buffer::stub));
             return SlotScan::Taken(buffer);
@@ -137,8 +145,9 @@ impl WorkerSlot {
         self.oldest().filter(|oldest| *oldest <= claim).map_or(SlotScan::Nothing, SlotScan::Owned)
     }
 
-    /// The buffer of a worker that is spent: nobody else takes it any more.
+    /// The buffer of a worker that has ended: nobody else takes it any more.
     pub(crate) fn reclaim(&self) -> Option<Box<Buffer>> {
+        debug_assert!(self.is_finished(), "its worker may still append");
         self.shared.exchange.take()
     }
 

@@ -1,17 +1,17 @@
 //! One log of one generation, put together from its files: how far it is whole, and what stands behind the gap (L5).
 //!
 //! Invariants:
-//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the chain ends
-//!   in the first file where that fails. Only marks inside the chain count.
-//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch that an
-//!   installed checkpoint covers. Files before that are void: a removal was under way.
-//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later file shows
-//!   that what is missing before its blocks was synced.
-//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without one,
-//!   emptied for example, has lost it.
+//! - L5: a file belongs to the chain if its opening block follows by sequence and checksum from the file before; the
+//!   chain ends in the first file where that fails. Only marks inside the chain count.
+//! - A log begins with file 0, or with a later one whose opening block says that every entry before it is of an epoch
+//!   that an installed checkpoint covers. Files before that are discarded: a removal was under way.
+//! - L5: a file is begun when all before it is synced, and gets its second block when its opening block is. So a later
+//!   file shows that what is missing before its blocks was synced.
+//! - L5: a file gets the name of a closed one when the opening block of the next file is synced. So a next file without
+//!   one, emptied for example, has lost it.
 //!
-//! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and tells torn from damaged; `replay` reads the
-//! runs of blocks.
+//! Neighbours: `file` reads each file; `verdict` takes the minimum over chains and distinguishes torn from damaged;
+//! `replay` reads the runs of blocks.
 
 use ensile_base::Epoch;
 use ensile_disk::Disk;
@@ -82,8 +82,8 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Puts the files of a log together, given in the order of their numbers; entries of epochs below `covered` are in a
-    /// checkpoint.
+    /// Puts the files of a log together, given in the order of their numbers; entries of epochs below `covered` are in
+    /// a checkpoint.
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] when a file is missing.
@@ -92,7 +92,9 @@ impl Chain {
         mut files: Vec<FileChain>,
         covered: Epoch,
     ) -> Result<Self, DurabilityError> {
-        let begin = beginning(&files, covered)?;
+        assert!(!files.is_empty(), "a listed log has a file");
+        assert!(files.windows(2).all(|pair| pair[0].file.name < pair[1].file.name), "of one log, in order");
+        let (begin, count) = (beginning(&files, covered)?, files.len());
         let discarded = files.drain(..begin).map(|file| file.file).collect();
         let first = files.first().expect("a listed log has a file");
         let SegmentName { generation, logger, .. } = first.file.name;
@@ -124,10 +126,19 @@ impl Chain {
                 chain.add_beyond(disk, file, last.as_ref())?;
             }
         }
+        let placed = chain.links.len() + chain.beyond.len() + chain.discarded.len();
+        assert!(chain.links.is_empty() || placed == count, "each file has a place in its log, or outside");
+        assert!(
+            chain.links.is_empty() || chain.end.offset >= OPENING_BYTES as u64,
+            "it ends behind an opening block"
+        );
         Ok(chain)
     }
 
     fn add(&mut self, file: &FileChain) {
+        assert!(self.beyond.is_empty(), "L5: the chain has no gap");
+        assert!(file.next_sequence > self.blocks, "L5: each file adds a block");
+        assert!(file.synced_to <= file.end, "what is shown to be synced is in the chain");
         self.mark = file.mark;
         self.blocks = file.next_sequence;
         self.published = self.published.max(file.published);
@@ -153,6 +164,7 @@ impl Chain {
         mut file: FileChain,
         last: Option<&FileChain>,
     ) -> Result<(), DurabilityError> {
+        assert_eq!(last.is_some(), !self.links.is_empty(), "the chain ends in its last file");
         if last.is_some() {
             self.beyond.push(file.file);
         }
@@ -197,7 +209,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first block.
+    /// Does the chain end in the file before this one, and its name say that it was closed? Then this one had its first
+    /// block.
     fn is_closed_before(&self, file: SegmentFile) -> bool {
         self.end.file.to.is_some() && self.end.file.name.number + 1 == file.name.number
     }
@@ -218,9 +231,9 @@ impl Chain {
     }
 }
 
-/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format (L7), salt
-/// and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands there
-/// under their names and says otherwise was put there.
+/// What the opening block of a listed generation's file says is what the manifest says: whose it is (I1), its format
+/// (L7), salt and kind of entries. Files were made anew, and synced, for the generation that lists them: what stands
+/// there under their names and says otherwise was put there.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`] or [`DurabilityError::Damaged`].
@@ -251,6 +264,7 @@ fn beginning(files: &[FileChain], covered: Epoch) -> Result<usize, DurabilityErr
     let gap =
         numbers().zip(1..).zip(numbers().skip(1)).filter(|((before, _), after)| before + 1 != *after).last();
     let begin = gap.map_or(0, |((_, index), _)| index);
+    assert!(begin < files.len(), "a gap stands between two files");
     let (discarded, first) = (&files[..begin], &files[begin]);
     let number = first.file.name.number;
     let misplaced =

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - Files of a listed log go one by one, each for good before the next: a crash leaves no gap.
 //! - A crash in between leaves the remainder to the next recovery.
-//! - L4: a repair's files tell which epochs were used. They stay until the manifest says so.
+//! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
 //!
 //! Neighbours: `finish` calls behind the manifest, `relief` before it, where a full disk needs the space.
 
@@ -16,24 +16,32 @@ use super::chain::Chain;
 use super::plan::Plan;
 use super::replaying::Recovery;
 use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::parts;
 use crate::error::unless_full;
 use crate::log::segments::ClosedFile;
-use crate::store::names::{SegmentFile, log_folder};
+use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
-    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge may need
-    /// its name.
+    /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
+    /// may need its name.
     pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
         if !self.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
+        let is_listed = |file: &SegmentFile| {
+            let SegmentName { generation, logger, .. } = file.name;
+            let mut listed = self.keeper.manifest().generations.iter();
+            listed.any(|listed| listed.number == generation && logger < listed.logs)
+        };
+        assert!(!self.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
         self.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
     }
 
-    /// Removes what the manifest has made void: files behind the ends of the logs that have just been closed, their torn tails
-    /// and unused space, the files of dropped generations. A crash here leaves it to the next recovery. Returns what stays.
+    /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
+    /// their torn tails and unused space, the files of dropped generations. A crash here leaves it to the next
+    /// recovery. Returns what stays.
     pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
         self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
         let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
@@ -44,6 +52,9 @@ impl Recovery {
             let folder = log_folder(chain.logger);
             self.remove_unread(chain)?;
             let is_dropped = plan.drops(chain.generation);
+            let mut listed = self.keeper.manifest().generations.iter();
+            let is_listed = listed.any(|listed| listed.number == chain.generation);
+            assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
             let removed = if is_dropped { &chain.links[..] } else { &[] };
             for link in removed {
                 self.disk.remove(&link.file.to_string())?;
@@ -66,6 +77,10 @@ impl Recovery {
             Err(error) if error.is_not_found() => Ok(()),
             removed => removed,
         };
+        assert!(
+            chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
+            "in the order of their numbers"
+        );
         // The last one first, each for good before the next: a crash must not leave a gap in a listed log.
         for file in chain.beyond.iter().rev() {
             remove(file)?;
@@ -74,8 +89,9 @@ impl Recovery {
         chain.discarded.iter().try_for_each(remove)
     }
 
-    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut when the
-    /// next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says nothing.
+    /// Gives back what stands behind the end of a chain, and behind the blocks of the files before that: a file is cut
+    /// when the next one is begun, and the cut is not synced. A disk that has no space even for that keeps it: it says
+    /// nothing.
     fn cut_tail(&self, chain: &Chain) -> Result<(), DiskError> {
         let ends = chain.links.iter().map(|link| (link.file.to_string(), link.end));
         for (name, end) in ends.chain([(chain.end_file(), chain.end.offset)]) {
@@ -85,6 +101,7 @@ impl Recovery {
     }
 
     fn cut_file(&self, name: &str, end: u64) -> Result<(), DiskError> {
+        assert!(end >= OPENING_BYTES as u64, "the opening block of {name} stays");
         let file = self.disk.open(name)?;
         if file.len()? > end {
             file.set_len(end)?;
@@ -93,14 +110,14 @@ impl Recovery {
         Ok(())
     }
 
-    /// Frees what the manifest that was read has made void, and the torn tails of the logs that it lists as open.
+    /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
     pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
         self.disk.sync_folder("")?;
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        // What cannot be removed, or is not ours, is told by the same call behind the manifest.
+        // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
         let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
         if !self.given_up.is_empty() || !self.cuts.is_empty() {
-            // A repair's files tell which epochs were used, until its manifest does (L4).
+            // A repair's files show which epochs were used, until its manifest does (L4).
             return Ok(());
         }
         for chain in &self.closed_chains {
@@ -122,8 +139,8 @@ impl Recovery {
         freed
     }
 
-    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once it is
-    /// installed (K1).
+    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
+    /// it is installed (K1).
     fn free_covered(&self, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
         while chain.links.len() > 1 && chain.links[0].largest < covered {
             self.disk.remove(&chain.links[0].file.to_string())?;
@@ -131,6 +148,7 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(chain.logger))?;
             chain.links.remove(0);
         }
+        assert!(!chain.links.is_empty(), "K1: the file in which a log ends stays");
         Ok(())
     }
 }

@@ -5,13 +5,14 @@
 //!
 //! Invariants:
 //! - What an open calls damage is in [`Examination::damage`], with the same file and offset. What it cannot read is in
-//!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied ([`Examination::refused`]).
+//!   [`Examination::unread`]. Where both are empty, an open succeeds, unless the folder was copied
+//!   ([`Examination::refused`]).
 //! - A repair says that it has repaired once it has examined what it left.
-//! - L5: a torn tail is none. Damage in blocks that recovery does not read (of void epochs, or covered by the checkpoint)
-//!   is told apart, in [`Examination::unneeded`].
+//! - L5: a torn tail is none. Damage in blocks that recovery does not read (of discarded epochs, or covered by the
+//!   checkpoint) is listed apart, in [`Examination::unneeded`].
 //!
-//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what was found; the engine gives the state
-//! that takes the entries, the `ensile` command prints.
+//! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what
+//! was found; the engine gives the state that takes the entries, the `ensile` command prints.
 
 mod facts;
 mod judge;
@@ -37,14 +38,14 @@ use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use judge::Judge;
 
-/// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go to `target` as in a recovery, whether or not something else is
-/// damaged.
+/// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
+/// to `target` as in a recovery, whether or not something else is damaged.
 ///
 /// # Errors
 /// [`DurabilityError::InUse`] when a process has the database open; the disk's; [`DurabilityError::NoDatabase`] or
-/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or [`DurabilityError::FolderMissing`] if the device
-/// of a folder is not there. Damage is no error here, nor is a file that cannot be read: it is in [`Examination::unread`]. A copy can be
-/// examined.
+/// [`DurabilityError::NotADatabase`] if there is none; [`DurabilityError::NotMounted`] or
+/// [`DurabilityError::FolderMissing`] if the device of a folder is not there. Damage is no error here, nor is a file
+/// that cannot be read: it is in [`Examination::unread`]. A copy can be examined.
 pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examination, DurabilityError> {
     let mut refusals = Vec::new();
     let mut note = |why| match why {
@@ -56,7 +57,8 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     };
     let locks = lock_existing(&**disk, Hold::Shared, &mut note)?;
     let judged = examine_locked(disk, target);
-    // Nothing to lock kept nobody from opening the database meanwhile: what an open changes would look like damage.
+    // Without a file to lock, another process may have opened the database meanwhile: its changes would look like
+    // damage.
     if !locks.has_file() && disk.lock_to_read(LOCK)?.is_some() {
         return Err(DurabilityError::InUse { path: LOCK.into() });
     }
@@ -72,15 +74,20 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
         let plan = repair::plan(&**disk, &found, seen)?;
         found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
+    assert_eq!(
+        found.is_whole(),
+        found.remedy.is_none(),
+        "damage has a remedy, or a reason why there is none"
+    );
     Ok(found)
 }
 
-/// As [`examine`], and then, if nothing is damaged, shows the entries that count, of all logs, in the order of their TIDs,
-/// until `visit` breaks. They are read a second time for it; held in memory are only those of neighbouring epochs. Entries
-/// that the checkpoint covers are not shown: from its first epoch on nothing is missing.
+/// As [`examine`], and then, if nothing is damaged, shows the entries that count, of all logs, in the order of their
+/// TIDs, until `visit` breaks. They are read a second time for it; held in memory are only those of neighbouring
+/// epochs. Entries that the checkpoint covers are not shown: from its first epoch on nothing is missing.
 ///
-/// Where a process ended without a close, what it wrote last may be in the system's cache only. Whoever is shown an entry may
-/// act on it, so that is written and synced first, as an open does before it serves anything.
+/// Where a process ended without a close, what it wrote last may be in the system's cache only. A caller may act on an
+/// entry that it is shown, so that is written and synced first, as an open does before it serves anything.
 ///
 /// # Errors
 /// As for [`examine`]; those of a file that reads differently the second time, or that cannot be written.
@@ -102,7 +109,8 @@ pub fn visit_log(
     Ok(judge.found)
 }
 
-/// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything shows.
+/// The same as [`examine`], for a caller that holds the lock; without a remedy. And the largest epoch that anything
+/// shows.
 fn examine_locked(
     disk: &Arc<dyn Disk>,
     target: &dyn Recoverable,
@@ -131,6 +139,7 @@ impl Recoverable for Nowhere {
 
 /// The larger range that holds both.
 fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> Option<(Epoch, Epoch)> {
+    assert!(low <= high, "{low} to {high}");
     let (before_low, before_high) = range.unwrap_or((low, high));
     Some((low.min(before_low), high.max(before_high)))
 }

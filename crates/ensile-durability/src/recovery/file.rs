@@ -1,13 +1,15 @@
 //! One file of one log, read by itself: how far its blocks follow each other, and what stands behind (L5).
 //!
-//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header of
-//! the log shows that it was synced; the others are checked when they are replayed.
+//! Headers are chained, so a walk over them alone finds the end. A payload is looked at here only where no later header
+//! of the log shows that it was synced; the others are checked when they are replayed.
 //!
 //! Invariants:
 //! - L5: a block belongs to the chain if it follows by sequence and checksum from the opening block of its file.
-//! - L5: behind the gap stand rests of entries too; only what the log's salt proves to be a block of this log is believed.
+//! - L5: behind the gap remainders of entries may stand; only what the log's salt proves to be a block of this log is
+//!   believed.
 //! - L5: a data block repeats its log's last synced mark, so a chain that ends below it is damaged and not torn.
-//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an error.
+//! - L7: a block that the log's salt proves to be this log's, and whose kind is not known, is a newer version's: an
+//!   error.
 //! - L4: `seen` is the largest epoch in any block of the log here, behind the gap and with torn payloads too.
 //!
 //! Neighbours: any thread reads any file; `chain` puts the files of a log together.
@@ -38,7 +40,7 @@ pub(super) struct BlockRun {
     pub(super) epoch_max: Epoch,
 }
 
-/// What stands behind the end: nothing, or the rest of writes that were not synced, or of damage.
+/// What stands behind the end: nothing, or remainders of writes that were not synced, or of damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tail {
     /// Up to the last byte that is not zero, over all files behind the end.
@@ -61,7 +63,7 @@ impl Tail {
     }
 }
 
-/// What the block that opens a file tells.
+/// What the block that opens a file says.
 #[derive(Clone, Debug)]
 pub(super) struct FileOpening {
     pub(super) origin: Origin,
@@ -75,7 +77,7 @@ pub(super) struct FileOpening {
 #[derive(Clone, Debug)]
 pub(super) struct FileChain {
     pub(super) file: SegmentFile,
-    /// `None`: nothing here can be told to belong to the log.
+    /// `None`: nothing here shows that it belongs to the log.
     pub(super) opening: Option<FileOpening>,
     /// Why it has no opening block; `None` if it has one, perhaps of another log.
     pub(super) not_opened: Option<NotABlock>,
@@ -194,11 +196,16 @@ impl FileChain {
         walk.follow(&mut scanner, (header, crc))?;
         let mut chain = walk.end(&mut scanner, proven)?;
         let end = chain.end;
+        assert!(chain.synced_to <= end && end <= scanner.length(), "the chain is in the file");
+        assert!(
+            chain.runs.windows(2).all(|pair| pair[0].offset + pair[0].bytes <= pair[1].offset),
+            "in order"
+        );
         chain.look_behind(&mut scanner, end, salt)?;
         Ok(chain)
     }
 
-    /// A file whose first block is not there: only its length in bytes counts, until somebody knows its salt.
+    /// A file whose first block is not there: only its length in bytes counts, until its salt is known.
     fn unopened(
         mut scanner: Scanner,
         file: SegmentFile,
@@ -211,6 +218,7 @@ impl FileChain {
 
     /// Looks again at a file whose first block is not there, in a log with this salt.
     pub(super) fn look_with(&mut self, disk: &dyn Disk, salt: Salt) -> Result<(), DurabilityError> {
+        assert!(self.opening.is_none() && self.end == 0, "a file with an opening block names its own salt");
         let mut scanner = Scanner::new(disk.open_to_read(&self.file.to_string())?)?;
         self.tail = Tail::default();
         self.look_behind(&mut scanner, 0, salt)
@@ -247,7 +255,7 @@ impl FileChain {
                 self.tail.add_epochs(header.epoch_min, header.epoch_max);
             }
         }
-        debug_assert!(used_to <= scanner.length());
+        assert!(from <= used_to && used_to <= scanner.length(), "the tail is in the file");
         self.tail.bytes += used_to - from;
         Ok(())
     }
@@ -255,6 +263,8 @@ impl FileChain {
     /// A block is known to belong to the chain.
     fn take(&mut self, block: Block) {
         let Block { offset, header, crc } = block;
+        assert_eq!(offset, self.end, "L5: a block begins where the one before ends");
+        assert!(offset == 0 || header.sequence == self.next_sequence, "L5: blocks are counted");
         self.seen = self.seen.max(header.epoch_seen());
         self.published = self.published.max(header.published);
         self.largest = self.largest.max(header.epoch_max);
@@ -365,6 +375,7 @@ impl HeaderWalk {
     /// Adds a block that follows, and takes those that it shows to be synced.
     fn push(&mut self, block: Block) {
         let Block { offset, ref header, crc } = block;
+        assert!(self.contradiction.is_none(), "nothing follows a contradiction");
         // A writer's own rules, checked again when read: a chain that breaks them was not written by a logger.
         let sane = match header.kind {
             BlockKind::Data => {
@@ -387,6 +398,7 @@ impl HeaderWalk {
             }
             self.chain.synced_to = self.chain.end;
         }
+        assert!(self.open.back().is_none_or(|last| last.offset < offset), "in the order of the file");
         self.open.push_back(block);
     }
 

@@ -1,12 +1,13 @@
 //! The last part of a recovery: the decision is made durable and the next generation begins (L4).
 //!
-//! In this order: what may be in the system's cache only is written again; small generations are merged; the next generation's
-//! files and the manifest that lists them; what is not needed any more is removed.
+//! In this order: what may be in the system's cache only is written again; small generations are merged; the next
+//! generation's files and the manifest that lists them; what is not needed any more is removed.
 //!
 //! Invariants:
 //! - L4: before anything is served, the manifest says what counts in each generation and where the next begins.
 //! - I3: no lease begins while files go.
-//! - Nothing is removed before the manifest that makes it unneeded is durable; `relief` has the exceptions of a full disk.
+//! - Nothing is removed before the manifest that makes it unneeded is durable; `relief` has the exceptions of a full
+//!   disk.
 //!
 //! Neighbours: `plan` decides, `unproven` and `relief` write, `merge` merges, `clearing` removes; then the log starts.
 
@@ -41,7 +42,7 @@ pub enum Finished {
     ReadOnly(Box<ReadOnly>),
 }
 
-/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was void.
+/// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was not needed.
 #[derive(Debug)]
 pub struct ReadOnly {
     /// Above every epoch that was recovered: `EpochConfig::first`.
@@ -93,7 +94,8 @@ impl Recovery {
         }
     }
 
-    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be read.
+    /// As [`Recovery::finish`], but on a disk that is too full to begin the next generation what was recovered can be
+    /// read.
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
@@ -116,6 +118,7 @@ impl Recovery {
             }
             Err(error) => return Err(error),
         };
+        assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
         let replayed_bytes = report.bytes;
         let Self { disk, keeper, config, locks, .. } = self;
@@ -163,6 +166,8 @@ impl Recovery {
         let manifest = plan.manifest(self.keeper.manifest(), salt, entries, logs);
         let origin = Origin { identity: manifest.identity, salt, entries };
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
+        assert_eq!(self.keeper.manifest(), &manifest, "L4: nothing goes before the manifest is durable");
+        assert_eq!(manifest.generations.last().map(|open| open.number), Some(plan.number));
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
         parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
         let mut older = self.clear(plan)?;
@@ -190,7 +195,8 @@ impl Recovery {
             log.sort_by_key(|piece| (piece.file.name.number, piece.offset));
         }
         let own = (self.keeper.manifest().identity, plan.number);
-        let logs = logs.into_values().collect();
+        let logs: Vec<_> = logs.into_values().collect();
+        assert!(self.turns.pieces().is_empty() || !logs.is_empty(), "a generation that stays has entries");
         let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
         let Some((generation, file)) = merged else { return Ok(None) };
         self.report.merged_generations = merging.len() as u64;

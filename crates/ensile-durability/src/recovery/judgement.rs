@@ -6,8 +6,8 @@
 //! (`load`, `replay`).
 //!
 //! Invariants:
-//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open ends,
-//!   an examination has the same finding, and where an examination has none, an open finds none.
+//! - An open ends with the first finding. An examination notes it and goes on, in the same order. So where an open
+//!   ends, an examination has the same finding, and where an examination has none, an open finds none.
 //! - A repair judges what it is about to leave with the same verdict, and what it has left with an examination.
 //!
 //! Neighbours: `recovery` and `examine` call; `listing`, `chain`, `verdict`, `load` judge the parts.
@@ -66,7 +66,8 @@ pub(super) struct Inventory {
 }
 
 impl Inventory {
-    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if nothing can be said by names.
+    /// Lists the files of the logs, in the folders that are this database's, and those of the checkpoint. `None` if
+    /// nothing can be said by names.
     pub(super) fn take(
         disk: &dyn Disk,
         manifest: &Manifest,
@@ -83,6 +84,7 @@ impl Inventory {
                 listed.extend(files.map(|files| (key, files)));
             }
         }
+        assert!(listed.values().all(|files| !files.is_empty()), "a log without files is missing");
         let open = generations.last().map_or(0, |last| last.number);
         let mut removable =
             findings.note(listing::check_unlisted(disk, manifest, &unlisted, open))?.unwrap_or_default();
@@ -130,7 +132,8 @@ pub(super) fn reserved(
     findings.found(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go together.
+/// Puts a log together from its files; entries of epochs below `covered` are in a checkpoint. `None` if they do not go
+/// together.
 pub(super) fn log(
     disk: &dyn Disk,
     generation: &Generation,
@@ -138,6 +141,7 @@ pub(super) fn log(
     covered: Epoch,
     findings: &mut impl Findings,
 ) -> Result<Option<Chain>, DurabilityError> {
+    assert!(files.iter().all(|file| file.file.name.generation == generation.number), "of this generation");
     for file in &files {
         if findings.note(chain::check_origin(generation, file))?.is_none() {
             return Ok(None);
@@ -154,6 +158,7 @@ pub(super) fn generation(
     checkpoint: Option<&Installed>,
     findings: &mut impl Findings,
 ) -> Result<Option<Verdict>, DurabilityError> {
+    assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");
     let hint = hint.filter(|hint| hint.is_of(generation));
     let verdict = match verdict::decide(generation, chains, hint) {
         Ok(verdict) => verdict,

@@ -17,8 +17,8 @@ use crate::store::whose::proves_ours;
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files in the folders that are this database's (I1). Apart from those, what a merge left that had not ended: its
-/// sources are listed still, and hold all of it.
+/// Finds all log files in the folders that are this database's (I1). Apart from those, what a merge left that had not
+/// ended: its sources are listed still, and hold all of it.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -28,7 +28,7 @@ pub(super) fn find(
         |file: &SegmentFile| manifest.generations.iter().any(|listed| listed.number == file.name.generation);
     let mut found = Files::new();
     for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
-        // One that is missing is told by its files, which are missing too.
+        // One that is missing shows by its files, which are missing too.
         if !is_folder(disk, folder)? {
             continue;
         }
@@ -41,6 +41,7 @@ pub(super) fn find(
         }
     }
     for files in found.values_mut() {
+        assert!(!files.is_empty(), "a log is found by its files");
         files.sort_unstable();
         if let Some(twice) = files.windows(2).find(|pair| pair[0].name == pair[1].name) {
             let detail = format!("{} has the same number: one of them does not belong here", twice[1]);
@@ -64,13 +65,13 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the number
-/// of the last generation that is listed. Returns the files that may be removed: those that prove to be this database's (I1), and
-/// those that ended before their opening block was whole.
+/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the
+/// number of the last generation that is listed. Returns the files that may be removed: those that prove to be this
+/// database's (I1), and those that ended before their opening block was whole.
 ///
 /// # Errors
-/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer version,
-/// [`DurabilityError::Damaged`] if one holds entries that are not listed.
+/// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer
+/// version, [`DurabilityError::Damaged`] if one holds entries that are not listed.
 pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -84,7 +85,8 @@ pub(super) fn check_unlisted(
             if is_ours {
                 ours.push(*file);
             }
-            // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold none.
+            // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold
+            // none.
             if generation >= open {
                 check_empty(disk, *file, is_ours)?;
             }
@@ -93,7 +95,8 @@ pub(super) fn check_unlisted(
     Ok(ours)
 }
 
-/// Behind a gap too: what is removed here cannot be asked again. Without its first block a file tells nothing of the rest.
+/// Behind a gap too: what is removed here cannot be asked again. Without its first block a file does not say what else
+/// it holds.
 fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), DurabilityError> {
     let chain = FileChain::read(disk, file, None)?;
     // One of another log or generation, under a name that is not its own, holds what it held there.
@@ -105,10 +108,12 @@ fn check_empty(disk: &dyn Disk, file: SegmentFile, is_ours: bool) -> Result<(), 
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Files of merges that did not end are removed, and made again under the same name: each must prove to be this database's (I1).
+/// Files of merges that did not end are removed, and made again under the same name: each must prove to be this
+/// database's (I1).
 ///
 /// # Errors
-/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for one that tells nothing.
+/// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`]; [`DurabilityError::Damaged`] for one that does not say
+/// whose it is.
 pub(super) fn check_unfinished(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -116,7 +121,7 @@ pub(super) fn check_unfinished(
 ) -> Result<(), DurabilityError> {
     for file in unfinished.iter().map(SegmentFile::to_string) {
         if !proves_ours(disk, manifest, &file)? {
-            let detail = "its first block cannot be read, so nothing tells whose it is: move it away";
+            let detail = "its first block cannot be read, so it is unknown whose it is: move it away";
             return Err(DurabilityError::damaged(&file, 0, detail));
         }
     }

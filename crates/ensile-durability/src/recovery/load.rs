@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
-//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left waits for
-//!   those that others are at.
+//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left
+//!   waits for those that others are at.
 //!
 //! Neighbours: `recovery` owns one and steps it before its log pieces; `checkpoint::read` reads the files.
 
@@ -11,12 +11,12 @@ use ensile_base::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
-use crate::checkpoint::read::{CheckpointRows, PartReader, seal};
+use crate::checkpoint::read::{PartReader, seal};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
 use crate::store::manifest::Installed;
 use crate::store::names::{MANIFEST, PartName};
-use crate::{DurabilityError, Entry, Recoverable};
+use crate::{DurabilityError, Recoverable};
 
 /// What a step of the load came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub(super) struct Load {
     ended: Condvar,
 }
 
-/// A thread at its file: however it leaves, those that wait for it are told.
+/// A thread at its file: however it leaves, the threads that wait for it are woken.
 struct FileTurn<'l> {
     load: &'l Load,
     is_loaded: bool,
@@ -72,6 +72,8 @@ impl Load {
             folders::check(disk, &PartName::folder(part.checkpointer))?;
             PartReader::open(disk, *part, of)?;
         }
+        let files = checkpoint.as_ref().map_or(0, |of| of.checkpointers as usize * of.files as usize);
+        assert_eq!(parts.len(), files, "each file is loaded");
         let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
         Ok(Self {
             checkpoint,
@@ -87,7 +89,7 @@ impl Load {
         self.checkpoint.as_ref()
     }
 
-    /// Entries of smaller epochs are in the checkpoint, or void by it (K1).
+    /// Entries of smaller epochs are in the checkpoint, or discarded by it (K1).
     pub(super) fn low(&self) -> Epoch {
         self.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
     }
@@ -133,6 +135,10 @@ impl Load {
         while loaded.files < self.parts.len() && !loaded.has_failed {
             loaded = self.ended.wait(loaded);
         }
+        assert!(
+            loaded.has_failed || loaded.files == self.parts.len(),
+            "K1: replay waits for the whole checkpoint"
+        );
         if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
     }
 
@@ -151,7 +157,7 @@ impl Load {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
             let entries =
-                entries_of(&rows).map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
+                rows.entries().map_err(|detail| DurabilityError::damaged(&name, rows.offset, detail))?;
             target.load(rows.section, &entries).map_err(|refused| DurabilityError::Replay {
                 file: name.as_str().into(),
                 offset: rows.offset,
@@ -163,8 +169,8 @@ impl Load {
             loaded.entries += entries.len() as u64;
         }
         // What is not of blocks is the end block.
-        let (totals, end) = reader.end().unwrap_or_default();
-        debug_assert!(totals.blocks > 0 || totals.entries == 0);
+        let (totals, end) = reader.end().expect("behind its last block a file has ended");
+        assert!(totals.blocks > 0 || totals.entries == 0, "entries stand in blocks");
         let mut loaded = self.lock();
         loaded.bytes += reader.end_bytes();
         Ok(end)
@@ -173,6 +179,7 @@ impl Load {
     /// A file is loaded; with the last one, compares all of them with what the manifest says.
     fn note(&self, index: usize, end: u32) -> Result<(), DurabilityError> {
         let mut loaded = self.lock();
+        assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[index] = end;
         if loaded.files + 1 == self.parts.len() {
             let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
@@ -191,17 +198,4 @@ fn not_installed() -> DurabilityError {
     let detail = "the checkpoint's files are whole, but not those that it names: they, or it, are of another moment or \
                   database, and only those of one copy go together";
     DurabilityError::damaged(MANIFEST, 0, detail)
-}
-
-fn entries_of<'r>(rows: &CheckpointRows<'r>) -> Result<Vec<Entry<'r>>, &'static str> {
-    let mut entries = Vec::with_capacity(rows.entries as usize);
-    for entry in rows.entries() {
-        let (tid, body) = entry?;
-        entries.push(Entry { tid, body });
-    }
-    if entries.len() == rows.entries as usize {
-        Ok(entries)
-    } else {
-        Err("the block holds fewer or more entries than its header says")
-    }
 }

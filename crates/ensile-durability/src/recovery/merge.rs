@@ -1,4 +1,5 @@
-//! Closed generations merged into one at an open, so that many short lives leave few files (`docs/protocols/durability.md`).
+//! Closed generations merged into one at an open, so that many short lives leave few files
+//! (`docs/protocols/durability.md`).
 //!
 //! ```text
 //! closed:  [ 900 KiB ] [ 40 KiB ] [ 1 KiB ] x 7      open: number N + 1
@@ -6,20 +7,21 @@
 //!                          one file, number N: entries that count, in the order of their TIDs
 //! ```
 //! Invariants:
-//! - L4: only entries of epochs up to their own generation's D are taken, so what is void stays void. The merged generation
-//!   begins where the oldest one began and ends at the newest one's D.
+//! - L4: only entries of epochs up to their own generation's D are taken, so what is discarded stays discarded. The
+//!   merged generation begins where the oldest one began and ends at the newest one's D.
 //! - K1: the generation in which the installed checkpoint was written is never merged, nor one before it.
-//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A crash
-//!   in between leaves a merged file that is not listed: the next open removes it.
+//! - The merged file is synced before the manifest lists it, and the files that it replaces are removed after that. A
+//!   crash in between leaves a merged file that is not listed: the next open removes it.
 //! - A byte is written again only into a file that is larger by a third at least, or while the file is small.
 //!
-//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments` writes;
-//! called by recovery's finish.
+//! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments`
+//! writes; called by recovery's finish.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use ensile_base::Tid;
 use ensile_base::limits::{MERGED_LOG_BYTES_MAX, UNMERGED_GENERATIONS_MAX};
 use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError};
@@ -36,10 +38,10 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
-/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands in a
-/// file that is a third larger at least.
+/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands
+/// in a file that is a third larger at least.
 const GROWTH: u64 = 3;
-/// Fewer bytes are not worth telling apart: beside them the syncs of an open take most of the time.
+/// Sizes below this count as this: beside them the syncs of an open take most of the time.
 const SMALL_BYTES: u64 = 16 << 10;
 /// Free space that is left to the log, beside the merged file's own.
 const FREE_BYTES_MIN: u64 = 4 << 20;
@@ -63,7 +65,12 @@ fn choose(bytes: &[u64]) -> Option<usize> {
         younger -= bytes[*at];
         bytes[*at] <= GROWTH * younger.max(SMALL_BYTES)
     };
-    (start..bytes.len() - 1).find(joins)
+    let from = (start..bytes.len() - 1).find(joins);
+    assert!(
+        from.is_none_or(|from| bytes[from..].iter().sum::<u64>() <= MERGED_LOG_BYTES_MAX),
+        "it fits one file"
+    );
+    from
 }
 
 /// Which of these generations are merged: `bytes` has those of each that may be, by number.
@@ -83,8 +90,9 @@ pub(super) fn sources(
     Some(first + choose(&bytes)?..generations.len())
 }
 
-/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and syncs it.
-/// `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to sync.
+/// Writes the entries that count of `sources` into one file of a generation of this database with this number, and
+/// syncs it. `None` if the disk has no space for it: everything stays as it is. The file's name is the caller's to
+/// sync.
 pub(super) fn write(
     disk: &Arc<dyn Disk>,
     config: &LogConfig,
@@ -92,7 +100,10 @@ pub(super) fn write(
     sources: &[Generation],
     logs: Vec<Vec<LogPiece>>,
 ) -> Result<Option<(Generation, ClosedFile)>, DurabilityError> {
+    assert!(sources.len() > 1 && sources.iter().all(|source| source.entries == sources[0].entries));
+    assert!(sources.windows(2).all(|pair| pair[0].durable < Some(pair[1].first)), "L4: one behind the other");
     let (oldest, newest) = (&sources[0], &sources[sources.len() - 1]);
+    assert!(newest.number < number, "the merged generation has a number of its own");
     let bytes = logs.iter().flatten().map(|piece| piece.bytes).sum::<u64>();
     let free = disk.free_bytes(&log_folder(0))?;
     if free.is_some_and(|free| free < 2 * bytes + FREE_BYTES_MIN) {
@@ -129,7 +140,8 @@ fn write_file(
     let before = generation.first.previous();
     let Generation { database: identity, salt, entries, .. } = *generation;
     let segments = Segments::create(disk, file, config, before, Origin { identity, salt, entries })?;
-    let mut rewriter = Rewriter { segments, buffer: Buffer::usual(), generation, failed: None };
+    let mut rewriter =
+        Rewriter { segments, buffer: Buffer::usual(), generation, failed: None, last: Tid::ZERO };
     ordered::visit(&**disk, logs, &mut |entry| rewriter.push(entry))?;
     rewriter.end(file)
 }
@@ -140,12 +152,16 @@ struct Rewriter<'g> {
     buffer: Box<Buffer>,
     generation: &'g Generation,
     failed: Option<DiskError>,
+    /// Of the last entry.
+    last: Tid,
 }
 
 impl Rewriter<'_> {
     fn push(&mut self, Entry { tid, body }: Entry<'_>) -> ControlFlow<()> {
-        // What is in the manifest as void must not get into a generation that ends above it (L4).
+        // What the manifest discards must not get into a generation that ends above it (L4).
         assert!(tid.epoch() >= self.generation.first && Some(tid.epoch()) <= self.generation.durable, "L4");
+        debug_assert!(tid >= self.last, "in the order of their TIDs");
+        self.last = tid;
         if !self.buffer.has_room(body.len()) {
             if let Err(error) = self.write_buffer() {
                 self.failed = Some(error);
@@ -174,6 +190,7 @@ impl Rewriter<'_> {
     fn end(mut self, file: SegmentFile) -> Result<ClosedFile, DurabilityError> {
         self.failed.take().map_or(Ok(()), Err)?;
         self.write_buffer()?;
+        assert!(self.buffer.is_empty(), "every entry is written before the mark");
         let durable = self.generation.durable.unwrap_or_default();
         self.segments.mark(durable, self.generation.first.previous());
         self.segments.flush(drop)?;

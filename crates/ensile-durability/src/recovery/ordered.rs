@@ -1,12 +1,13 @@
 //! The entries of several logs in the order of their TIDs, in the memory of a few epochs.
 //!
-//! A log is nearly in that order: each worker's entries are, and workers' buffers follow each other within an epoch or two
-//! (E2, L1). How nearly is told by the headers: of each piece the smallest epoch is known, so of each rest of a log. What
-//! has a smaller epoch than the rests of all logs is complete, and only the others are held. The log whose rest begins with
-//! the smallest epoch is read next, so no more is held than the order of the files makes necessary.
+//! A log is nearly in that order: each worker's entries are, and workers' buffers follow each other within an epoch or
+//! two (E2, L1). The headers say how nearly: the smallest epoch of each piece is known, and so that of the remainder of
+//! each log. What has a smaller epoch than the remainders of all logs is complete, and only the others are held. The
+//! log whose remainder begins with the smallest epoch is read next, so no more is held than the order of the files
+//! makes necessary.
 //!
-//! Neighbours: `examine` found the folder whole and kept the pieces, or a recovery did and `merge` writes the entries again;
-//! `replay` reads and parses each.
+//! Neighbours: `examine` found the folder whole and kept the pieces, or a recovery did and `merge` writes the entries
+//! again; `replay` reads and parses each.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -90,17 +91,21 @@ pub(super) fn visit(
     logs: Vec<Vec<LogPiece>>,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), DurabilityError> {
-    let mut rests: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::of).collect();
+    let mut remainders: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::of).collect();
+    let mut complete = Epoch::ZERO;
     let (mut held, mut buffers) = (HeldEntries::default(), ReadBuffers::default());
-    while let Some(rest) = rests.iter_mut().min_by_key(|rest| rest.least())
-        && let Some((_, piece)) = rest.0.pop()
+    while let Some(remainder) = remainders.iter_mut().min_by_key(|remainder| remainder.least())
+        && let Some((_, piece)) = remainder.0.pop()
     {
         replay::replay(disk, &piece, &mut buffers, &held)?;
-        let complete = rests.iter().map(LogRemainder::least).min().unwrap_or(Epoch::MAX);
+        let before = complete;
+        complete = remainders.iter().map(LogRemainder::least).min().unwrap_or(Epoch::MAX);
+        assert!(before <= complete, "L8: an epoch that is complete stays so");
         if held.show_below(complete, visit).is_break() {
             return Ok(());
         }
     }
     // `Epoch::MAX` is nobody's, so nothing is left.
+    assert!(held.0.get_mut().is_empty(), "every entry was shown");
     Ok(())
 }

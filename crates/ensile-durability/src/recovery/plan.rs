@@ -1,8 +1,9 @@
-//! What a recovery leaves to the next life, decided before anything is changed. Pure: what was read goes in, the plan comes
-//! out.
+//! What a recovery leaves to the next life, decided before anything is changed. Pure: what was read goes in, the plan
+//! comes out.
 //!
 //! Invariants:
-//! - L4: the next generation begins above every epoch in any block that was seen, and above D of every generation before it.
+//! - L4: the next generation begins above every epoch in any block that was seen, and above D of every generation
+//!   before it.
 //! - L6: it begins above every epoch that an earlier life may have shown, and what it may use is reserved with it.
 //! - A generation is kept if an entry of it counts. Numbers of generations come once.
 //!
@@ -63,6 +64,7 @@ impl Plan {
         let unused = ended.map_or(before.reserved, Epoch::next);
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
+        assert!(first > seen, "L4: the next life begins above {seen}");
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| with_entries.contains(&generation.number));

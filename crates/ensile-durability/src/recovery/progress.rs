@@ -1,6 +1,6 @@
 //! How far a recovery is, and what its parts took, for people.
 //!
-//! Neighbours: `recovery` knows the bytes; whoever drives its steps has the clock.
+//! Neighbours: `recovery` knows the bytes; the caller that drives its steps has the clock.
 
 use std::time::Duration;
 

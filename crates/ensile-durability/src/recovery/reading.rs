@@ -54,6 +54,7 @@ impl ReadBuffers {
             self.bytes.resize(bytes, 0);
         }
         let piece = &mut self.bytes[..bytes];
+        assert!(self.entries.is_empty(), "no entry of an earlier piece is left");
         let read = disk.open_to_read(name)?.read_at(piece, offset)?;
         if read < bytes {
             return Err(DurabilityError::damaged(name, offset + read as u64, "the file ends inside a block"));
@@ -63,6 +64,7 @@ impl ReadBuffers {
 
     /// Takes a vector of entries back.
     pub(super) fn keep(&mut self, entries: Vec<Entry<'static>>) {
+        assert!(entries.is_empty(), "it is kept for its memory");
         self.entries = entries;
     }
 }
@@ -75,7 +77,7 @@ pub(super) fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
 
 /// Asks for a part of a file before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, name: &str, offset: u64, bytes: u64) {
-    // A hint: whatever is wrong with the file is told when it is read.
+    // An announcement: the read itself finds what is wrong with the file.
     if let Ok(file) = disk.open_to_read(name) {
         file.will_need(offset, bytes);
     }

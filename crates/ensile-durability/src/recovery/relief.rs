@@ -1,17 +1,17 @@
-//! A crash on a full disk opens: what is not needed goes before the next generation is begun, then the reserve; and if even
-//! that does not do, what was recovered can be read.
+//! A crash on a full disk opens: what is not needed goes before the next generation is begun, then the reserve; and if
+//! even that does not do, what was recovered can be read.
 //!
 //! Invariants:
-//! - Nothing goes before the manifest that makes it unneeded is durable. The folder is synced first: the manifest that was read
-//!   may be a rename that only the system's cache has.
-//! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never come
-//!   back. It stays where a file stands behind it, as that file shows that it was closed.
-//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up to
-//!   which epoch it is proven.
+//! - Nothing goes before the manifest that makes it unneeded is durable. The folder is synced first: the manifest that
+//!   was read may be a rename that only the system's cache has.
+//! - L4, L5: what decides which epochs count stays. A torn tail may go: nothing in it was durable, and its bytes never
+//!   come back. It stays where a file stands behind it, as that file shows that it was closed.
+//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up
+//!   to which epoch it is proven.
 //! - A disk that is not full is left as it is: all this is done only once a step has found no space.
 //!
-//! Neighbours: `finish` begins the generation, `clearing` frees; `docs/protocols/durability.md` ("A crash on a full disk") has the
-//! argument.
+//! Neighbours: `finish` begins the generation, `clearing` frees; `docs/protocols/durability.md` ("A crash on a full
+//! disk") has the argument.
 
 use std::cell::Cell;
 
@@ -77,7 +77,8 @@ impl Recovery {
     /// for that.
     ///
     /// # Errors
-    /// The disk's. If it is full nothing was changed but what is not needed: the state can be read, as far as it is proven.
+    /// The disk's. If it is full nothing was changed but what is not needed: the state can be read, as far as it is
+    /// proven.
     pub(super) fn write_unproven(&mut self, reserve: &Reserve) -> Result<(), DurabilityError> {
         let mut shortage: Option<DurabilityError> = None;
         self.with_relief(reserve, |this| {
@@ -95,11 +96,13 @@ impl Recovery {
                 (Ok(()), _) => Ok(()),
             }
         })?;
+        assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
         self.proven = self.report.durable_epoch;
         Ok(())
     }
 
-    /// Makes the files of the next generation, and then the manifest that lists them; what it takes is freed where the disk is full.
+    /// Makes the files of the next generation, and then the manifest that lists them; what it takes is freed where the
+    /// disk is full.
     ///
     /// # Errors
     /// [`NotReplaced::OldStands`]: the new files are gone again.
@@ -109,6 +112,10 @@ impl Recovery {
         origin: Origin,
         reserve: &Reserve,
     ) -> Result<(Vec<Segments>, HintWriter), NotReplaced> {
+        assert!(
+            manifest.generations.last().is_some_and(|next| next.durable.is_none()),
+            "the next one is open"
+        );
         // The files first, each with its synced mark, then the manifest that lists them: a listed log that is missing
         // is damage, and an unlisted one holds no entry.
         let attempts = Cell::new(0);
@@ -141,6 +148,7 @@ impl Recovery {
             }
             begun => begun?,
         };
+        assert_eq!(Some(segments.len()), manifest.generations.last().map(|open| open.logs as usize));
         let (database, number) = (origin.identity, manifest.generations.last().map_or(0, |open| open.number));
         let hint = self.with_relief(reserve, |this| {
             // The manifest lists the generation: nothing is undone any more.
@@ -177,6 +185,8 @@ impl Recovery {
     /// Takes files away that no manifest lists.
     fn remove_logs(&self, manifest: &Manifest) {
         let Some(open) = manifest.generations.last() else { return };
+        let mut listed = self.keeper.manifest().generations.iter();
+        assert!(listed.all(|listed| listed.number != open.number), "L3: files that a manifest lists stay");
         for logger in 0..open.logs {
             let name = SegmentName { generation: open.number, logger, number: 0 };
             // The next open removes what stays.

@@ -1,14 +1,13 @@
 //! Replay: pieces of the log that any number of threads take, parse and hand to the recoverable state (SiloR §5.2).
 //!
 //! Invariants:
-//! - L4: only entries of epochs up to their generation's D are replayed; the rest is counted.
+//! - L4: only entries of epochs up to their generation's D are replayed; the others are counted.
 //! - K1: nor are entries that the checkpoint covers: of a key's put and delete one may be gone and the other not.
 //! - The payload of a block that counts is checked here, whether or not the chain's reader did (L5).
 //!
 //! Neighbours: `recovery` cuts the pieces from the chains and counts; `turns` has their order; `reading` has the
 //! buffers; the engine's threads call in.
 
-use ensile_base::checksum::crc32c;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -16,7 +15,7 @@ use super::chain::Chain;
 use super::file::BlockRun;
 use super::reading::{self, ReadBuffers, recycled};
 use super::report::RecoveryReport;
-use crate::block::entries::FramedEntries;
+use crate::block::entries;
 use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
@@ -29,7 +28,7 @@ pub(super) struct Bounds {
     pub(super) first: Epoch,
     /// FramedEntries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
-    /// FramedEntries of larger ones are void.
+    /// Entries of larger ones are discarded.
     pub(super) durable: Epoch,
 }
 
@@ -57,11 +56,12 @@ pub(super) struct Counts {
     pub(super) covered: u64,
 }
 
-/// Cuts a chain into pieces; what holds no entry that counts is left out and its void entries added to the report.
+/// Cuts a chain into pieces; what holds no entry that counts is left out, and its entries are counted in the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();
     for link in &chain.links {
         for &BlockRun { offset, bytes, entries, epoch_min, epoch_max } in &link.runs {
+            assert!(epoch_min <= epoch_max && entries > 0, "a run is of blocks with entries");
             if epoch_min > bounds.durable {
                 report.ignored_entries += entries;
             } else if epoch_max < bounds.covered {
@@ -124,7 +124,7 @@ pub(super) fn replay(
             continue;
         }
         let payload =
-            payload_of(&header, &bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+            header.payload_of(&bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
         counts.blocks += 1;
         let mut entries = recycled(batch);
         parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
@@ -137,22 +137,24 @@ pub(super) fn replay(
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
+    assert_eq!(at, bytes.len(), "a piece ends with its last block");
+    assert!(counts.entries == 0 || counts.blocks > 0, "entries stand in blocks");
     let batch = recycled(batch);
     buffers.keep(batch);
     Ok(counts)
 }
 
-/// Fills `entries` with those of a block that count, and counts those that do not; or says what is wrong with the block.
+/// Fills `batch` with those of a block that count, and counts those that do not; or says what is wrong with the block.
 fn parse<'p>(
     piece: &LogPiece,
     header: &Header,
     payload: &'p [u8],
-    entries: &mut Vec<Entry<'p>>,
+    batch: &mut Vec<Entry<'p>>,
     counts: &mut Counts,
 ) -> Result<(), &'static str> {
     let Bounds { first, covered, durable } = piece.bounds;
-    for entry in FramedEntries::of(payload) {
-        let (tid, body) = entry.map_err(|_| "an entry does not fit its block")?;
+    assert!(batch.is_empty(), "a batch is of one block");
+    entries::each(payload, header.entries, |tid, body| {
         let epoch = tid.epoch();
         if epoch < header.epoch_min || epoch > header.epoch_max || epoch < first {
             return Err("an entry's epoch is outside its block's");
@@ -162,20 +164,14 @@ fn parse<'p>(
         } else if epoch < covered {
             counts.covered += 1;
         } else {
-            entries.push(Entry { tid, body });
+            batch.push(Entry { tid, body });
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// The header at the beginning of `bytes`, which hold its block.
 fn header_at(bytes: &[u8], salt: Salt) -> Option<Header> {
     let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
     (header.block_bytes() <= bytes.len()).then_some(header)
-}
-
-/// The payload of a block, if it is what the header promises.
-fn payload_of<'b>(header: &Header, block: &'b [u8]) -> Option<&'b [u8]> {
-    let padded = &block[HEADER_BYTES..];
-    (crc32c(padded) == header.payload_crc).then(|| &padded[..header.payload_bytes as usize])
 }

@@ -5,8 +5,8 @@
 //! - K1: every file of the checkpoint is loaded before an entry of the log is replayed.
 //! - L8: the state hears that an epoch has passed only when no piece with an entry below it is left.
 //!
-//! Neighbours: `scan` fills it, a repair too; `load`, `turns`, `watermark` and `replay` have the parts of the replay; `finish`
-//! makes the decision durable.
+//! Neighbours: `scan` fills it, a repair too; `load`, `turns`, `watermark` and `replay` have the parts of the replay;
+//! `finish` makes the decision durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub struct Recovery {
     pub(super) open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
     pub(super) unlisted: Vec<SegmentFile>,
-    /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are void, as until
-    /// then they tell which epochs were used (L4).
+    /// Files that a repair gives up: removed once the manifest no longer lists them, or says that they are discarded.
+    /// Until then they show which epochs were used (L4).
     pub(super) given_up: Vec<SegmentFile>,
     /// Where a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
@@ -115,6 +115,12 @@ impl Recovery {
     /// Takes the verdict over a generation, oldest first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
+        assert!(self.generations.last().is_none_or(|last| last.number < number), "the oldest come first");
+        assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
+        assert!(
+            generation.durable.is_none_or(|durable| durable == verdict.durable),
+            "L4: it was decided once"
+        );
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let mut pieces = Vec::new();
         self.log_bytes
@@ -134,6 +140,7 @@ impl Recovery {
         self.report.torn_tails.extend(verdict.torn);
         self.report.unfinished_epochs = verdict.unfinished;
         if generation.durable.is_none() {
+            assert!(self.open_chains.is_empty(), "one generation is open");
             self.open_chains = chains;
         } else {
             self.closed_chains.extend(chains);
@@ -176,6 +183,7 @@ impl Recovery {
             }
             return Ok(false);
         };
+        assert!(self.load.has_ended(), "K1: the checkpoint is loaded before the log is replayed");
         let under_way = self.watermark.begin(piece.oldest);
         ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, later));
         let mut buffers = self.buffers.take();
@@ -197,7 +205,7 @@ impl Recovery {
         Ok(true)
     }
 
-    /// How far it is. The caller tells how long this phase has run.
+    /// How far it is. The caller says how long this phase has run.
     #[must_use]
     pub fn progress(&self, elapsed: Duration) -> Progress {
         if !self.load.has_ended() {
@@ -216,19 +224,20 @@ impl Recovery {
 
     /// What it came to; the next life begins at `first`.
     pub(super) fn final_report(&mut self, first: Epoch) -> RecoveryReport {
+        assert!(first > self.report.durable_epoch, "L4: epochs never come twice");
         let mut report = std::mem::take(&mut self.report);
         report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
         // Relaxed: the watermark's lock in `finish` came before.
         report.blocks = self.done.blocks.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.entries = self.done.entries.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.bytes = self.done.bytes.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.ignored_entries += self.done.ignored.load(Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
         report.covered_entries += self.done.covered.load(Ordering::Relaxed);
         report
     }

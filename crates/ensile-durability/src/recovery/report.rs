@@ -53,11 +53,11 @@ pub struct RecoveryReport {
     pub ignored_entries: u64,
     /// Ends of logs that were cut.
     pub torn_tails: Vec<TornTail>,
-    /// Epochs above D that some logs have a mark of and others not. Entries of them, if a log lost any, are gone; if it was a
-    /// crash that took them, none was acknowledged.
+    /// Epochs above D that some logs have a mark of and others not. Entries of them, if a log lost any, are gone; if it
+    /// was a crash that took them, none was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
     /// Earlier generations whose entries were merged into one file.
     pub merged_generations: u64,
-    /// What each phase took, as whoever drove the steps has measured it.
+    /// What each phase took, as the caller that drove the steps has measured it.
     pub phases: Vec<PhaseReport>,
 }

@@ -55,8 +55,8 @@ impl LogScan {
     /// [`DurabilityError::Damaged`] with file and offset when something that was durable is not there;
     /// [`DurabilityError::InUse`] when another process has the database open; [`DurabilityError::Config`] and
     /// [`DurabilityError::FolderMissing`] for log folders that cannot be used; [`DurabilityError::Copied`],
-    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before anything is
-    /// changed.
+    /// [`DurabilityError::ForeignFolder`], [`DurabilityError::NotMounted`] and [`DurabilityError::NotADatabase`] before
+    /// anything is changed.
     pub fn begin(disk: Arc<dyn Disk>, config: LogConfig) -> Result<Self, DurabilityError> {
         config.check()?;
         let Store { disk, mut keeper, mut locks } = Store::open(disk, config.opening)?;
@@ -88,7 +88,8 @@ impl LogScan {
         let Some(&(file, next)) = self.files.get(taken) else { return Ok(false) };
         let chain = FileChain::read(&*self.disk, file, next)?;
         // Only whole elements are put in under this lock.
-        self.read.lock()[taken] = Some(chain);
+        let before = self.read.lock()[taken].replace(chain);
+        assert!(before.is_none(), "a file is read once");
         Ok(true)
     }
 
@@ -114,6 +115,7 @@ impl LogScan {
             let chain = judgement::log(&*recovery.disk, listing, files, low, &mut FirstEnds)?;
             chains.push(chain.expect(NOTHING_FOUND));
         }
+        assert!(read.next().is_none(), "each file has its log");
         let mut chains = chains.into_iter();
         for generation in generations {
             let logs = generation.logs as usize;
@@ -129,6 +131,7 @@ impl LogScan {
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
+        assert!(chains.next().is_none(), "each log has its generation");
         judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)

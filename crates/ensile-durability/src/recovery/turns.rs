@@ -51,6 +51,7 @@ pub(super) struct PieceTurn<'t> {
 impl Turns {
     /// Adds pieces, before any thread takes one.
     pub(super) fn add(&mut self, pieces: Vec<LogPiece>) {
+        assert!(self.ends.get_mut().untaken.is_empty(), "pieces are added before they have an order");
         self.pieces.extend(pieces);
     }
 
@@ -102,6 +103,10 @@ impl Ends {
         let taken = self.untaken.next()?;
         let start = self.unasked.start.max(taken + 1);
         let ahead = start..self.unasked.end.min(taken + 1 + AHEAD).max(start);
+        assert!(
+            ahead.is_empty() || ahead.start > taken && ahead.end <= self.untaken.end,
+            "asked for before its turn"
+        );
         self.unasked.start = ahead.end.min(self.unasked.end);
         Some((taken, ahead))
     }
@@ -111,6 +116,10 @@ impl Ends {
         let taken = self.untaken.next_back()?;
         let end = self.unasked.end.min(taken);
         let ahead = self.unasked.start.max(taken.saturating_sub(AHEAD)).min(end)..end;
+        assert!(
+            ahead.is_empty() || ahead.end <= taken && ahead.start >= self.untaken.start,
+            "before its turn"
+        );
         self.unasked.end = ahead.start.max(self.unasked.start);
         Some((taken, ahead))
     }

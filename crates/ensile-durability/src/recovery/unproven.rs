@@ -1,7 +1,7 @@
 //! Writing again what was decided to be durable and may be in the system's cache only.
 //!
-//! After a failed sync, or when only the process died, bytes can be readable and not on the medium. A result is served from
-//! them after recovery, so they must be there after the next power loss too.
+//! After a failed sync, or when only the process died, bytes can be readable and not on the medium. A result is served
+//! from them after recovery, so they must be there after the next power loss too.
 //!
 //! Invariants:
 //! - Nothing is written back that is not, right then, a whole block of the log.
@@ -48,6 +48,7 @@ pub(super) fn rewrite(disk: &dyn Disk, chain: &Chain, at_once: AtOnce) -> Result
                 bytes.clear();
             }
         }
+        assert_eq!(from + bytes.len() as u64, link.end, "it is written up to the end of a block");
         write(&*file, &bytes, from, at_once)?;
         file.sync_all()?;
     }

@@ -2,14 +2,14 @@
 //!
 //! | generation | a log is missing or empty | its chain ends below a D that was shown | bytes behind the chain's end |
 //! |---|---|---|---|
-//! | closed (D in the manifest) | damaged | damaged | void since its recovery: ignored |
+//! | closed (D in the manifest) | damaged | damaged | discarded since its recovery: ignored |
 //! | open | damaged | damaged | torn tail: cut and reported |
 //!
 //! "A D that was shown": the manifest's for a closed generation; for the open one the largest published D in any intact
-//! block of any of its logs, behind a gap too, or the hint's. After a clean close the hint also counts each log's blocks: a
-//! chain with fewer is damaged. A published D was worked out from synced marks of all logs, so a crash
-//! cannot leave a log that is whole for less: something else took bytes away. So too where a later block of a log shows that what
-//! is missing from its chain was synced. A listed log has at least its first mark.
+//! block of any of its logs, behind a gap too, or the hint's. After a clean close the hint also counts each log's
+//! blocks: a chain with fewer is damaged. A published D was worked out from synced marks of all logs, so a crash cannot
+//! leave a log that is whole for less: something else took bytes away. So too where a later block of a log shows that
+//! what is missing from its chain was synced. A listed log has at least its first mark.
 //!
 //! Neighbours: `chain` reads, `recovery` acts.
 
@@ -40,7 +40,7 @@ pub(super) fn decide(
     chains: &[Chain],
     hint: Option<&Hint>,
 ) -> Result<Verdict, Vec<DurabilityError>> {
-    debug_assert_eq!(chains.len(), generation.logs as usize);
+    assert_eq!(chains.len(), generation.logs as usize, "D is the minimum over all logs");
     // Its first mark was synced before the manifest listed it (L3): a crash cannot leave it without one.
     let empty = |chain: &Chain| {
         let detail = format!("{}; a listed log begins with a mark", chain.end.detail);
@@ -57,7 +57,7 @@ pub(super) fn decide(
         );
         (chain.mark < shown).then(|| DurabilityError::damaged(&chain.end_file(), chain.end.offset, detail))
     };
-    // An earlier recovery has decided over a closed one, and what stands behind its D is void.
+    // An earlier recovery has decided over a closed one, and what stands behind its D is discarded.
     let is_open = generation.durable.is_none();
     let lost = |chain: &Chain| {
         let Lost { end, why } = chain.lost.as_ref().filter(|_| is_open)?;
@@ -89,6 +89,7 @@ pub(super) fn decide(
     // Every generation begins with everything below its first epoch durable, entries or not.
     let durable =
         by_marks.first().map_or(Epoch::ZERO, |shortest| shortest.mark).max(generation.first.previous());
+    assert!(durable >= shown, "L5: nothing that was shown to be durable is given up");
     // Where blocks are gone between which nothing shows it, the other logs' marks do.
     let longest = by_marks.last().map_or(Epoch::ZERO, |longest| longest.mark);
     let unfinished = (longest > durable).then(|| (durable.next(), longest));
@@ -102,7 +103,8 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
     generation.durable.or(published.max(hinted)).unwrap_or_default()
 }
 
-/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost some.
+/// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost
+/// some.
 pub(super) fn check_high(
     checkpoint: &Installed,
     durable: Epoch,

@@ -1,12 +1,12 @@
 //! The watermark: the epoch below which every entry of the log is replayed.
 //!
-//! Pieces are replayed by several threads, and end in any order. The watermark is the least `oldest` of the pieces that are
-//! not replayed yet, those that nobody has taken and those that a thread is at alike.
+//! Pieces are replayed by several threads, and end in any order. The watermark is the least `oldest` of the pieces that
+//! are not replayed yet, both those that no thread has taken and those that a thread replays.
 //!
 //! Invariants:
-//! - L8: a state is told that it is past an epoch only once every entry below that epoch is replayed, in every log.
-//! - A thread that finds no piece left waits for those that others are at; so what comes after the last entry is work for all
-//!   threads.
+//! - L8: a state hears that an epoch has passed only once every entry below that epoch is replayed, in every log.
+//! - A thread that finds no piece left waits for those that others are at; so what comes after the last entry is work
+//!   for all threads.
 //!
 //! Neighbours: `recovery` adds pieces before any thread replays; each thread says when it has replayed one.
 
@@ -19,6 +19,8 @@ use ensile_base::sync::{Condvar, Mutex, MutexGuard};
 struct Outstanding {
     /// How many pieces begin with each epoch.
     oldest: BTreeMap<Epoch, usize>,
+    /// The last watermark that a thread heard of.
+    passed: Epoch,
     has_failed: bool,
 }
 
@@ -42,7 +44,9 @@ pub(super) struct UnderWay<'w> {
 impl Watermark {
     /// Adds a piece whose entries are of `oldest` and later epochs.
     pub(super) fn add(&self, oldest: Epoch) {
-        *self.lock().oldest.entry(oldest).or_default() += 1;
+        let mut outstanding = self.lock();
+        assert!(outstanding.passed <= oldest, "L8: no entry of an epoch that has passed");
+        *outstanding.oldest.entry(oldest).or_default() += 1;
     }
 
     fn lock(&self) -> MutexGuard<'_, Outstanding> {
@@ -52,6 +56,7 @@ impl Watermark {
 
     /// A thread begins to replay a piece that was added with this epoch.
     pub(super) fn begin(&self, oldest: Epoch) -> UnderWay<'_> {
+        assert!(self.lock().oldest.contains_key(&oldest), "the piece was added, and is not replayed");
         UnderWay { watermark: self, oldest, is_replayed: false }
     }
 
@@ -89,7 +94,10 @@ impl UnderWay<'_> {
         if outstanding.oldest.is_empty() {
             self.watermark.ended.notify_all();
         }
-        Watermark::now(&outstanding)
+        let now = Watermark::now(&outstanding);
+        assert!(outstanding.passed <= now, "L8: what has passed has passed");
+        outstanding.passed = now;
+        now
     }
 }
 

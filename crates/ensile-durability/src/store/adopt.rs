@@ -1,6 +1,7 @@
 //! A folder that was copied, restored or moved becomes a database of its own (I1).
 //!
-//! It gets a new identity, and the old one as its parent. The manifest and the marks name each other, so they change in this order:
+//! It gets a new identity, and the old one as its parent. The manifest and the marks name each other, so they change in
+//! this order:
 //!
 //! | step | a crash behind it leaves |
 //! |---|---|
@@ -11,8 +12,8 @@
 //! Log and checkpoint files and the hint are not written: they say whose they were, and the manifest says so for each
 //! generation and checkpoint.
 //!
-//! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists, in a main folder that
-//! is another one, is the original's.
+//! Invariant: no folder that may be the original's is adopted. A linked folder with the number that the manifest lists,
+//! in a main folder that is another one, is the original's.
 //!
 //! Neighbours: `whose` compares what is written here; `ensile adopt` asks for it.
 
@@ -44,13 +45,15 @@ pub struct Adopted {
 /// Makes the database in this folder one of its own.
 ///
 /// # Errors
-/// [`DurabilityError::InUse`] while it, or a database that shares its files, is open; [`DurabilityError::ForeignFolder`] if a link leads to a folder
-/// of the original; [`DurabilityError::Config`] if its files are hard links; what an open says of a damaged manifest and of folders that are not there. Nothing was
-/// changed then.
+/// [`DurabilityError::InUse`] while it, or a database that shares its files, is open;
+/// [`DurabilityError::ForeignFolder`] if a link leads to a folder of the original; [`DurabilityError::Config`] if its
+/// files are hard links; what an open says of a damaged manifest and of folders that are not there. Nothing was changed
+/// then.
 pub fn adopt(disk: &Arc<dyn Disk>) -> Result<Adopted, DurabilityError> {
     let mut locks = lock_main(&**disk, Hold::Exclusive)?;
     let before = whose::expect_manifest(&**disk)?;
-    // Before the locks too, which make files where folders cannot be locked; behind them nobody changes what is seen.
+    // Before the locks too, which make files where folders cannot be locked; behind them no other process changes what
+    // is seen.
     let found = folders_of(&**disk, &before)?;
     if !locks.has_file() {
         locks.add_file(&**disk)?;

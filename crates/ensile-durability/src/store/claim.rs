@@ -13,15 +13,16 @@ use super::names::MAIN;
 use super::{folders, whose};
 use crate::DurabilityError;
 
-/// The folders of one kind that a database is to have: `name(0)` to `name(count - 1)`, links to `links` if there are any.
+/// The folders of one kind that a database is to have: `name(0)` to `name(count - 1)`, links to `links` if there are
+/// any.
 pub(crate) struct Wanted<'a> {
     pub(crate) count: usize,
     pub(crate) links: &'a [PathBuf],
     pub(crate) name: fn(u32) -> String,
 }
 
-/// Makes the wanted folders this database's: made or linked, locked, marked, and on the list of the next manifest. Returns the
-/// locks of those that are new, and whether there are any.
+/// Makes the wanted folders this database's: made or linked, locked, marked, and on the list of the next manifest.
+/// Returns the locks of those that are new, and whether there are any.
 ///
 /// # Errors
 /// [`DurabilityError::ForeignFolder`], [`DurabilityError::InUse`], and those of [`folders::make`].

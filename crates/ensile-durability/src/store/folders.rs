@@ -1,7 +1,7 @@
 //! The folders of logs and checkpointers: made, linked and looked at before anything else is done in them.
 //!
-//! `log<l>` in the database's folder is logger l's, `checkpoint<c>` checkpointer c's: a plain folder, or a link to one on another device. Links are how the file
-//! system itself remembers where the logs are; who lists the folder sees it.
+//! `log<l>` in the database's folder is logger l's, `checkpoint<c>` checkpointer c's: a plain folder, or a link to one
+//! on another device. Links are how the file system itself remembers where the logs are; who lists the folder sees it.
 //!
 //! Invariant: a folder's name is synced before the manifest lists a log in it.
 //!

@@ -13,8 +13,8 @@
 //! - I1: it says whose it is. One of another database is refused, and never believed nor written over.
 //! - Its D comes from synced marks of all logs, and so do the ends of the logs that a clean close adds.
 //! - Nothing depends on its being there: one that is missing, torn, of another generation or of an older format says
-//!   nothing. So it
-//!   is written without a sync while the database runs, and a disk that refuses it is no failure of the log.
+//!   nothing. So it is written without a sync while the database runs, and a disk that refuses it is no failure of the
+//!   log.
 //!
 //! Neighbours: written by the log's heartbeat step and its close; read by recovery's judgement.
 

@@ -1,9 +1,10 @@
 //! Readers' leases: a process that reads the files of an open database asks it not to remove them (I3).
 //!
-//! A reader holds a shared lock on the file `LEASES`. The system gives it back when the reader dies. A thread that removes void files of a running database takes the same lock exclusively first, without waiting.
+//! A reader holds a shared lock on the file `LEASES`. The system gives it back when the reader dies. A thread that
+//! removes unneeded files of a running database takes the same lock exclusively first, without waiting.
 //!
 //! Invariants:
-//! - I3: no void file is removed while a lease is held, before `LEASE_SECONDS_MAX` have passed since the first refusal.
+//! - I3: no file is removed while a lease is held, before `LEASE_SECONDS_MAX` have passed since the first refusal.
 //! - The exclusive lock is held while files are removed, so that no lease begins in the midst of it.
 //! - A removal that goes on beside a lease is counted.
 //!
@@ -73,7 +74,7 @@ impl Leases {
     }
 }
 
-/// Takes the lock under which files are removed, which makes `LEASES`; `None` while somebody holds a lease.
+/// Takes the lock under which files are removed, which makes `LEASES`; `None` while a reader holds a lease.
 ///
 /// # Errors
 /// The disk's.
@@ -120,7 +121,7 @@ impl LeasedFile {
 /// dropped, or when the process ends.
 ///
 /// The database goes on: it appends to its files and adds new ones. It puts the removal of files off for a minute
-/// (`LEASE_SECONDS_MAX`) after a removal was refused first, then goes on; [`Lease::has_all_names`] tells. An open, a
+/// (`LEASE_SECONDS_MAX`) after a removal was refused first, then goes on; [`Lease::has_all_names`] says so. An open, a
 /// repair and an adoption do not wait.
 #[derive(Debug)]
 pub struct Lease {

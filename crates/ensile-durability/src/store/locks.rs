@@ -5,8 +5,8 @@
 //! - `LOCK`'s lock is on its inode, so a hard-linked copy of the folder meets it.
 //! - A linked folder's own lock keeps out a database whose main folder is another one.
 //!
-//! Where the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the main `LOCK`'s inode
-//! before each file is made.
+//! Where the file system cannot lock folders, a linked folder gets a `LOCK` of its own, and `watched` compares the main
+//! `LOCK`'s inode before each file is made.
 //!
 //! Neighbours: taken by the store before its first look; held by the log until its close.
 
@@ -18,7 +18,7 @@ use crate::DurabilityError;
 /// For what the folders are locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// To change them: nobody else may even read.
+    /// To change them: no other process may even read.
     Exclusive,
     /// To read, beside other readers. Makes no file.
     Shared,

@@ -1,5 +1,5 @@
-//! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count, and up
-//! to which epoch (L4).
+//! The manifest: whose folder this is (I1, I2), which checkpoint is installed (K1), which generations of the log count,
+//! and up to which epoch (L4).
 //!
 //! A text file and a checksum (`docs/formats/manifest.md`):
 //! ```text
@@ -14,15 +14,15 @@
 //! crc32c 5ba37c1e
 //! ```
 //! Invariants:
-//! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is finished
-//!   or undone by the next open.
+//! - I2: it is the first file that a database ever has. In state *creating* it lists no generation; what it lists is
+//!   finished or undone by the next open.
 //! - L4: the last generation is the open one; each earlier one has its durable epoch, and the first epoch of the next
 //!   is above it. Generations and epochs only grow. A generation that left no entry may be missing.
 //! - L6: no epoch at or above `reserved` was ever shown; the first epoch of a later life is not below it.
 //! - L7: a format that this program does not know is refused here, before any block is judged.
 //! - K1: no generation before the checkpoint's own is listed, and a closed one's D is not below the checkpoint's e_h.
-//! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it, which
-//!   recovery hands to the log. What `read` would refuse is not written.
+//! - It is replaced as a whole: written beside, synced, renamed, the folder synced. One [`ManifestKeeper`] does it,
+//!   which recovery hands to the log. What `read` would refuse is not written.
 //!
 //! Neighbours: read by `recovery`, replaced by it and by the install of a checkpoint.
 
@@ -160,7 +160,7 @@ impl Unusable {
 pub(crate) enum NotReplaced {
     /// The old one stands.
     OldStands(DiskError),
-    /// One of the two stands, and nobody knows which until the next open.
+    /// One of the two stands, and it is unknown which until the next open.
     Unknown(DiskError),
 }
 
@@ -244,7 +244,8 @@ impl Manifest {
         }
     }
 
-    /// May a file that says that it is of this database be removed or read (I1)? It may be older than the adoption of this copy.
+    /// May a file that says that it is of this database be removed or read (I1)? It may be older than the adoption of
+    /// this copy.
     ///
     /// # Errors
     /// [`DurabilityError::NotOurs`].
@@ -258,7 +259,8 @@ impl Manifest {
         Err(DurabilityError::not_ours(file, found, self.identity))
     }
 
-    /// I1's number of the main folder, I2's states, L4's order over the generations, L6's bound, and K1's order between generations and checkpoint.
+    /// I1's number of the main folder, I2's states, L4's order over the generations, L6's bound, and K1's order between
+    /// generations and checkpoint.
     fn is_whole(&self) -> bool {
         let pairs = self.generations.windows(2).all(|pair| {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number

@@ -8,9 +8,10 @@
 //! crc32c 74831726
 //! ```
 //! Invariants:
-//! - I1: nothing is put into a folder before its mark is synced there, and nothing is done to a folder with another one.
-//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole `FOLDER.new` that says the right
-//!   thing is a mark whose rename is still to come: an adoption replaces the manifest between the two.
+//! - I1: nothing is put into a folder before its mark is synced there, and nothing is done to a folder with another
+//!   one.
+//! - A mark is written beside, synced and renamed: `FOLDER` is whole or missing. A whole `FOLDER.new` that says the
+//!   right thing is a mark whose rename is still to come: an adoption replaces the manifest between the two.
 //!
 //! Neighbours: compared by `whose`; the manifest names the folder in turn, by its number.
 

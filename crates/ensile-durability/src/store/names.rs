@@ -1,7 +1,7 @@
 //! Names of the files in a database's folder.
 //!
-//! Neighbours: segments are made by the loggers, parts by the checkpointers, and found by recovery; the manifest and the
-//! lock have one name each.
+//! Neighbours: segments are made by the loggers, parts by the checkpointers, and found by recovery; the manifest and
+//! the lock have one name each.
 
 use ensile_base::Epoch;
 
@@ -49,8 +49,8 @@ impl std::fmt::Display for SegmentName {
     }
 }
 
-/// As it is spelled on disk: a closed file's name also says the largest epoch of entries up to its end. That is for people:
-/// the file's own blocks are the truth. The file of a generation that others were merged into says so.
+/// As it is spelled on disk: a closed file's name also says the largest epoch of entries up to its end. That is for
+/// people: the file's own blocks are the truth. The file of a generation that others were merged into says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentFile {
     pub(crate) name: SegmentName,

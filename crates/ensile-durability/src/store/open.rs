@@ -2,10 +2,11 @@
 //!
 //! Invariants:
 //! - I1: nothing is made in a folder before it has proved to be this database's, or to be empty.
-//! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look comes first as
-//!   well.
+//! - I3: the locks are taken before the first look at what stands in a folder. Where a lock makes a file, the look
+//!   comes first as well.
 //!
-//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination locks it.
+//! Neighbours: [`whose`] judges the folders, [`super::locks`] holds them; `recovery` opens the store, an examination
+//! locks it.
 
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ impl Store {
         let mut locks = Locks::of_folder(&*disk, Hold::Exclusive)?;
         match Manifest::read(&*disk)? {
             None => check_new(&*disk, opening)?,
-            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there is locked first, so that its holder is named.
+            // `LOCK` is made in a folder only once that has proved to be ours (I1). One that is there is locked first,
+            // so that its holder is named.
             Some(manifest) if !disk.exists(LOCK)? => whose::check_main(&*disk, &manifest, false)?,
             Some(_) => {}
         }
@@ -90,8 +92,8 @@ fn check_opening(disk: &dyn Disk, manifest: &Manifest, opening: Opening) -> Resu
     }
 }
 
-/// Locks all folders that the manifest lists, and looks whose they are; `note` is told of what it finds, and ends it by an error.
-/// Returns those that are missing, and that nothing needs any more.
+/// Locks all folders that the manifest lists, and looks whose they are; `note` receives each finding, and ends the call
+/// by an error. Returns those that are missing, and that nothing needs any more.
 fn lock_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -134,11 +136,12 @@ fn lock_listed(
     Ok(missing)
 }
 
-/// Locks the folders of a database that must be there, for whoever does not open it. `note` is told why an open would refuse them.
+/// Locks the folders of a database that must be there, for a caller that does not open it. `note` receives the reasons
+/// for which an open would refuse them.
 ///
 /// # Errors
-/// What `note` gives back, and those of an open that are about this machine; but a manifest that cannot be read is none: it is judged
-/// later.
+/// What `note` gives back, and those of an open that are about this machine; but a manifest that cannot be read is
+/// none: it is judged later.
 pub(crate) fn lock_existing(
     disk: &dyn Disk,
     hold: Hold,

@@ -1,9 +1,10 @@
-//! Space that is kept for the moment when a disk is full: for the files with which the next life begins, for the last marks
-//! of a close, and for the marks and the manifest of a checkpoint that frees more than it takes.
+//! Space that is kept for the moment when a disk is full: for the files with which the next life begins, for the last
+//! marks of a close, and for the marks and the manifest of a checkpoint that frees more than it takes.
 //!
 //! Invariants:
 //! - Its bytes are really written, so that they are there also where space that is set aside is not.
-//! - It takes a part of what is free only, so that it never fills a disk itself; less of it is kept where there is less.
+//! - It takes a part of what is free only, so that it never fills a disk itself; less of it is kept where there is
+//!   less.
 //! - Ordinary entries of the log never get it: it is given up by an open, a close and a checkpoint.
 //!
 //! Neighbours: `recovery` and `checkpoint::manager` give it up; names are the store's.
@@ -21,7 +22,8 @@ const BYTES_MIN: u64 = 16 << 10;
 /// This part of what is free is taken at most.
 const FREE_SHARE: u64 = 2;
 
-/// The reserve of a database: a file in its folder, and one in each log folder that is a link, which may lead to another device.
+/// The reserve of a database: a file in its folder, and one in each log folder that is a link, which may lead to
+/// another device.
 #[derive(Debug)]
 pub(crate) struct Reserve {
     disk: Arc<dyn Disk>,
@@ -47,7 +49,8 @@ impl Reserve {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Makes what is missing of it, where there is space. A disk without space for it is no failure: a later call tries again.
+    /// Makes what is missing of it, where there is space. A disk without space for it is no failure: a later call tries
+    /// again.
     ///
     /// # Errors
     /// The disk's, for another reason than space.

@@ -6,8 +6,8 @@
 //! ```
 //! Invariants:
 //! - L6: E stays below `reserved`, so no epoch at or above it is ever shown.
-//! - At the end new commits are refused first. E goes on for the commits that are under way, and what stands behind that is
-//!   for a close, which needs two epochs more.
+//! - At the end new commits are refused first. E goes on for the commits that are under way, and what stands behind
+//!   that is for a close, which needs two epochs more.
 //!
 //! Neighbours: recovery reserves at open; `Log::reserved_epochs_step` renews by what is decided here; `Epochs` keeps
 //! the limit.

@@ -43,7 +43,7 @@ pub(super) fn values<'l, const N: usize>(line: &'l str, names: &[&str; N]) -> Op
     Some(std::array::from_fn(|at| words[2 * at + 1]))
 }
 
-/// An epoch; the largest one is nobody's.
+/// An epoch; the largest one is never used.
 pub(super) fn parse_epoch(word: &str) -> Option<Epoch> {
     word.parse().ok().filter(|epoch| *epoch < Epoch::MAX.number()).map(Epoch::new)
 }

@@ -1,11 +1,15 @@
-//! A disk whose folders cannot be locked, watched: before each change of names `LOCK` must still be the file that is locked (I3).
+//! A disk whose folders cannot be locked, watched: before each change of names `LOCK` must still be the file that is
+//! locked (I3).
 //!
-//! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes another one and
-//! locks it. The next file that the first process makes finds `LOCK` to be another inode: it stops, and the second goes on.
+//! *Scene.* The file system cannot lock folders. `LOCK` is removed while the database runs, and a second process makes
+//! another one and locks it. The next file that the first process makes finds `LOCK` to be another inode: it stops, and
+//! the second goes on.
 //!
-//! Invariant: no file is made, renamed or removed once `LOCK` is not ours. Bytes are written to files that were made before only.
+//! Invariant: no file is made, renamed or removed once `LOCK` is not ours. Bytes are written to files that were made
+//! before only.
 //!
-//! Neighbours: the store puts it between the disk and everybody else where folder locks are not supported, and nowhere else.
+//! Neighbours: the store puts it between the disk and everybody else where folder locks are not supported, and nowhere
+//! else.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Whose a folder is: decided from marks and numbers, before anything is changed (I1, I2).
 //!
-//! Main and linked folders name each other: the manifest lists each folder's number, and each folder's mark names the database and the main
-//! folder's number.
+//! Main and linked folders name each other: the manifest lists each folder's number, and each folder's mark names the
+//! database and the main folder's number.
 //!
 //! | found | then |
 //! |---|---|
@@ -13,9 +13,11 @@
 //! | no manifest, and a trace of an earlier life | damage |
 //! | no manifest, and files of something else | not a database: refused |
 //!
-//! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is removed.
+//! A single file says in its opening block whose it is: it is asked before a file that nothing names any more is
+//! removed.
 //!
-//! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites what is compared here.
+//! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites
+//! what is compared here.
 
 use ensile_disk::{Disk, FolderId, FolderKind};
 
@@ -82,8 +84,8 @@ pub(crate) fn check_is_there(disk: &dyn Disk, name: &str) -> Result<(), Durabili
     }
 }
 
-/// Is the listed folder `name`, which is there, this database's? A mark of which only the rename was missing is put in its place
-/// if `finishes`.
+/// Is the listed folder `name`, which is there, this database's? A mark of which only the rename was missing is put in
+/// its place if `finishes`.
 pub(crate) fn check_listed(
     disk: &dyn Disk,
     manifest: &Manifest,
@@ -184,8 +186,8 @@ fn is_own_folder(name: &str) -> bool {
     ["log", "checkpoint", "repaired-"].into_iter().any(numbered)
 }
 
-/// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an earlier
-/// life (I2).
+/// Why a folder without a manifest is not new; `None` if nothing in it, nor in a folder that it leads to, speaks of an
+/// earlier life (I2).
 ///
 /// `LOCK` says nothing: it is made before the manifest, and a crash there leaves it alone. Nor does `LEASES`, which
 /// holds nothing. `MANIFEST.new` says something if it is the manifest of a database that was created; the first one is
@@ -259,8 +261,8 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
     Err(DurabilityError::damaged(MANIFEST, 0, detail))
 }
 
-/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening block was
-/// whole, as that is synced before anything is written behind it.
+/// Does a file that nothing names any more prove to be this database's (I1)? So does one that ended before its opening
+/// block was whole, as that is synced before anything is written behind it.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].

@@ -103,10 +103,8 @@ fn read_of(bytes: &[u8], of: &Installed) -> Result<Vec<(u32, Tid, Vec<u8>)>, Dur
     let mut reader = PartReader::open(&disk, PART, of).expect("is there");
     let mut found = Vec::new();
     while let Some(rows) = reader.next_rows()? {
-        for entry in rows.entries() {
-            let (tid, body) = entry.map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
-            found.push((rows.section, tid, body.to_vec()));
-        }
+        let entries = rows.entries().map_err(|detail| DurabilityError::damaged("", rows.offset, detail))?;
+        found.extend(entries.iter().map(|entry| (rows.section, entry.tid, entry.body.to_vec())));
     }
     assert!(reader.end().is_some());
     Ok(found)
@@ -182,6 +180,15 @@ fn a_block_that_is_left_out_or_comes_twice_is_seen() {
 }
 
 #[test]
+fn fewer_entries_than_the_header_says_are_damage() {
+    let mut block = CheckpointBlock::new();
+    block.push(tid(5), |into| into.extend_from_slice(b"a body as long as two frames of entries"));
+    let header = rows_header(&mut block, 3, 1, opening(PART, origin()).1);
+    let error = read(&file_of(&Header { entries: 2, ..header }, &mut block)).expect_err("one is missing");
+    assert!(error.contains("fewer or more entries"), "{error}");
+}
+
+#[test]
 fn k1_an_entry_of_the_checkpoints_own_epoch_is_refused() {
     let mut block = CheckpointBlock::new();
     block.push(tid(LOW.number()), |body| body.push(1));
@@ -253,7 +260,8 @@ fn a_file_of_another_checkpoint_or_place_is_damage() {
     }
 }
 
-/// The chain alone would not tell: this block follows its own checkpoint's opening block, and may be put behind this one's.
+/// The chain alone would not tell: this block follows its own checkpoint's opening block, and may be put behind this
+/// one's.
 #[test]
 fn a_block_copied_from_another_checkpoint_has_a_wrong_checksum() {
     let mut block = CheckpointBlock::new();

@@ -1,6 +1,7 @@
 //! What a decision over checkpoints depends on, and what comes of it.
 //!
-//! Neighbours: `super` decides; `manager` fills [`Seen`], carries each [`Action`] out and sends the [`Answers`].
+//! Neighbours: `super` decides; `manager` fills [`Circumstances`], carries each [`Action`] out and sends the
+//! [`Answers`].
 
 use ensile_base::Epoch;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::store::manifest::Installed;
 
 /// What the next decision depends on, as it is now.
 #[derive(Clone, Debug)]
-pub(in crate::checkpoint) struct Seen {
+pub(in crate::checkpoint) struct Circumstances {
     pub(in crate::checkpoint) now_nanos: u64,
     /// E.
     pub(in crate::checkpoint) epoch: Epoch,

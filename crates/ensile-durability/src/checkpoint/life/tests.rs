@@ -3,7 +3,7 @@
 use ensile_base::Epoch;
 use std::sync::Arc;
 
-use super::{Action, CLOSED, Life, NotInstalled, RESERVE_PAUSE_NANOS, Seen, TRIED_EVERY, Terms};
+use super::{Action, CLOSED, Circumstances, Life, NotInstalled, RESERVE_PAUSE_NANOS, TRIED_EVERY, Terms};
 use crate::block::Salt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::Ticket;
@@ -31,8 +31,8 @@ fn life() -> Life {
     Life::new(terms, None, 1, 0, 0)
 }
 
-fn seen(epoch: u64) -> Seen {
-    Seen {
+fn seen(epoch: u64) -> Circumstances {
+    Circumstances {
         now_nanos: SECOND,
         epoch: Epoch::new(epoch),
         health: Health::Running,
@@ -94,7 +94,7 @@ fn walked() -> (Life, Arc<Ticket>) {
 
 fn to_install() -> (Life, Arc<Ticket>, Installed) {
     let (mut life, ticket) = walked();
-    let Action::Install(installed) = life.decide(0, &Seen { has_marks: true, ..seen(9) }) else {
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(9) }) else {
         panic!("its marks are synced")
     };
     (life, ticket, installed)
@@ -140,7 +140,7 @@ fn k1_without_marks_of_high_nothing_is_installed() {
         "no mark covers an epoch that has not ended"
     );
     assert!(matches!(life.decide(0, &seen(10)), Action::Wait));
-    let Action::Install(installed) = life.decide(0, &Seen { has_marks: true, ..seen(10) }) else {
+    let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(10) }) else {
         panic!("its marks are synced")
     };
     assert_eq!((installed.low, installed.high), (Epoch::new(7), Epoch::new(9)));
@@ -167,8 +167,8 @@ fn what_a_lease_keeps_is_removed_later() {
     life.installed(Ok(installed.clone()), SECOND).1.send();
     assert!(matches!(life.decide(0, &seen(10)), Action::Clear(_)));
     life.cleared(Some(5 * SECOND), SECOND).send();
-    assert!(matches!(life.decide(0, &Seen { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
-    let later = Seen { now_nanos: 5 * SECOND, ..seen(10) };
+    assert!(matches!(life.decide(0, &Circumstances { now_nanos: 4 * SECOND, ..seen(10) }), Action::Rest));
+    let later = Circumstances { now_nanos: 5 * SECOND, ..seen(10) };
     assert!(matches!(life.decide(0, &later), Action::RemoveAgain(covered) if covered == installed));
     life.removed_again(None);
     assert!(matches!(life.decide(0, &later), Action::Rest));
@@ -219,7 +219,7 @@ fn a_manifest_of_which_nothing_is_known_ends_all_checkpoints_and_removes_nothing
 #[test]
 fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
     let (mut life, ticket) = walked();
-    let full = |full_tries| Seen { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
+    let full = |full_tries| Circumstances { health: Health::Full("full".to_owned()), full_tries, ..seen(10) };
     assert!(matches!(life.decide(0, &full(4)), Action::GiveUpReserve));
     assert!(matches!(life.decide(1, &full(4)), Action::Wait), "one checkpointer gives it up");
     life.reserve_given_up(true, &full(4));
@@ -233,7 +233,7 @@ fn a_full_disk_gets_the_reserve_and_then_the_attempts_own_files() {
 #[test]
 fn without_a_reserve_the_attempts_files_go_at_once() {
     let (mut life, _) = walked();
-    let full = Seen { health: Health::Full("full".to_owned()), ..seen(10) };
+    let full = Circumstances { health: Health::Full("full".to_owned()), ..seen(10) };
     assert!(matches!(life.decide(0, &full), Action::GiveUpReserve));
     life.reserve_given_up(false, &full);
     assert!(matches!(life.decide(0, &full), Action::CleanUp { .. }));
@@ -241,7 +241,7 @@ fn without_a_reserve_the_attempts_files_go_at_once() {
 
 #[test]
 fn an_attempt_waits_for_no_epoch_that_never_ends() {
-    let ended = Seen { health: Health::EpochsEnded("used up".to_owned()), ..seen(7) };
+    let ended = Circumstances { health: Health::EpochsEnded("used up".to_owned()), ..seen(7) };
     for (mut life, ticket) in [begun(7), walked()] {
         assert!(matches!(life.decide(0, &ended), Action::GoOn));
         assert!(matches!(life.decide(0, &ended), Action::CleanUp { .. }));
@@ -269,7 +269,7 @@ fn what_does_not_fit_is_put_off_and_tried_now_and_then() {
 #[test]
 fn a_missing_reserve_is_made_again_after_a_pause() {
     let mut life = life();
-    let at = |now_nanos| Seen { now_nanos, has_reserve: false, ..seen(7) };
+    let at = |now_nanos| Circumstances { now_nanos, has_reserve: false, ..seen(7) };
     assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS - 1)), Action::Rest));
     assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS)), Action::MakeReserve));
     assert!(matches!(life.decide(0, &at(RESERVE_PAUSE_NANOS + 1)), Action::Rest));
@@ -304,7 +304,7 @@ fn an_end_answers_every_caller_whatever_the_stage() {
 fn a_poisoned_log_ends_the_checkpoints() {
     let (mut life, ticket) = walked();
     let Action::Stop(answers) =
-        life.decide(0, &Seen { health: Health::Poisoned("gone".to_owned()), ..seen(10) })
+        life.decide(0, &Circumstances { health: Health::Poisoned("gone".to_owned()), ..seen(10) })
     else {
         panic!("nothing becomes durable any more")
     };

@@ -1,8 +1,8 @@
 //! The actions of a checkpoint's life, each carried out and its outcome reported.
 //!
 //! Invariants:
-//! - K1: e_h is E, read under the lock of the decisions when a part has ended. A checkpoint counts once marks of e_h are
-//!   synced in every log and the manifest names it; log files are removed after that.
+//! - K1: e_h is E, read under the lock of the decisions when a part has ended. A checkpoint counts once marks of e_h
+//!   are synced in every log and the manifest names it; log files are removed after that.
 //! - I3: nothing is removed while a reader holds a lease, up to a stated limit.
 //!
 //! Neighbours: `life` decides; `part` writes; the log replaces the manifest and removes its files.
@@ -17,7 +17,7 @@ use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::block::CheckpointBlock;
-use crate::checkpoint::life::{Action, NotInstalled, PartTask, Seen};
+use crate::checkpoint::life::{Action, Circumstances, NotInstalled, PartTask};
 use crate::checkpoint::part::{BlockStep, PartWork};
 use crate::checkpoint::parts;
 use crate::checkpoint::room::Room;
@@ -37,7 +37,7 @@ impl Checkpoints {
         &self,
         checkpointer: usize,
         action: Action,
-        seen: &Seen,
+        seen: &Circumstances,
         part: &mut Option<PartWork>,
         walk: &dyn Walk,
     ) -> CheckpointStep {
@@ -98,7 +98,7 @@ impl Checkpoints {
     }
 
     /// A checkpoint is due: begins it if it fits.
-    fn look_for_room(&self, bytes: u64, seen: &Seen) -> CheckpointStep {
+    fn look_for_room(&self, bytes: u64, seen: &Circumstances) -> CheckpointStep {
         match Room::look(&*self.disk, self.checkpointers.len(), bytes) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
@@ -130,7 +130,9 @@ impl Checkpoints {
 
     /// Makes the files of this checkpointer's part.
     fn begin_part(&self, checkpointer: usize, task: PartTask, part: &mut Option<PartWork>) -> CheckpointStep {
+        assert!(part.is_none(), "a checkpointer has one part at a time");
         let PartTask { number, low, salt, slices, ticket, room } = task;
+        assert!(low < self.log.epochs.now(), "K1: the walk begins behind e_l");
         let origin = Origin { identity: self.database, salt, entries: self.entries };
         let beginning = Beginning { number, generation: self.generation, low, origin };
         match PartWriter::create(&self.disk, &beginning, checkpointer as u32, &self.config) {
@@ -183,7 +185,7 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// All slices of a part are walked. E is read under the lock: nobody ends a part behind the read that counts (K1).
+    /// All slices of a part are walked. E is read under the lock: no part ends behind the read that counts (K1).
     fn end_part(&self, checkpointer: usize, part: Option<PartWork>) {
         match part.map(PartWork::end).transpose() {
             Ok(written) => {
@@ -194,7 +196,7 @@ impl Checkpoints {
         }
     }
 
-    /// This checkpointer's part cannot be written: nobody goes on.
+    /// This checkpointer's part cannot be written: no checkpointer goes on.
     fn part_failed(&self, reason: &str) {
         self.life.lock().part_failed(reason);
         self.wake_all();
@@ -202,6 +204,7 @@ impl Checkpoints {
 
     /// Names the checkpoint in the manifest.
     fn install(&self, installed: Installed) -> CheckpointStep {
+        assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
         let result = self.log.manifest.lock().install(installed.clone());
         let result = match result {
             Ok(()) => Ok(installed),
@@ -238,9 +241,11 @@ impl Checkpoints {
         CheckpointStep::Worked
     }
 
-    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try again
-    /// then.
+    /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
+    /// again then.
     pub(super) fn remove_covered(&self, installed: &Installed) -> Option<u64> {
+        let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(|listed| listed.number);
+        assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
         let clearance = match self.log.ask_leases() {
             Ok(Some(clearance)) => clearance,
             Ok(None) => return Some(self.log.clock.nanos() + REMOVAL_PAUSE_NANOS),

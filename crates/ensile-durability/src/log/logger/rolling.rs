@@ -15,7 +15,7 @@ use ensile_disk::DiskError;
 use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer};
 use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
-use crate::log::segments::{ROLL_PAUSE_NANOS, Segments};
+use crate::log::segments::{ClosedFile, ROLL_PAUSE_NANOS, Segments};
 use crate::log::waiters::{LogEnd, wake_all};
 use crate::store::names::SegmentName;
 
@@ -58,10 +58,21 @@ impl NextFilePlan {
 
     /// The file, made now with so many zeros to come if there is none.
     fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
+        assert!(!self.is_over, "a log that has ended begins no file");
         if self.made.is_none() {
             self.made = NextFile::create(&log.disk, self.name, wanted)?;
         }
         Ok(self.made.as_mut())
+    }
+
+    /// The file that is made has the name that comes next, and none is made once there will be none.
+    fn check(&self) {
+        assert!(
+            self.made.as_ref().is_none_or(|made| made.name == self.name),
+            "a file of another name is made"
+        );
+        assert!(!self.is_over || self.made.is_none(), "a file is made that nobody is going to use");
+        assert!(self.first_bytes > 0, "a file without space");
     }
 
     /// Takes it away again.
@@ -104,6 +115,7 @@ impl Logger {
             // What rang before this thread was known to be away goes first.
             if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
         });
+        next.check();
         let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
         // Relaxed: figures, and as in `note_next`.
         self.next_bytes.store(next.made.as_ref().map_or(0, NextFile::bytes), Ordering::Relaxed);
@@ -181,7 +193,10 @@ impl Logger {
                 return false;
             }
         };
+        assert!(next.made.is_none(), "the file that was made is in use");
+        assert_ne!(next.name, writer.segments.next_name(), "the log is in the next file");
         next.name = writer.segments.next_name();
+        next.check();
         // Relaxed: as in `ask_roll`.
         self.roll_asked.store(false, Ordering::Relaxed);
         // Relaxed, all: figures, and as in `note_next`.
@@ -191,10 +206,20 @@ impl Logger {
         drop(writer);
         log.counters.rolls.add(1);
         match self.while_away(|| used.close(&*log.disk)) {
-            Ok(closed) => self.closed_files().push_back(closed),
+            Ok(closed) => self.add_closed(closed),
             Err(error) => return fail(log, next, &error),
         }
         true
+    }
+
+    /// A used file is closed; the ones before it are older.
+    fn add_closed(&self, closed: ClosedFile) {
+        let mut files = self.closed_files();
+        if let Some(before) = files.back() {
+            assert!(before.largest <= closed.largest, "closed files are in the order of their epochs (K1)");
+            assert!(before.file.name.number < closed.file.name.number, "and of their numbers");
+        }
+        files.push_back(closed);
     }
 
     /// There is no space for a new file: the current one goes on.
@@ -236,6 +261,7 @@ impl Logger {
         let mut next = self.lock_next();
         next.is_over = true;
         let _ = next.give_up(log);
+        next.check();
         // Relaxed: a figure.
         self.next_bytes.store(0, Ordering::Relaxed);
     }

@@ -106,6 +106,13 @@ impl Steps {
         }
     }
 
+    /// Stage and mark agree.
+    fn check(&self) {
+        let is_encoded = matches!(self.stage, StepStage::Encoded | StepStage::Held | StepStage::Submitted);
+        debug_assert!(self.mark_due.is_none() || is_encoded || self.is_closed(), "a mark of nothing encoded");
+        debug_assert!(self.stage != StepStage::Submitted || self.mark_due.is_some(), "a sync without a mark");
+    }
+
     /// Is the device busy?
     fn is_busy(&self) -> bool {
         self.bytes_recent.max(self.bytes_since_mark) > EARLY_CLOSE_BYTES_MAX
@@ -154,6 +161,7 @@ impl Steps {
         assert_eq!(self.stage, StepStage::Empty, "what is held comes before anything else in the chain (L5)");
         assert_eq!(self.mark_due, None, "one mark at a time");
         (self.stage, self.mark_due) = (StepStage::Encoded, mark);
+        self.check();
     }
 
     /// So many bytes of what was encoded are written: all, or as many as there was space for.
@@ -166,6 +174,7 @@ impl Steps {
         }
         if let Some(mark) = self.mark_due {
             self.stage = StepStage::Submitted;
+            self.check();
             return AfterWrite::Sync(mark);
         }
         self.stage = StepStage::Empty;
@@ -178,6 +187,7 @@ impl Steps {
         assert_eq!(self.mark_due, Some(mark), "synced is the mark that was written");
         (self.stage, self.mark_due) = (StepStage::Empty, None);
         self.bytes_recent = std::mem::take(&mut self.bytes_since_mark);
+        self.check();
     }
 
     /// What the thread that stepped does about a new file that is due. Results of this mark do not wait for it.

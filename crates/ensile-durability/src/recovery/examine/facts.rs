@@ -162,7 +162,7 @@ pub struct Loss {
     pub epochs: Option<(Epoch, Epoch)>,
     /// Entries of those epochs that can still be read; there may have been more.
     pub entries: u64,
-    /// Files that are damaged and held more than can be read: of which epochs, nothing tells. None if the cut gives up
+    /// Files that are damaged and held more than can be read: its epochs are unknown. None if the cut gives up
     /// nothing but bytes that do not belong there.
     pub unreadable: Vec<String>,
     /// Files that are cut, each with where; 0 is the whole file.
@@ -189,14 +189,15 @@ pub struct Examination {
     pub checkpoint: Option<CheckpointFacts>,
     /// All files.
     pub files: Vec<FileFacts>,
-    /// Ends of logs that were being written when the database stopped; the next open cuts them, as no result rests on them.
+    /// Ends of logs that were being written when the database stopped; the next open cuts them, as no result rests on
+    /// them.
     pub torn_tails: Vec<TornTail>,
-    /// Epochs above the last one that counts which some logs have a mark of and others not. Entries of them, if a log lost
-    /// any, are gone; if it was a crash that took them, none was acknowledged.
+    /// Epochs above the last one that counts which some logs have a mark of and others not. Entries of them, if a log
+    /// lost any, are gone; if it was a crash that took them, none was acknowledged.
     pub unfinished_epochs: Option<(Epoch, Epoch)>,
     /// What is damaged.
     pub damage: Vec<Damage>,
-    /// What cannot be read, so that nothing tells whether it is damaged.
+    /// What cannot be read, so that it is unknown whether it is damaged.
     pub unread: Vec<Unread>,
     /// What is damaged and not needed any more.
     pub unneeded: Vec<Damage>,

@@ -99,12 +99,13 @@ impl<'a> Judge<'a> {
         if self.found.is_whole() {
             // As a recovery says it once nothing is left (L8).
             self.target.passed(Epoch::MAX);
+            assert_eq!(self.found.generations.len(), generations.len(), "each generation is judged");
             self.found.durable_epoch = self.found.generations.last().and_then(|last| last.durable);
         }
         Ok(())
     }
 
-    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: nobody needs it.
+    /// Lists a file. One that is none of ours may be unreadable, or a link to nothing: it is not needed.
     fn add_file(&mut self, name: String, role: Role) -> Result<(), DurabilityError> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let length = if role == Role::Foreign { Some(length.unwrap_or(0)) } else { self.length(length)? };
@@ -172,6 +173,7 @@ impl<'a> Judge<'a> {
             self.add_file(part.to_string(), role)?;
         }
         let Some(installed) = installed else { return Ok(()) };
+        assert!(installed.low <= installed.high, "a manifest that is read is whole");
         self.covered = installed.low;
         self.saw(installed.high);
         self.shown = self.shown.max(installed.high);
@@ -200,6 +202,7 @@ impl<'a> Judge<'a> {
                 chains.extend(self.chain(&files, generation)?);
             }
         }
+        assert!(chains.len() <= generation.logs as usize, "a log has one chain");
         let mut facts = GenerationFacts {
             number: generation.number,
             first: generation.first,
@@ -242,7 +245,7 @@ impl<'a> Judge<'a> {
             self.add_log_file(&chain)?;
             self.saw_file(&chain);
             if chain.opening.is_none() {
-                // What it holds tells which epochs were used, whatever became of its first block.
+                // What it holds shows which epochs were used, whatever became of its first block.
                 let mut behind = chain.clone();
                 if self.found.note(behind.look_with(self.disk, generation.salt))?.is_some() {
                     self.saw_file(&behind);
@@ -270,6 +273,7 @@ impl<'a> Judge<'a> {
         let name = chain.file.to_string();
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let Some(bytes) = self.length(length)? else { return Ok(()) };
+        assert!(chain.end <= bytes, "the whole part of {name} is in it");
         let wider = |range, run: &BlockRun| widened(range, run.epoch_min, run.epoch_max);
         self.found.files.push(FileFacts {
             name,
@@ -309,6 +313,7 @@ impl<'a> Judge<'a> {
             // Each piece is read once, whatever came of it. So no entry below the next one's oldest comes any more
             // (L8).
             if let Some((_, next)) = in_turn.get(at + 1) {
+                assert!(next.oldest >= piece.oldest, "L8: the oldest come first");
                 self.target.passed(next.oldest);
             }
         }
@@ -323,7 +328,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Checks a log once more with nothing left out; what was found before is not told twice.
+    /// Checks a log once more with nothing left out; what was found before is not reported twice.
     fn check_everything(
         &mut self,
         chain: &Chain,

@@ -1,15 +1,15 @@
-//! A damaged folder cut to its last consistent epoch, when somebody asks for it.
+//! A damaged folder cut to its last consistent epoch, on request.
 //!
 //! The oldest generation in which something is damaged is closed at the least mark that is whole in all its logs; what
 //! comes after it, later generations included, is given up. What is cut is copied first.
 //!
 //! Invariants:
 //! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
-//! - L4: the epochs that are given up are void for ever: the manifest says where their generation ends, and the next
+//! - L4: the epochs that are given up stay discarded: the manifest says where their generation ends, and the next
 //!   generation begins above every epoch that any file showed.
 //! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
-//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies are
-//!   synced before the manifest is replaced, and nothing is cut or removed before that.
+//! - A crash in between leaves a folder that is still damaged and can be repaired again, with the same end; the copies
+//!   are synced before the manifest is replaced, and nothing is cut or removed before that.
 //!
 //! Neighbours: what to cut comes from an [`Examination`]; the last part is recovery's own `finish`.
 
@@ -28,6 +28,7 @@ use super::super::load::{Load, LoadStep};
 use super::super::replaying::Recovery;
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
+use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
 use crate::checkpoint::parts;
 use crate::log::LogConfig;
@@ -43,11 +44,11 @@ use crate::{DurabilityError, Recoverable};
 
 /// Read and written at once while copying.
 const COPY_BYTES: usize = 1 << 20;
-/// How somebody asks for [`MissingFolders::GiveUp`].
+/// How a user asks for [`MissingFolders::GiveUp`].
 const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
 
 /// What a repair would do.
-pub(super) struct Plan {
+pub(super) struct RepairPlan {
     pub(super) loss: Loss,
     /// Generations up to the cut one, which is closed at the cut, and the numbers of those that stay.
     generations: Vec<Generation>,
@@ -65,8 +66,8 @@ pub(super) struct Plan {
     last: (u64, u32),
 }
 
-/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once more
-/// those of the repaired one: it keeps nothing.
+/// Cuts a damaged folder; `None` if nothing is damaged. `target` is given the entries of the damaged folder, and once
+/// more those of the repaired one: it keeps nothing.
 ///
 /// # Errors
 /// As for [`super::examine`]; [`DurabilityError::Config`] with the reason if no cut leaves a consistent state;
@@ -153,7 +154,8 @@ pub(super) fn plan(
     disk: &dyn Disk,
     found: &Examination,
     seen: Epoch,
-) -> Result<Result<Plan, String>, DurabilityError> {
+) -> Result<Result<RepairPlan, String>, DurabilityError> {
+    assert!(!found.is_whole(), "what is whole is not repaired");
     if let Some(Unread { detail, .. }) = found.unread.first() {
         return Ok(Err(format!(
             "{detail}: what stands there is unknown, and a cut might give it up; make it readable, or copy the folder to \
@@ -165,7 +167,7 @@ pub(super) fn plan(
         Err(reason) => return Ok(Err(reason)),
     };
     let Some(manifest) = Manifest::read(disk)? else {
-        return Ok(Err("the manifest is missing, and no other file tells what it held".to_owned()));
+        return Ok(Err("the manifest is missing, and no other file says what it held".to_owned()));
     };
     let is_listed = |number| manifest.generations.iter().any(|generation| generation.number == number);
     if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
@@ -188,7 +190,7 @@ pub(super) fn plan(
         return Ok(Err(reason));
     }
     let plan = cutting.plan(cut, found, seen)?;
-    Ok(Ok(Plan { unfinished, ..plan }))
+    Ok(Ok(RepairPlan { unfinished, ..plan }))
 }
 
 /// A folder that is to be cut.
@@ -253,8 +255,8 @@ impl Cutting<'_> {
         Ok(Err("the manifest lists no log".to_owned()))
     }
 
-    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the verdict
-    /// is that of an open.
+    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the
+    /// verdict is that of an open.
     fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
         let checkpoint = self.manifest.checkpoint.as_ref();
         let judged = || -> Result<_, DurabilityError> {
@@ -278,6 +280,7 @@ impl Cutting<'_> {
     /// Is all damage of a log behind the ends of its files?
     fn is_damaged_behind_only(&self, chain: &Chain) -> bool {
         let Some(limits) = self.limits.get(&(chain.generation, chain.logger)) else { return true };
+        assert!(!limits.is_empty(), "a log is in the list for its damage");
         let is_behind = |(file, offset): (&SegmentFile, &u64)| {
             chain.links.iter().any(|link| link.file == *file && link.end <= *offset)
         };
@@ -319,6 +322,7 @@ impl Cutting<'_> {
         for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
         {
             for link in &chain.links {
+                assert!(link.end >= OPENING_BYTES as u64, "the opening block of {} stays", link.file);
                 let mut scanner = Scanner::new(self.disk.open_to_read(&link.file.to_string())?)?;
                 // Space that was set aside is no reason to touch a file.
                 if scanner.used_to(link.end)? > link.end {
@@ -359,7 +363,7 @@ impl Cutting<'_> {
         Ok(None)
     }
 
-    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<Plan, DurabilityError> {
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
         let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
         let (before, rest) = self.manifest.generations.split_at(index);
         let (generation, later) = rest.split_first().expect("it stands at its index");
@@ -382,13 +386,18 @@ impl Cutting<'_> {
         loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
         let beyond = chains.iter().flat_map(|chain| &chain.beyond);
         loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
+        assert!(durable.next() >= generation.first, "L4: a generation is closed in its own epochs, or empty");
+        assert!(
+            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
+            "E2: a whole epoch is cut"
+        );
         let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
         let closed = Generation { durable: Some(durable), ..generation.clone() };
         let with_entries =
             before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
         let generations = before.iter().cloned().chain([closed]).collect();
         let unfinished = Vec::new();
-        Ok(Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
+        Ok(RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
     }
 }
 
@@ -409,7 +418,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
             ));
         }
         let Some(file) = parsed(file) else {
-            return Err(format!("no other file tells what {file} held"));
+            return Err(format!("no other file says what {file} held"));
         };
         let log = limits.entry((file.name.generation, file.name.logger)).or_default();
         let limit = log.entry(file).or_insert(*offset);
@@ -439,6 +448,7 @@ fn read_until(
     files: &[SegmentFile],
     limits: Option<&BTreeMap<SegmentFile, u64>>,
 ) -> Result<Vec<FileChain>, DurabilityError> {
+    assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
     let mut read = Vec::new();
     for (index, file) in files.iter().enumerate() {
         let limit = limits.and_then(|limits| limits.get(file)).copied();
@@ -458,8 +468,8 @@ fn read_until(
     Ok(read)
 }
 
-/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of it is
-/// whole. A missing file ends it before the gap.
+/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of
+/// it is whole. A missing file ends it before the gap.
 fn cut_chain(
     disk: &dyn Disk,
     files: &[SegmentFile],
@@ -482,8 +492,8 @@ fn cut_chain(
     Ok(None)
 }
 
-/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that straddles
-/// the epoch counts whole.
+/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that
+/// straddles the epoch counts whole.
 fn entries_above(
     disk: &dyn Disk,
     files: &Files,
@@ -531,6 +541,7 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
     loop {
         let read = source.read_at(&mut bytes, offset)?;
         if read == 0 {
+            assert_eq!(copy.len()?, written, "all of {from} is in {to}");
             return Ok(copy.sync_all()?);
         }
         copy.write_at(&bytes[..read], written)?;
@@ -540,12 +551,18 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 }
 
 /// Makes the cut durable, as a recovery that ended there would.
-fn carry_out(disk: &Arc<dyn Disk>, plan: Plan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
+fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
     while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
-    let Plan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
+    let RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
     let (number, logs) = last;
+    assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
+    assert!(
+        generations.last().is_some_and(|last| last.durable == Some(loss.durable)),
+        "it is closed at the cut"
+    );
+    assert!(cuts.iter().all(|(file, _)| !dropped.contains(file)), "a file is cut or removed");
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     // The next generation's files need a folder each, also where one was removed: that is a new one.
     for folder in (0..logs).map(log_folder) {

@@ -40,7 +40,7 @@ fn recovered<'r>(numbers: &'r [u64], log_bytes: &'r BTreeMap<u64, u64>) -> Decid
         with_entries: numbers,
         log_bytes,
         number,
-        seen: Epoch::new(10 * number),
+        seen: numbers.last().map_or(Epoch::ZERO, |last| Epoch::new(10 * last + 10)),
         ended: None,
     }
 }
