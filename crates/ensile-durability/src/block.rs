@@ -5,16 +5,17 @@
 //! block := header payload zero-padding to a multiple of 8
 //! ```
 //! Invariants:
-//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The header
-//!   has its own checksum, which covers the payload's, so that the place of a block whose payload is torn can be read.
-//! - L5: header checksums begin with the salt that the opening block names. What stands inside an entry is chosen by
-//!   whoever wrote the value, and must not pass for a block.
+//! - L5: a block carries its place (generation, owner, sequence) and the header checksum of the block before it. The
+//!   header has its own checksum, which covers the payload's, so that a block's place can be read although its payload
+//!   is torn.
+//! - L5: header checksums begin with the salt that the opening block names. An application's user chooses what stands
+//!   inside an entry, and that must not pass for a block.
 //! - I1: the opening block names the database.
 //! - L7: every block of a later version has this header. Its checksum holds, so its place can be read although its kind
 //!   is [`BlockKind::Unknown`]: it is never taken for damage or for a torn tail.
 //!
-//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files; loggers
-//! and checkpointers write, recovery reads.
+//! Neighbours: [`origin`] has the opening block's payload, [`entries`] that of data and rows, [`scan`] reads files;
+//! loggers and checkpointers write, recovery reads.
 
 pub(crate) mod entries;
 pub(crate) mod origin;
@@ -30,7 +31,7 @@ pub(crate) const HEADER_BYTES: usize = 80;
 pub(crate) const ALIGN_BYTES: usize = 8;
 /// The first bytes of a block.
 pub(crate) const MAGIC: [u8; 4] = *b"EnsB";
-/// The format of blocks: the manifest tells it for each generation (L7).
+/// The format of blocks: the manifest says it for each generation (L7).
 pub(crate) const FORMAT: u16 = 4;
 
 const HEADER_CRC_AT: usize = 76;
@@ -38,8 +39,8 @@ const _: () = assert!(MAGIC.len() <= ALIGN_BYTES, "a search looks at the beginni
 const _: () = assert!(BlockKind::KNOWN.len() < u8::MAX as usize);
 const _: () = assert!(HEADER_CRC_AT + 4 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(ALIGN_BYTES));
 
-/// What header checksums begin with: a random number of the generation, or of the checkpoint, known to nobody who has not
-/// read the files.
+/// What header checksums begin with: a random number of the generation, or of the checkpoint. Only a reader of the
+/// files knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Salt(u32);
 
@@ -47,10 +48,10 @@ impl Salt {
     /// Of a file's opening block, which stands where no entry can, and names the salt of all others.
     pub(crate) const OPENING: Self = Self(0);
 
-    /// A salt that nobody can guess.
+    /// A salt that cannot be guessed.
     pub(crate) fn draw(random: &mut Random) -> Self {
         let salt = Self((random.next_u64() as u32).max(1));
-        assert_ne!(salt, Self::OPENING, "a drawn salt is told from none");
+        assert_ne!(salt, Self::OPENING, "a drawn salt differs from none");
         salt
     }
 
@@ -129,8 +130,8 @@ pub(crate) struct Header {
     pub(crate) entries: u32,
     /// In rows, what its entries belong to; zero in all others.
     pub(crate) section: u32,
-    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all files before
-    /// it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
+    /// In a data block, of the first and the last entry. In a log's opening block the largest of the entries in all
+    /// files before it. In a checkpoint's, `epoch_max` is e_l: no entry reaches it. Otherwise zero.
     pub(crate) epoch_min: Epoch,
     pub(crate) epoch_max: Epoch,
     /// L3: the log's durable mark d, which counts in marks only; a data block repeats the last synced one.
@@ -202,7 +203,8 @@ impl Header {
         }
     }
 
-    /// What every block that is written says. A reader takes a block that says something else for a later version's (L7).
+    /// What every block that is written says. A reader takes a block that says something else for a later version's
+    /// (L7).
     fn check(&self) {
         assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
@@ -214,8 +216,8 @@ impl Header {
         assert!(self.published <= self.mark, "a D of {} before the mark {} (L5)", self.published, self.mark);
     }
 
-    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An opening
-    /// block is checked without the salt, which it names.
+    /// Writes the header into the first bytes of `block`, and returns the checksum that the next block carries. An
+    /// opening block is checked without the salt, which it names.
     pub(crate) fn encode(&self, block: &mut [u8], salt: Salt) -> u32 {
         self.check();
         let header = &mut block[..HEADER_BYTES];
@@ -249,8 +251,8 @@ impl Header {
         crc
     }
 
-    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt. Where the
-    /// checksum holds, place and length are right even if the kind is not known.
+    /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt.
+    /// Where the checksum holds, place and length are right even if the kind is not known.
     pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
@@ -274,7 +276,7 @@ impl Header {
             kind = BlockKind::Unknown;
             0
         };
-        // The largest epoch is nobody's: there must be one above every epoch that is seen (L4).
+        // No block has the largest epoch: there must be one above every epoch that is seen (L4).
         let (epoch, section) = (Epoch::MAX.number(), 1 << u32::BITS);
         let is_rows = header[6] == BlockKind::Rows.byte();
         let first = word(32, if is_rows { section } else { epoch });

@@ -18,21 +18,22 @@ pub enum DurabilityError {
         "outcome unknown: the log stopped before this epoch was durable ({0}); open the database again to find out"
     )]
     OutcomeUnknown(Arc<str>),
-    /// The log takes no more entries, so what was asked for, a commit or a checkpoint, was not done. Open the database again.
+    /// The log takes no more entries, so what was asked for, a commit or a checkpoint, was not done. Open the database
+    /// again.
     #[error("not done: the log is stopped ({0}); open the database again")]
     Stopped(Arc<str>),
-    /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when there is
-    /// space: the log goes on by itself.
+    /// The disk is full; this one was not committed, and nothing that was acknowledged is in doubt. Try again when
+    /// there is space: the log goes on by itself.
     #[error("not committed: the disk is full ({0}); free some space and try again")]
     DiskFull(Arc<str>),
-    /// Epochs cannot be reserved on disk, and E has come to the end of those that are; this one was not committed, and nothing that
-    /// was acknowledged is in doubt. Try again once the cause is gone: the log goes on by itself.
+    /// Epochs cannot be reserved on disk, and E has come to the end of those that are; this one was not committed, and
+    /// nothing that was acknowledged is in doubt. Try again once the cause is gone: the log goes on by itself.
     #[error(
         "not committed: the epochs that are reserved on disk are used up ({0}); mend the disk and try again"
     )]
     EpochsEnded(Arc<str>),
-    /// The disk has been full for as long as a result waits, so it is still not durable. What was committed stays: it becomes
-    /// durable as soon as there is space, unless the process ends before. Do not run it again.
+    /// The disk has been full for as long as a result waits, so it is still not durable. What was committed stays: it
+    /// becomes durable once there is space, unless the process ends before. Do not run it again.
     #[error(
         "committed or read, and not durable yet: the disk is full ({0}); free some space, and it becomes durable without running it again"
     )]
@@ -60,7 +61,7 @@ pub enum DurabilityError {
         /// `TRANSACTION_BYTES_MAX`.
         limit: usize,
     },
-    /// What a client was told is durable cannot be read back: restore this file from a backup or a replica.
+    /// What was acknowledged as durable cannot be read back: restore this file from a backup or a replica.
     #[error("{file} is damaged at byte {offset}: {detail}; restore it from a copy")]
     Damaged {
         /// The file, relative to the database's folder.
@@ -94,8 +95,8 @@ pub enum DurabilityError {
         /// What of it is not known.
         detail: &'static str,
     },
-    /// A file of another database stands among this one's (I1). Nothing was changed: move it to where it belongs, and put this
-    /// database's own file back if there was one.
+    /// A file of another database stands among this one's (I1). Nothing was changed: move it to where it belongs, and
+    /// put this database's own file back if there was one.
     #[error(
         "{file} belongs to another database ({found}, and this one is {own}): move it to where it belongs; nothing was changed"
     )]
@@ -113,7 +114,8 @@ pub enum DurabilityError {
     /// A configuration that cannot work: fix it.
     #[error("{0}")]
     Config(Cow<'static, str>),
-    /// The link to a log's or checkpointer's folder leads nowhere: its device is missing. Mount it, or put a copy of the folder there.
+    /// The link to a log's or checkpointer's folder leads nowhere: its device is missing. Mount it, or put a copy of
+    /// the folder there.
     #[error("{folder} is a link to {}, and no folder is there: mount its device, or put a copy there", to.display())]
     FolderMissing {
         /// The link's name in the database's folder.
@@ -129,8 +131,8 @@ pub enum DurabilityError {
         /// Where it is.
         place: PathBuf,
     },
-    /// A folder is not the one that the database was made in. Nothing was changed. Use the original; or adopt this one, which
-    /// makes it a database of its own.
+    /// A folder is not the one that the database was made in. Nothing was changed. Use the original; or adopt this one,
+    /// which makes it a database of its own.
     #[error(
         "{} was copied, restored or moved: {detail}. Nothing was changed. If the original is not used together with it, run \
          `ensile adopt {}`, which makes it a database of its own",
@@ -142,20 +144,22 @@ pub enum DurabilityError {
         folder: Box<Path>,
         /// The main folder of the database.
         database: Box<Path>,
-        /// What tells.
+        /// What shows it.
         detail: Box<str>,
     },
-    /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was changed.
+    /// The folder given for a log or checkpointer belongs to another database, or holds other files. Nothing in it was
+    /// changed.
     #[error("{folder} ({}) is not this database's: {detail}; give it an empty folder of its own", place.display())]
     ForeignFolder {
         /// Its name in the database's folder.
         folder: Box<str>,
         /// Where it is.
         place: Box<Path>,
-        /// What tells.
+        /// What shows it.
         detail: Box<str>,
     },
-    /// The folder holds something else than a database. Nothing was changed: give the database's folder, or an empty one.
+    /// The folder holds something else than a database. Nothing was changed: give the database's folder, or an empty
+    /// one.
     #[error("{} is not a database's folder: {detail}; give an empty folder, or the database's", folder.display())]
     NotADatabase {
         /// The folder.
@@ -178,8 +182,8 @@ pub enum DurabilityError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it there,
-    /// or open another folder.
+    /// Another process, one forked from it that lives on, or another handle of this one has the database open: close it
+    /// there, or open another folder.
     #[error(
         "{} is in use by another process, a process forked from it, or another handle: close it there first",
         path.display()
@@ -188,8 +192,8 @@ pub enum DurabilityError {
         /// The lock's file.
         path: PathBuf,
     },
-    /// This process was forked from the one that opened the database, which goes on there. Nothing was changed. Open it anew
-    /// once the other process has closed it.
+    /// This process was forked from the one that opened the database, which goes on there. Nothing was changed. Open it
+    /// anew once the other process has closed it.
     #[error(
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]

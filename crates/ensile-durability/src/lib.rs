@@ -1,7 +1,8 @@
 //! Durability that knows nothing of tables: value logging, group commit by epoch, recovery by replay
 //! (SiloR §3, §5; Silo §4.10).
 //!
-//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a time ([`Recoverable`]):
+//! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a
+//! time ([`Recoverable`]):
 //! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
@@ -9,7 +10,8 @@
 //! - [`examine`]: the same judgement without an open, of every byte, and the cut to the last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
-//! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are appended.
+//! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
+//!   appended.
 //! - L1: what a logger's durable mark may claim. L2: an idle or ended worker neither holds D back nor is passed by it.
 //! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.
 //! - K1: what an installed checkpoint `[e_l, e_h]` promises (`docs/protocols/checkpoints.md`).

@@ -1,4 +1,4 @@
-//! The log of an open database: who appends, who writes, what is durable.
+//! The log of an open database: workers append, loggers write, and D says what is durable.
 //!
 //! ```text
 //! appender (per worker) --part-filled, taken by the logger (L2)--> logger --> segment files --> synced mark d
@@ -8,7 +8,8 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `look` and `slot`, L3 in `marks` and `segments`, the end in `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `worker_slot`, L3 in `marks` and `segments`, the end in
+//! `waiters`.
 //!
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
@@ -103,7 +104,7 @@ pub struct Log {
     disk: StdArc<dyn Disk>,
     /// The process that opened the log: no other one does anything with it (I4).
     process: Process,
-    /// Files of closed generations, which the next checkpoint makes void.
+    /// Files of closed generations, which the next checkpoint covers.
     older: Mutex<VecDeque<ClosedFile>>,
     /// One at a time removes files.
     removing: Mutex<()>,
@@ -145,8 +146,8 @@ impl Log {
         self.loggers[logger].step(self)
     }
 
-    /// Makes ready what later commits need, if it is time: for the logger's thread after a step. It takes as long as the disk
-    /// takes for a few megabytes; commits do not wait for it.
+    /// Makes ready what later commits need, if it is time: for the logger's thread after a step. It takes as long as
+    /// the disk takes for a few megabytes; commits do not wait for it.
     pub fn logger_prepare(&self, logger: usize) {
         if self.process.is_this() {
             self.loggers[logger].prepare(self);
@@ -177,8 +178,8 @@ impl Log {
         &self.process
     }
 
-    /// Writes the hint of D if the last one is a second old, and looks how far E is from its end: for the heartbeat. Waits for
-    /// no sync.
+    /// Writes the hint of D if the last one is a second old, and refuses commits if E is near the end of what is
+    /// reserved. For the heartbeat: it waits for no sync.
     pub fn hint_step(&self) {
         if !self.process.is_this() {
             return;
@@ -195,8 +196,8 @@ impl Log {
         self.hint.lock()
     }
 
-    /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose file is
-    /// empty does not.
+    /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose
+    /// file is empty does not.
     pub fn request_roll(&self) {
         if self.process.is_this() {
             self.loggers.iter().for_each(Logger::ask_roll);

@@ -1,7 +1,7 @@
 //! What durability asks of the state that it keeps: to take entries back, many at a time.
 //!
-//! An entry is a TID and a body that only the state understands. Entries come in batches, a block of a file each, so that
-//! the state can overlap the waits for memory that each of them costs.
+//! An entry is a TID and a body that only the state understands. Entries come in batches, a block of a file each, so
+//! that the state can overlap the waits for memory that each of them costs.
 //!
 //! Neighbours: `recovery` hands over the blocks of logs and checkpoints; the engine's tables implement [`Recoverable`].
 
@@ -67,35 +67,35 @@ pub struct Refused {
 /// A state that can be rebuilt from its log entries, and from the entries of a checkpoint before them.
 ///
 /// Entries come from several threads. [`Recoverable::passed`] says up to which epoch they are complete.
-/// - *Values* come in any order, the newest first: a version that a newer one has replaced costs little then. Once the state
-///   [keeps](Recoverable::waiting) much for older entries, the oldest come first.
-/// - *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has passed, and
-///   then applies it in the order of TIDs. It skips the operations that an object's loaded state includes, by their TIDs.
-///   What it keeps is bounded by what the replaying threads hold, however long the log is.
+/// - *Values* come in any order, the newest first: a version that a newer one has replaced costs little then. Once the
+///   state [keeps](Recoverable::waiting) much for older entries, the oldest come first.
+/// - *Operations* come nearly in the order of their epochs. A state of them keeps an entry until its epoch has passed,
+///   and then applies it in the order of TIDs. It skips the operations that an object's loaded state includes, by their
+///   TIDs. What it keeps is bounded by what the replaying threads hold, however long the log is.
 pub trait Recoverable: Sync {
     /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
     fn takes(&self, kind: EntryKind) -> bool {
         kind == EntryKind::Values
     }
 
-    /// Replays the entries of one log block. It is called from several threads, in any order, and never with an epoch that
-    /// has [passed](Recoverable::passed). Of two entries about the same value the one with the larger TID counts.
+    /// Replays the entries of one log block. It is called from several threads, in any order, and never with an epoch
+    /// that has [passed](Recoverable::passed). Of two entries about the same value the one with the larger TID counts.
     ///
     /// # Errors
     /// Which entry cannot be understood, and why. Recovery then fails and names its place; some or all of the other
     /// entries may have been replayed.
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Loads the entries of one checkpoint block of `section`, in key order. It is called from several threads, before any
-    /// replay. Each key comes once at most.
+    /// Loads the entries of one checkpoint block of `section`, in key order. It is called from several threads, before
+    /// any replay. Each key comes once at most.
     ///
     /// # Errors
     /// Which entry cannot be understood, and why, as [`Recoverable::replay`] says it.
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused>;
 
-    /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from several
-    /// threads, while others replay. Of two calls the larger number counts, whichever comes last. [`Epoch::MAX`] says that
-    /// all entries are replayed; each thread says so when it has none left.
+    /// Every entry of an epoch below `epoch` is replayed, and none of them comes any more (L8). It is called from
+    /// several threads, while others replay. Of two calls the larger number counts, whichever comes last.
+    /// [`Epoch::MAX`] says that all entries are replayed; each thread says so when it has none left.
     ///
     /// The state may give up here what it keeps for entries that could still come: the tombstone of a delete, or
     /// operations that wait for those before them. A reader that follows a growing log calls it in the same way.
@@ -105,8 +105,8 @@ pub trait Recoverable: Sync {
 
     /// Bytes that the state keeps now for entries that may still come, and gives up once their epochs have
     /// [passed](Recoverable::passed): tombstones. Each thread asks before it takes a part of the log. From
-    /// `REPLAY_WAITING_BYTES_MAX` on the thread takes the oldest part, so that epochs pass. A state of values that keeps
-    /// something and returns 0 gets the whole log newest first.
+    /// `REPLAY_WAITING_BYTES_MAX` on the thread takes the oldest part, so that epochs pass. A state of values that
+    /// keeps something and returns 0 gets the whole log newest first.
     fn waiting(&self) -> u64 {
         0
     }

@@ -1,23 +1,36 @@
 //! The engine: index, records and log meet in serializable transactions (Silo, SOSP'13).
 //!
-//! The life of a commit, by file:
+//! Its rooms, from the ground up; each uses those above it in this list, and none below:
 //! ```text
-//! run / transaction   a closure, or begin .. commit
-//!   reading           table -> index -> record (optimistic read)      what was seen    -> read-set, node-set
-//!   transaction       puts are kept private                           what will change -> write-set
-//!   transaction::commit   place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
-//!   receipt           durable once D reaches the commit's epoch
-//!   collect           what the commit left behind is freed when nobody can reach it
-//! walk              tables are written out beside their writers: what a checkpoint holds
-//! builder -> replay   at open: the log becomes records again
-//! folder              what is in a database's folder, and whether it is whole, without an open
+//! error         what can go wrong, by what the caller does next
+//! variants      where an experiment may run otherwise than what ships
+//! codec         keys and values as bytes
+//! record        rows in shared memory: one word decides, optimistic reads, versions
+//! formats       what stands in files: log entry, checkpoint entry, a table's definition
+//! tables        trees of records by id; which of them this process knows
+//! garbage       what commits left behind, until nobody can reach it
+//! worker        what commits: binding, log buffer, memory, garbage
+//! shared        what all transactions of a database share
+//! sets          read-set, node-set, write-set: what an open transaction carries
+//! session       which thread has which context and which worker
+//! database      the handle, the owner, health
+//! reading       table -> index -> record; snapshots
+//! commit        place, reserve, bind, lock, fence/epoch/fence, validate, stamp, install, append, unbind
+//! transaction   reads, writes, upkeep of secondary indexes, closures, receipts
+//! open          settings, recovery, catalogue, threads, what a checkpoint walks; a folder without an open
+//! typed         tables of `K` to `V`
+//! laboratory    ways in for measurements
 //! ```
+//! The life of a commit: `transaction::run` calls the closure; `reading` fills the read-set and the node-set, writes go to the
+//! write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its epoch; `garbage` frees
+//! what it left behind.
+//!
 //! Applications use the crate `ensile`, which re-exports what is public here.
 //!
 //! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
 #![deny(unsafe_code)]
 
-// The rooms in the order of the stair, each above those that it uses.
+// The order of the list above: each room stands behind those that it uses.
 
 mod error;
 mod variants;
@@ -37,6 +50,8 @@ mod tables;
 mod garbage;
 
 mod worker;
+
+mod shared;
 
 mod sets;
 
@@ -82,9 +97,10 @@ pub use laboratory::{Exclusive, ExclusiveRows};
 pub use open::builder::Builder;
 pub use open::folder;
 pub use reading::snapshot::Snapshot;
-pub use sets::hints::Touch;
+pub use shared::Durability;
 pub use transaction::Transaction;
-pub use transaction::receipt::{Durability, DurableFuture, Receipt};
+pub use transaction::receipt::{DurableFuture, Receipt};
+pub use transaction::touch::Touch;
 pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};

@@ -38,7 +38,8 @@ impl<T: Send> Exchange<T> {
         Some(unsafe { Box::from_raw(pointer) })
     }
 
-    /// Puts a box in, whose taker owns all that this thread did to it. The cell is empty: the caller took what was there.
+    /// Puts a box in, whose taker owns all that this thread did to it. The cell is empty: the caller took what was
+    /// there.
     #[inline]
     pub fn put(&self, value: Box<T>) {
         // Release: partner is the Acquire in `take`. Acquire: a box that is found here against the contract may be

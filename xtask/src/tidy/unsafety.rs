@@ -9,7 +9,7 @@ use crate::source::Source;
 
 /// Where `unsafe` is permitted, and what earns it.
 const PLACES: &[(&str, &str)] = &[
-    ("crates/ensile-memory/", "slabs hand out raw memory; prefetch hints"),
+    ("crates/ensile-memory/", "slabs hand out raw memory; prefetch hints; a box that two threads exchange"),
     ("crates/ensile-disk/src/process*", "a page that the kernel clears at fork"),
     ("crates/ensile-epoch/", "deferred frees, evidence that a pin is held, membarrier"),
     ("crates/ensile-index/", "nodes are shared memory reached by pointers"),

@@ -1,9 +1,9 @@
 //! The opening block's payload: whose file this is, with which salt, and what its entries are.
 //!
 //! Invariants:
-//! - I1: it names the database. A copied file carries it along, so it does not tell a copy from the original.
-//! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read, is
-//!   damaged or another's.
+//! - I1: it names the database. A copied file carries it along, so it does not distinguish a copy from the original.
+//! - It is synced before anything is written behind it: a file with more than it, whose opening block cannot be read,
+//!   is damaged or another's.
 //!
 //! Neighbours: written by `log::segments` and `checkpoint::write`, read by [`super::scan`].
 

@@ -1,6 +1,7 @@
-//! Reading blocks from a file, and looking for them where the chain is broken.
+//! Reading blocks from a file, and searching for them where the chain is broken.
 //!
-//! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with it.
+//! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with
+//! it.
 
 use ensile_disk::{DiskError, DiskFile};
 
@@ -11,7 +12,7 @@ use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
 const WINDOW_BYTES: usize = 1 << 20;
 /// Read at once of large blocks one behind the other: one that the window cuts is read twice, so several.
 const SEQUENTIAL_WINDOW_BYTES: usize = 4 << 20;
-/// Looked at together while searching: space that was set aside is zeros, and much of it.
+/// Read together while searching: allocated space is zeros, and much of it.
 const PAGE_BYTES: usize = 4 << 10;
 /// Read at once where only the headers of large blocks are wanted.
 const HEADER_WINDOW_BYTES: usize = 4 << 10;
@@ -68,7 +69,7 @@ impl Scanner {
         Ok(Self { ahead: SEQUENTIAL_WINDOW_BYTES, is_sequential: true, ..Self::new(file)? })
     }
 
-    /// For a look at the first block only.
+    /// For the first block only.
     pub(crate) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
         Ok(Self { ahead: OPENING_BYTES, ..Self::new(file)? })
     }
@@ -109,7 +110,7 @@ impl Scanner {
         Ok(Opened::decode(bytes))
     }
 
-    /// The header at `offset` in a log with this salt, whose payload is not looked at but fits the file.
+    /// The header at `offset` in a log with this salt, whose payload is not read but fits the file.
     pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         debug_assert!(offset.is_multiple_of(ALIGN_BYTES as u64), "a block at {offset}");
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };

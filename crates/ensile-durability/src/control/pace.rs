@@ -1,7 +1,7 @@
 //! How fast checkpointers may write: a token bucket over all of them together.
 //!
-//! A block is written whole, so the bucket may go into debt by one block of each; the debt is waited off before the next.
-//! Without a limit a checkpointer still gives up its turn after each block: its caller yields.
+//! A block is written whole, so the bucket may go into debt by one block of each; the debt is waited off before the
+//! next. Without a limit a checkpointer still gives up its turn after each block: its caller yields.
 //!
 //! Neighbours: asked by `checkpoint::manager` before each block.
 

@@ -4,17 +4,18 @@
 
 use std::time::Duration;
 
-/// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would cost
-/// more than replaying so little.
+/// The log has hardly grown while it is smaller than this part of the installed checkpoint: writing all again would
+/// cost more than replaying so little.
 const HARDLY_GREW_SHARE: u64 = 8;
 /// Nor is a database small enough for this worth a checkpoint by itself.
 const HARDLY_GREW_BYTES: u64 = 1 << 20;
-/// A failed attempt is not repeated before this has passed, unless somebody asks; it doubles with each failure in a row.
+/// A failed attempt is not repeated before this has passed, unless a caller asks; it doubles with each failure in a
+/// row.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// Doublings of it at most: about a minute.
 const PAUSE_DOUBLINGS_MAX: u32 = 6;
-/// A target for recovery time begins a checkpoint only if replaying the log is this part of the target: the rest is the
-/// checkpoint's own load, which another checkpoint would not shorten.
+/// A target for recovery time begins a checkpoint only if replaying the log is this part of the target: the remainder
+/// is the checkpoint's own load, which another checkpoint would not shorten.
 const REPLAY_SHARE: u32 = 8;
 
 /// The policy of SiloR and of this database: time, bytes of log, and how long a recovery would take.
@@ -31,7 +32,7 @@ pub(crate) struct Trigger {
 /// How things stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Situation {
-    /// Somebody asks for one.
+    /// A caller asks for one.
     pub(crate) is_demanded: bool,
     /// How many attempts have failed since one did not.
     pub(crate) failures: u32,
@@ -51,7 +52,7 @@ pub(crate) struct Situation {
 /// Why a checkpoint begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Somebody asked.
+    /// A caller asked.
     Demand,
     /// Time has passed, and the log has grown.
     Interval,
@@ -72,7 +73,8 @@ impl Policy for Trigger {
         if now.is_demanded {
             return Some(Reason::Demand);
         }
-        // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written before.
+        // While the log waits for space a checkpoint could take it, and could not be installed: no mark is written
+        // before.
         if now.is_log_full || now.since_end < now.pause() {
             return None;
         }

@@ -77,7 +77,7 @@ impl Appender {
         let logger = self.logger();
         let was_sealed = !buffer.is_empty();
         if was_sealed {
-            // The entries are in the queue before `oldest` says that they left: the logger looks in this order (L1).
+            // The entries are in the queue before `oldest` says that they left: the logger reads in this order (L1).
             logger.queue.push(buffer);
             self.slot.clear_oldest();
         } else {
@@ -148,7 +148,7 @@ impl Appender {
 
 impl Drop for Appender {
     fn drop(&mut self) {
-        // I4: another thread of the parent may have held a lock at the fork that nobody gives back here.
+        // I4: another thread of the parent may have held a lock at the fork. No thread gives it back here.
         if !self.log.process().is_this() {
             std::mem::forget(self.owned.take());
             return;

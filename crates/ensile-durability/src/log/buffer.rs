@@ -23,8 +23,8 @@ const _: () = assert!(Buffer::bytes_for(0) < LOG_BUFFER_BYTES, "a usual buffer h
 const _: () =
     assert!(Buffer::bytes_for(TRANSACTION_BYTES_MAX) <= u32::MAX as usize, "a block's length fits its field");
 
-/// Entries on their way to the log. On a cache line of its own: each commit writes these fields, and the allocator would put
-/// two workers' buffers on one line.
+/// Entries on their way to the log. On a cache line of its own: each commit writes these fields, and the allocator
+/// would put two workers' buffers on one line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Buffer {
@@ -35,7 +35,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer without room: stands in a slot whose buffer the logger took when it had no fresh one at hand.
+    /// A buffer without room: stands in a slot whose buffer the logger took when it had no free one.
     pub(crate) fn stub() -> Box<Self> {
         Box::new(Self { bytes: Vec::new(), entries: 0, epoch_min: Epoch::ZERO, epoch_max: Epoch::ZERO })
     }

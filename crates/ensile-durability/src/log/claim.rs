@@ -1,10 +1,10 @@
-//! A look at all workers of a logger: what a mark may claim, and the buffers that the claim needs (L1, L2).
+//! The scan of a logger's workers: what a mark may claim, and the buffers that the claim needs (L1, L2).
 //!
 //! The order is the invariant. L1: E is read first, then a full fence, then c_w of every worker, then its buffer. The
 //! fence is the scanner's half of the Dekker pair with bind .. fence .. epoch load of a commit: either the commit reads
-//! an epoch at least as large as our E, above any claim made here, or we see it bound.
+//! an epoch at least as large as the scan's E, above any claim made here, or the scan sees it bound.
 //!
-//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads `slot`.
+//! Neighbours: called by the logger, which drains its queue after it, and by loom (`loom_tests`); reads `worker_slot`.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Arc, Ordering, fence};
@@ -13,11 +13,12 @@ use ensile_epoch::Epochs;
 use super::buffer::Buffer;
 use super::worker_slot::{SlotScan, WorkerSlot};
 
-/// Looks at `slots`, taking buffers into `taken`; returns L1's d, for entries that did not come through the queue.
-/// `fresh` gives fresh buffers to put in their place; `patience` is how often a held buffer is looked at again.
+/// Scans `slots` and takes buffers into `taken`. Returns L1's d, for entries that did not come through the queue.
+/// `fresh` gives buffers to put in their place; `patience` is how often it tries again to take a buffer that its worker
+/// owns.
 ///
-/// The caller holds the list of slots still. A worker that joins later reads, by that list's lock, an E at least as
-/// large as ours, so its entries are above the claim.
+/// The caller holds the lock of the list of slots. By that lock a worker that joins later reads an E at least as large
+/// as the scan's, so its entries are above the claim.
 #[expect(clippy::vec_box, reason = "the slot hands boxes over by one exchange; here they only pass through")]
 pub(super) fn scan_slots(
     epochs: &Epochs,

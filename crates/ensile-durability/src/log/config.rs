@@ -29,7 +29,7 @@ pub struct LogConfig {
     /// Whether there must be a database, or must be none.
     pub opening: Opening,
     /// How many checkpointers the database is going to have, and their folders as in [`crate::CheckpointConfig`]: so
-    /// they are looked at before anything is changed. 0 if that is not known yet.
+    /// they are checked before anything is changed. 0 if that is not known yet.
     pub checkpointers: usize,
     /// See `checkpointers`.
     pub checkpoint_folders: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// A log begins a new file once its current one is this old, if anything was written to it.
     pub segment_interval: Duration,
-    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and spare ones.
+    /// Bytes that all log buffers together may take: those that workers fill, that wait to be written, and free ones.
     /// A worker that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may
     /// have one in any case, and one entry that is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
@@ -45,11 +45,11 @@ pub struct LogConfig {
     pub entries: EntryKind,
     /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
-    /// Recovery takes the newest pieces of the log while the state keeps fewer bytes for older ones, to measure what
+    /// Recovery takes the newest parts of the log while the state keeps fewer bytes for older ones, to measure what
     /// the order is worth: 0 is oldest first, [`u64::MAX`] SiloR's order (§5.2).
     #[cfg(feature = "experiments")]
     pub replay_waiting_bytes_max: u64,
-    /// How long a result waits for space on a full disk before it is told [`DurabilityError::NotDurableYet`].
+    /// How long a result waits for space on a full disk before its waiter gets [`DurabilityError::NotDurableYet`].
     pub full_wait: Duration,
 }
 

@@ -20,8 +20,8 @@ impl Log {
         self.waiters.durable()
     }
 
-    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True once
-    /// they stand.
+    /// Asks for synced marks of `epoch` in every log, entries or not: a recovery is to find at least this D (K1). True
+    /// once they stand.
     pub(crate) fn has_marks_of(&self, epoch: Epoch) -> bool {
         if self.marks.of_all(Frontier::Synced) >= epoch {
             return true;
@@ -32,12 +32,12 @@ impl Log {
         false
     }
 
-    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread that is
-    /// inside a step.
+    /// Blocks until `epoch` is durable. A caller that waits alone takes the loggers' steps itself. Not for a thread
+    /// that is inside a step.
     ///
     /// # Errors
-    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`] when
-    /// the disk was full for [`LogConfig::full_wait`] meanwhile.
+    /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`]
+    /// when the disk was full for [`LogConfig::full_wait`] meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
         let begin = |alone: bool| {

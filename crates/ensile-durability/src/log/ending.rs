@@ -5,7 +5,7 @@
 //! - L5: the last marks show the D that the ones before them made; the hint is written behind them.
 //! - L6: a close needs one epoch more. Where none is reserved it reserves a few, or says so.
 //!
-//! Neighbours: `logger` writes the marks; `refusing` tells workers meanwhile.
+//! Neighbours: `logger` writes the marks; `refusing` refuses workers' entries meanwhile.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ use crate::store::Locks;
 
 impl Log {
     /// Refuses further entries, makes everything appended durable, and gives unused space back. The caller has ended
-    /// its workers' commits before; logger threads may still run, and find [`LoggerStep::Stopped`](super::LoggerStep::Stopped)
-    /// afterwards. A second call does nothing.
+    /// its workers' commits before; logger threads may still run, and find
+    /// [`LoggerStep::Stopped`](super::LoggerStep::Stopped) afterwards. A second call does nothing.
     ///
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was, or is now, poisoned.

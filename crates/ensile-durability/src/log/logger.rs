@@ -1,14 +1,15 @@
 //! A logger: takes what its workers appended, writes it, marks what is complete, syncs (SiloR §3.3 to §3.5).
 //!
-//! A step is three calls: `encode` makes blocks of what the workers appended, `submit` hands them to the file with a sync
-//! behind a mark, `completed` takes the answer and announces what it made durable. `steps` decides; this file acts.
+//! A step is three calls: `encode` makes blocks of what the workers appended, `submit` hands them to the file with a
+//! sync behind a mark, `completed` takes the answer and announces what it made durable. `steps` decides; this file
+//! acts.
 //!
 //! Invariants:
 //! - L1: the claim of a mark comes from `claim`, and the queue of full buffers is drained after it.
 //! - L2: part-filled buffers of workers between commits are taken here, ended workers' as well.
 //! - L3: marks are written where any log has an entry; one sync per mark.
-//! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded as it
-//!   is, and nothing else is taken from workers until it is written.
+//! - A failed write or sync poisons the log for good. A write for which there is no space does not: it is held, encoded
+//!   as it is, and nothing else is taken from workers until it is written.
 //!
 //! Neighbours: `worker_slot` and `queue` upstream, `segments` downstream, `marks` and `waiters` for what is durable.
 
@@ -37,7 +38,7 @@ use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is
 
 /// How long a logger sleeps when a strict result waits for something short: a commit to end, the epoch's least length.
 pub(super) const RETRY_WAIT: Duration = Duration::from_micros(50);
-/// How often a step looks again at a buffer that its worker holds, before it goes on without.
+/// How often a step tries again to take a buffer that its worker owns, before it goes on without.
 const PATIENCE: u32 = 16;
 /// Why the log stops when a step panics.
 const PANICKED: &str = "a logger panicked";
@@ -54,7 +55,7 @@ pub(crate) struct Logger {
     /// A new file is wanted, whatever the current one's size and age.
     roll_asked: AtomicBool,
     writer: Mutex<Writer>,
-    /// Threads that wait for the writer: a lone waiter, who would take it again and again, leaves it to them.
+    /// Threads that wait for the writer. A lone waiter leaves it to them: it would take it again and again.
     queued: AtomicUsize,
     /// This log's closed files, oldest first.
     closed: Mutex<VecDeque<ClosedFile>>,
@@ -124,7 +125,7 @@ impl Logger {
         self.closed.lock()
     }
 
-    /// Bytes of the current file and of the next one, space set aside included.
+    /// Bytes of the current file and of the next one, allocated space included.
     pub(super) fn open_bytes(&self) -> u64 {
         // Relaxed, both: figures.
         self.open_bytes.load(Ordering::Relaxed) + self.next_bytes.load(Ordering::Relaxed)
@@ -132,7 +133,7 @@ impl Logger {
 
     /// The next step begins a new file if this one holds anything.
     pub(super) fn ask_roll(&self) {
-        // Relaxed: the bell orders it before the step that it starts.
+        // Relaxed: the wake-up orders it before the step that it starts.
         self.roll_asked.store(true, Ordering::Relaxed);
         self.wake();
     }
@@ -144,10 +145,10 @@ impl Logger {
 
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
-        // Relaxed, here and below: a courtesy, which orders nothing.
+        // Relaxed: a courtesy to the threads that wait, which orders nothing.
         self.queued.fetch_add(1, Ordering::Relaxed);
         let writer = self.writer.lock_unless_panicked();
-        // Relaxed: as above.
+        // Relaxed: a courtesy to the threads that wait, which orders nothing.
         self.queued.fetch_sub(1, Ordering::Relaxed);
         if writer.is_none() {
             log.poison(PANICKED);
@@ -157,9 +158,10 @@ impl Logger {
 
     /// Runs `work` at the files on the logger's thread, which does not step meanwhile.
     fn while_away<R>(&self, work: impl FnOnce() -> R) -> R {
-        // Relaxed: the fence orders it.
+        // Relaxed: the fence below orders it before `work`.
         self.away.store(true, Ordering::Relaxed);
-        // SeqCst: either `work` finds the bell rung, or the waiter that rang finds this (partner: the fence in `is_away`).
+        // SeqCst: either `work` finds the wake-up asked for, or the waiter that asked finds this (partner: the fence in
+        // `is_away`).
         fence(Ordering::SeqCst);
         let outcome = work();
         // Relaxed: a waiter that still finds it true steps once in vain.
@@ -167,15 +169,16 @@ impl Logger {
         outcome
     }
 
-    /// Is the logger's thread at its files? For a waiter that has rung: nobody may step for it soon.
+    /// Is the logger's thread at its files? For a waiter that has asked for a step: no thread may take it for
+    /// milliseconds.
     pub(super) fn is_away(&self) -> bool {
-        // SeqCst: after the ring (partner: the fence in `while_away`).
+        // SeqCst: the load below comes after the caller's wake-up (partner: the fence in `while_away`).
         fence(Ordering::SeqCst);
-        // Relaxed: the fence orders it.
+        // Relaxed: the fence above orders it.
         self.away.load(Ordering::Relaxed)
     }
 
-    /// Has somebody rung since the last wait?
+    /// Has a thread asked for a step since the last wait?
     fn is_asked(&self) -> bool {
         self.wake_up.is_asked()
     }
@@ -216,8 +219,8 @@ impl Logger {
         self.wake_up.wait(if hurry { timeout.min(RETRY_WAIT) } else { timeout });
     }
 
-    /// One iteration. Wakers run code of others, and what they drop may be the last handle, which closes this log and
-    /// steps every logger: so they are woken while no lock is held.
+    /// One iteration. Wakers run code of others, and may drop the last handle, which closes this log and steps every
+    /// logger. So they are woken while no lock is held.
     pub(super) fn step(&self, log: &Log) -> LoggerStep {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = PoisonOnPanic::new(log);
@@ -225,22 +228,22 @@ impl Logger {
         self.step_with(log, writer, StepBy::Logger)
     }
 
-    /// The same on the thread of a waiter that waits alone. False if it is not for a waiter to take: another step is under
-    /// way or about to begin, the disk is full, or the device is busy.
+    /// The same on the thread of a waiter that waits alone. False if it is not for a waiter to take: another step is
+    /// under way or about to begin, the disk is full, or the device is busy.
     pub(super) fn step_of_waiter(&self, log: &Log) -> bool {
-        // Relaxed: as in `lock_writer`.
+        // Relaxed: a courtesy to the threads that wait, which orders nothing.
         if self.queued.load(Ordering::Relaxed) > 0 {
             return false;
         }
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = PoisonOnPanic::new(log);
-        // A step that panicked is told by the logger's thread.
+        // A step that panicked is reported by the logger's thread.
         let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
     }
 
-    /// The same for a waiter, alone or not, of `epoch` whose logger is away: those that come meanwhile wait for the lock, and the next step
-    /// is for all of them. False if it is not for a waiter to take.
+    /// The same for a waiter of `epoch`, alone or not, whose logger is away. Waiters that come meanwhile wait for the
+    /// lock, and the next step serves all of them. False if it is not for a waiter to take.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
         // Before the lock, so that a panic lets go of the lock first.
         let _guard = PoisonOnPanic::new(log);
@@ -429,8 +432,8 @@ impl Logger {
         self.writer.lock_unless_panicked().map_or(0, |writer| writer.segments.blocks())
     }
 
-    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it could not
-    /// be written: everything is durable without it, so a disk that has no space for it is no failure.
+    /// A mark of all that is claimed, at close; the last one also gives back the space that is not used. False if it
+    /// could not be written: everything is durable without it, so a disk that has no space for it is no failure.
     pub(super) fn write_last_mark(&self, log: &Log, last: bool) -> bool {
         let Some(mut writer) = self.lock_writer(log) else { return false };
         if writer.steps.is_closed() || log.waiters.has_ended() {
@@ -506,7 +509,7 @@ fn close_epoch_early(log: &Log) {
     debug_assert!(log.waiters.durable() < log.epochs.now(), "D is below E");
     match log.epochs.try_advance(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
-        // Between two beats of the heart: new commits are refused from here on (L6).
+        // Between two ticks of the heartbeat: new commits are refused from here on (L6).
         Advance::AtLimit => log.look_at_end(),
         _ => {}
     }

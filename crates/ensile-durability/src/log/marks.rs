@@ -7,11 +7,11 @@
 //! Invariants:
 //! - In each log synced <= written <= appended, and no frontier goes back.
 //! - L3: the least synced frontier is durable: recovery finds at least that D.
-//! - L3, epochs without entries: if the largest `high` is at most the least synced frontier, then D is the least appended
-//!   one, without any write. All entries of epochs up to the least appended frontier are counted in some `high`. So they
-//!   have epochs at most the least synced one, and recovery to that gives the very state that all epochs up to the
-//!   appended one left. Those epochs get no further entry, so this stays true. For this the appended frontiers are read
-//!   before `high`.
+//! - L3, epochs without entries: if the largest `high` is at most the least synced frontier, then D is the least
+//!   appended one, without any write. All entries of epochs up to the least appended frontier are counted in some
+//!   `high`. So they have epochs at most the least synced one, and recovery to that gives the very state that all
+//!   epochs up to the appended one left. Those epochs get no further entry, so this stays true. For this the appended
+//!   frontiers are read before `high`.
 //! - K1: a D that no mark shows is not found by a recovery. A caller that rests on D after a crash asks for a mark.
 //! - L5: blocks carry the least synced frontier only, never a D that was reached without a write: recovery could not
 //!   tell the latter from damage.

@@ -1,8 +1,8 @@
 //! The next file of a log, made before it is needed: named, filled with zeros and synced, without a block.
 //!
-//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely set aside, or the file grows, the
-//! file system also writes down at each sync what became of the space. Old files are not used again: their blocks would be
-//! believed.
+//! A sync of blocks that overwrite zeros has only the blocks to write. Where space was merely allocated, or the file
+//! grows, the file system also records at each sync what became of the space. Old files are not used again: their
+//! blocks would be believed.
 //!
 //! Invariants:
 //! - L3: name and zeros are synced before the file gets its opening mark, and that mark before anything behind it.
@@ -19,7 +19,7 @@ use crate::store::names::{SegmentName, log_folder};
 
 /// Zeros that are written together.
 const ZEROS_BYTES: usize = 256 << 10;
-/// Zeros that are written, and synced, before the logger looks again at what waits for it.
+/// Zeros that are written, and synced, before the logger sees to what waits for it.
 const STEP_BYTES: u64 = 2 << 20;
 const _: () = assert!(STEP_BYTES.is_multiple_of(ZEROS_BYTES as u64));
 
@@ -50,9 +50,9 @@ pub(super) fn write_zeros(file: &dyn DiskFile, mut from: u64, to: u64) -> Result
 }
 
 impl NextFile {
-    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A sync that
-    /// says so is no failure of the log, as no block stands in the file; but what it synced counts no more: the caller
-    /// discards it.
+    /// Makes the file, which is to begin with that number of zeros. `None`, here and below, if there is no space. A
+    /// sync that says so is no failure of the log, as no block stands in the file; but what it synced counts no more:
+    /// the caller discards it.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         name: SegmentName,
@@ -81,8 +81,8 @@ impl NextFile {
         Ok(self.settle(disk)?.map(|()| true))
     }
 
-    /// Makes it ready now, with `bytes` at the least; space is set aside for a log that writes so much at a time that zeros
-    /// would cost more than they spare.
+    /// Makes it ready now, with `bytes` at the least; for a log that writes so much at a time that zeros cost more than
+    /// they save, space is allocated only.
     pub(crate) fn make_ready(
         &mut self,
         disk: &dyn Disk,

@@ -1,11 +1,11 @@
 //! Full buffers on their way to the logger, and empty ones on their way back (SiloR §3.4); what all of them may take.
 //!
 //! Invariants:
-//! - All buffers of a logger's workers, in use, sealed, being written and spare, take no more than the bound, or one buffer a
-//!   worker where that is more; beside that there is at most one for a single entry that is larger. Beyond it a worker waits
-//!   in `reserve`, before it binds (E1).
-//! - Who waits gets on: it holds no buffer, so if there are as many as workers, one is on its way to be written, and comes back
-//!   once the disk has taken it.
+//! - All buffers of a logger's workers take no more than the bound, or one buffer a worker where that is more. In use,
+//!   sealed, being written and free ones count. One for a single larger entry may come on top. A worker that needs more
+//!   waits in `reserve`, before it binds (E1).
+//! - A worker that waits holds no buffer. So where there are as many buffers as workers, one is on its way to be
+//!   written, and comes back once the disk has taken it.
 //! - Buffers come back after the write, not after the sync: a slow sync does not stop workers at once.
 //!
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
@@ -148,8 +148,9 @@ impl BufferQueue {
         std::mem::take(&mut self.lock().sealed)
     }
 
-    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than `bound`. The
-    /// wait is counted in `waits` when it begins, so that those who watch see it. `stopped` ends the wait, with none.
+    /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
+    /// `bound`. The wait is counted in `waits` when it begins, so that it is seen while it lasts. `stopped` ends the
+    /// wait, with none.
     pub(crate) fn fresh(
         &self,
         body_bytes: usize,
@@ -181,7 +182,8 @@ impl BufferQueue {
         }
     }
 
-    /// An empty buffer of the usual size to put in the place of one that is taken, if one is at hand and nobody waits for it.
+    /// An empty buffer of the usual size to put in the place of one that is taken, if one is free and no worker waits
+    /// for it.
     pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
         let mut state = self.lock();
         if state.waiting > 0 { None } else { state.free.pop() }

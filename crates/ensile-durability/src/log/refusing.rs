@@ -122,7 +122,7 @@ impl Log {
         });
         if is_news {
             self.counters.holds.add(1);
-            // Workers that wait for a buffer are told.
+            // Workers that wait for a buffer find that there is no space.
             self.loggers.iter().for_each(Logger::wake_workers);
         }
     }

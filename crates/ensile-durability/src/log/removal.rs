@@ -1,4 +1,4 @@
-//! The removal of log files that a checkpoint has made void.
+//! The removal of log files that a checkpoint covers.
 //!
 //! Invariants:
 //! - K1: oldest first, and only files whose entries all have epochs below what is covered.
@@ -29,9 +29,10 @@ pub struct Removed {
 }
 
 impl Log {
-    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller has
-    /// made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list the
-    /// generations before this one. While a reader holds a lease nothing is removed, and a later call tries again (I3).
+    /// Removes every closed file whose entries all have epochs below `covered`, oldest first, in all logs. The caller
+    /// has made a checkpoint durable that holds what entries below `covered` left, and a manifest that does not list
+    /// the generations before this one. While a reader holds a lease nothing is removed, and a later call tries again
+    /// (I3).
     ///
     /// # Errors
     /// The disk's, when a file cannot be removed: it and those behind it stay, and a later call tries again.
@@ -43,7 +44,7 @@ impl Log {
         }
     }
 
-    /// May void files be removed now (I3)? `None`: not before a lease has ended.
+    /// May covered files be removed now (I3)? `None`: not before a lease has ended.
     pub(crate) fn ask_leases(&self) -> Result<Option<Clearance>, DiskError> {
         self.leases.ask(&*self.disk, self.clock.nanos())
     }

@@ -2,7 +2,8 @@
 //!
 //! Invariant: L6: E's limit moves only once the manifest that reserves more stands on disk.
 //!
-//! Neighbours: stepped by a thread that nobody waits for; `store::reserved_epochs` decides; `ending` needs a few at a close.
+//! Neighbours: stepped by a thread that no caller waits for; `store::reserved_epochs` decides; `ending` needs a few at
+//! a close.
 
 use ensile_base::Epoch;
 use ensile_base::sync::MutexGuard;
@@ -14,8 +15,8 @@ use crate::store::manifest::{Manifest, NotReplaced};
 use crate::store::reserved_epochs::ReservedEpochs;
 
 impl Log {
-    /// Reserves more epochs in the manifest when half of them are used (L6): for a thread that nobody waits for, since the
-    /// manifest is synced.
+    /// Reserves more epochs in the manifest when half of them are used (L6). For a thread that no caller waits for,
+    /// since the manifest is synced.
     pub fn reserved_epochs_step(&self) {
         if !self.process.is_this() || self.waiters.has_ended() {
             return;

@@ -1,5 +1,5 @@
-//! The files of one log: blocks one behind the other, over zeros or in space set aside in growing steps, a new file by bytes
-//! or time.
+//! The files of one log: blocks one behind the other, over zeros or in space that is allocated in growing steps. A new
+//! file begins by bytes or time.
 //!
 //! Blocks are encoded first and written in order; what the disk has no space for stays here, encoded as it is, and is
 //! written by a later [`Segments::flush`] at the same offset.
@@ -9,7 +9,8 @@
 //! - L3: a new file begins with a mark that is synced, name included, before anything else is written to it, and all
 //!   of the file before it has been synced by then.
 //!
-//! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further files.
+//! Neighbours: made by recovery's finish (the first file of a generation), written by the logger; `next` makes further
+//! files.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::block::{ALIGN_BYTES, BlockKind, HEADER_BYTES, Header};
 use crate::error::unless_full;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
-/// Space set aside at first, and at most at once; small databases stay small.
+/// Space allocated at first, and at most at once; small databases stay small.
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
@@ -84,7 +85,7 @@ pub(crate) struct Segments {
     opened_nanos: u64,
     /// No new file is tried before this.
     roll_not_before: u64,
-    /// Where the next write goes, how far space is set aside, and how much comes next.
+    /// Where the next write goes, how far space is allocated, and how much comes next.
     offset: u64,
     allocated: u64,
     step_bytes: u64,
@@ -186,8 +187,8 @@ impl Segments {
         self.origin.encode(header, PartPlace::default())
     }
 
-    /// Adds a buffer's block, its header in place. `mark` is the last synced d. The buffer comes back at once if its block
-    /// was copied, or from the `flush` that writes it.
+    /// Adds a buffer's block, its header in place. `mark` is the last synced d. The buffer comes back at once if its
+    /// block was copied, or from the `flush` that writes it.
     pub(crate) fn data(
         &mut self,
         mut buffer: Box<Buffer>,
@@ -239,8 +240,8 @@ impl Segments {
         }
     }
 
-    /// Writes what waits to be written, in order; `written` gets the buffers. After an error that says that the disk is full
-    /// the rest still waits, and may be tried again.
+    /// Writes what waits to be written, in order; `written` gets the buffers. After an error that says that the disk is
+    /// full the remainder still waits, and may be tried again.
     pub(crate) fn flush(&mut self, mut written: impl FnMut(Box<Buffer>)) -> Result<(), DiskError> {
         while let Some(mut next) = self.pending.pop_front() {
             if let Err(error) = self.write(next.bytes()) {
@@ -270,7 +271,7 @@ impl Segments {
                     self.file.preallocate(end)?;
                     self.file.len()?
                 }
-                set_aside => set_aside.map(|()| wanted)?,
+                allocated => allocated.map(|()| wanted)?,
             };
             self.step_bytes = (self.step_bytes * 2).min(PREALLOCATE_STEP_BYTES_MAX);
         }
@@ -291,7 +292,7 @@ impl Segments {
         self.written_bytes
     }
 
-    /// Bytes of the current file, and set aside for it.
+    /// Bytes of the current file, and allocated for it.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.allocated.max(self.offset)
     }
@@ -308,7 +309,7 @@ impl Segments {
         (self.offset >= self.limits.bytes || is_old) && self.may_roll(now_nanos)
     }
 
-    /// Is there something to close, and was there space the last time that somebody looked?
+    /// Is there something to close, and was there space at the last attempt?
     pub(crate) fn may_roll(&self, now_nanos: u64) -> bool {
         self.has_blocks() && now_nanos >= self.roll_not_before
     }
@@ -328,8 +329,8 @@ impl Segments {
         self.zeroed > 0 && self.offset + self.zeroed / 16 >= self.zeroed
     }
 
-    /// How many zeros the next file is to begin with, once it is time to make it: this one is half used, or half as old as it
-    /// gets. As many as a log that goes on like this writes until a file is too old.
+    /// How many zeros the next file is to begin with, once it is time to make it: this one is half used, or half as old
+    /// as it gets. As many as a log that goes on like this writes until a file is too old.
     pub(super) fn next_wanted(&self, now_nanos: u64) -> Option<u64> {
         let first = self.first_bytes();
         let age = now_nanos.saturating_sub(self.opened_nanos).max(1);
@@ -354,8 +355,9 @@ impl Segments {
         self.roll_not_before = now_nanos.saturating_add(ROLL_PAUSE_NANOS);
     }
 
-    /// Goes on in the next file, whose name and zeros are synced, with a synced mark of d (L3). The current file is synced.
-    /// Returns it, to be closed; `None` if the disk has no space for the mark: the current one goes on, and `next` stays.
+    /// Goes on in the next file, whose name and zeros are synced, with a synced mark of d (L3). The current file is
+    /// synced. Returns it, to be closed; `None` if the disk has no space for the mark: the current one goes on, and
+    /// `next` stays.
     pub(crate) fn go_on_in(
         &mut self,
         next: &mut Option<NextFile>,
@@ -409,7 +411,7 @@ impl Segments {
     }
 }
 
-/// Cuts a file to its blocks. False if the disk has no space to note that: then the space stays set aside.
+/// Cuts a file to its blocks. False if the disk has no space to note that: then the space stays allocated.
 fn cut(file: &dyn DiskFile, bytes: u64) -> Result<bool, DiskError> {
     Ok(unless_full(file.set_len(bytes))?.is_some())
 }
@@ -425,9 +427,9 @@ pub(crate) struct UsedFile {
 }
 
 impl UsedFile {
-    /// Gives back its unused space and renames it. The new name is for people and for recovery's verdict: it tells that a next
-    /// file with a synced mark was there. A disk that has no space for it keeps the old one. The cut is not synced: a crash
-    /// leaves the zeros that stood behind the blocks, which say nothing, and recovery cuts again.
+    /// Gives back its unused space and renames it. The new name is for people and for recovery's verdict: it shows that
+    /// a next file with a synced mark was there. A disk that has no space for it keeps the old one. The cut is not
+    /// synced: a crash leaves the zeros that stood behind the blocks, which say nothing, and recovery cuts again.
     pub(crate) fn close(self, disk: &dyn Disk) -> Result<ClosedFile, DiskError> {
         assert!(self.bytes > OPENING_BYTES as u64, "a file that holds nothing is not closed");
         if self.allocated > self.bytes {

@@ -41,9 +41,9 @@ pub struct LogStats {
     pub leases_overrun: u64,
     /// Log files on disk now, of earlier generations too.
     pub files: u64,
-    /// Bytes of those files, space that is set aside included.
+    /// Bytes of those files, allocated space included.
     pub file_bytes: u64,
-    /// Bytes of all log buffers now: in use, waiting to be written, and spare.
+    /// Bytes of all log buffers now: in use, waiting to be written, and free.
     pub buffer_bytes: u64,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct LogCounters {
 }
 
 impl LogCounters {
-    /// The counters; what is on disk is added by who knows the files.
+    /// The counters. The caller adds what is on disk.
     pub(crate) fn read(&self) -> LogStats {
         LogStats {
             bytes: self.bytes.read(),

@@ -1,12 +1,14 @@
-//! Who waits for D, and D itself as it was announced.
+//! The waiters for D, and D itself as it was announced.
 //!
 //! Invariants:
 //! - D and the end change under one lock, so that no epoch is announced after the log has ended, and no waiter
 //!   registers between the two and sleeps on.
-//! - A commit that nobody waits for never comes here.
-//! - A future or thread that waits has one slot, however often it is polled and by whom; it gives the slot back when it is dropped.
+//! - A commit that no thread or future waits for never comes here.
+//! - A future or thread that waits has one slot, however often and by whichever task it is polled. It gives the slot
+//!   back when it is dropped.
 //! - A slot is taken away without an answer only by `expire`: then the disk was full for longer than results wait.
-//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others, and a panic of theirs ends there: the log and the other waiters go on.
+//! - Wakers are cloned, woken and dropped with no lock held, as that runs code of others. A panic of theirs ends there:
+//!   the log and the other waiters go on.
 //!
 //! Neighbours: receipts wait (threads) or poll (futures); loggers announce; `Log` asks `wanted` to close epochs early.
 
@@ -58,7 +60,7 @@ struct WaiterList {
     /// How many the last announcement woke that woke any.
     woken_together: usize,
     end: Option<LogEnd>,
-    /// What the disk said when waiters were last sent away.
+    /// What the disk said when waiters were last expired.
     full: std::sync::Arc<str>,
 }
 
@@ -71,7 +73,7 @@ pub(crate) struct Fullness {
     pub(crate) reason: std::sync::Arc<str>,
 }
 
-/// The announced D and who waits for it.
+/// The announced D and the waiters for it.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     /// What they wait for. Results that are released by another frontier have a list of their own.
@@ -79,7 +81,7 @@ pub(crate) struct Waiters {
     durable: AtomicU64,
     wanted: AtomicU64,
     ended: AtomicBool,
-    /// How often waiters were sent away, for those who are parked.
+    /// How often waiters were expired: parked threads compare it.
     expiries: AtomicU64,
     list: Mutex<WaiterList>,
 }
@@ -129,7 +131,7 @@ impl Waiters {
     /// How far it was announced: D.
     #[inline]
     pub(crate) fn durable(&self) -> Epoch {
-        // Acquire: who sees D also sees what was published before it was announced (partner: `announce`).
+        // Acquire: a thread that sees D also sees what was published before it was announced (partner: `announce`).
         Epoch::new(self.durable.load(Ordering::Acquire))
     }
 
@@ -141,7 +143,7 @@ impl Waiters {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        // Acquire: who sees that it has finds how (partner: `end`).
+        // Acquire: a thread that sees that the log has ended finds how (partner: `end`).
         self.ended.load(Ordering::Acquire)
     }
 
@@ -150,8 +152,9 @@ impl Waiters {
         self.lock().end.clone()
     }
 
-    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`, the
-    /// waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be told.
+    /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`,
+    /// the waiter's own, which the waiter gives back if it goes before. The second result says that loggers should be
+    /// woken.
     pub(crate) fn poll(
         &self,
         epoch: Epoch,
@@ -197,8 +200,8 @@ impl Waiters {
         (None, first || before < epoch.number())
     }
 
-    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next sync
-    /// releases together are about to come.
+    /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next
+    /// sync releases together are about to come.
     fn is_one_alone(&self) -> bool {
         let list = self.lock();
         list.woken_together <= 1 && list.waiting.len() == 1
@@ -210,7 +213,8 @@ impl Waiters {
         drop(waiter);
     }
 
-    /// Sends those away who have waited for space for too long: whom to wake. They find that their slot is gone.
+    /// Expires waiters that have waited for space for too long, and returns their wakers. They find that their slot is
+    /// gone.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
         let mut list = self.lock();
         let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
@@ -228,7 +232,7 @@ impl Waiters {
         overdue
     }
 
-    /// Blocks until `epoch` is durable or has no answer; `begin` sees to it that loggers step, and is told whether the
+    /// Blocks until `epoch` is durable or has no answer; `begin` makes loggers step; its argument says whether the
     /// caller waits alone; `now` reads the clock.
     pub(crate) fn wait(
         &self,
@@ -251,7 +255,7 @@ impl Waiters {
                 if new {
                     begin(self.is_one_alone());
                 }
-                // Acquire: as above.
+                // Acquire: partner is the Release in `expire`.
                 let is_as_before = || self.expiries.load(Ordering::Acquire) == expiries;
                 while self.durable() < epoch && !self.has_ended() && is_as_before() {
                     park();
@@ -285,7 +289,7 @@ impl Waiters {
     }
 
     /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
-    /// stays. Returns whom to wake: the caller may hold a lock, and wakers run code of others.
+    /// stays. Returns the wakers: the caller may hold a lock, and wakers run code of others.
     pub(crate) fn end(&self, end: LogEnd) -> Vec<Waker> {
         let mut list = self.lock();
         if list.end.is_some() {
@@ -300,7 +304,7 @@ impl Waiters {
     }
 }
 
-/// Wakes each of them, also those behind one that panics. The panic hook has told of the panic.
+/// Wakes each of them, also those behind one that panics. The panic hook has reported the panic.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         // The log keeps nothing half changed across this call, and what the waker leaves behind is its owner's.

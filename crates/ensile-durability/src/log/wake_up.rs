@@ -1,7 +1,7 @@
-//! How a logger or checkpointer is woken: asked by strict waiters, full buffers, whoever asks for a checkpoint, and close,
-//! many rings being one.
+//! How a logger or checkpointer is woken: by strict waiters, full buffers, demands for a checkpoint, and a close. Several
+//! calls before a wait count as one.
 //!
-//! Invariant: a wake after a wait has returned is not lost: the next wait returns at once.
+//! Invariant: a wake-up that is asked for after a wait has returned is not lost: the next wait returns at once.
 //!
 //! Neighbours: one per logger, one per checkpointer.
 
@@ -12,7 +12,7 @@ use ensile_base::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 #[derive(Debug)]
 pub(crate) struct WakeUp {
     asked: AtomicBool,
-    /// Guards nothing but the moment between looking at `asked` and sleeping.
+    /// Guards nothing but the moment between reading `asked` and sleeping.
     sleeping: Mutex<()>,
     condition: Condvar,
 }

@@ -1,13 +1,15 @@
-//! A worker's place in its logger: the buffer, and who owns it right now (L2).
+//! A worker's slot in its logger: the buffer, and which of the two owns it now (L2).
 //!
-//! Who takes the box out of the exchange owns the buffer and the right to replace it; an empty exchange means "owned,
-//! for a short time". Invariants:
+//! The thread that takes the box out of the exchange owns the buffer and the right to replace it. An empty exchange
+//! means "owned, for a short time".
+//!
+//! Invariants:
 //! - L2: a buffer that no worker holds can be taken by the logger, by one atomic exchange, without the worker running.
 //! - L1: `oldest` is the epoch of the oldest entry in the slot's buffer, or none. It is lowered before the commit
 //!   that appended unbinds, and cleared only by an owner that has already put the entries where the logger will find
-//!   them: on the logger's own list, or in its queue, which it drains after it has looked at the slots.
+//!   them: on the logger's own list, or in its queue, which it drains after it has scanned the slots.
 //!
-//! Neighbours: the appender on the worker's side, `look` on the other.
+//! Neighbours: the appender on the worker's side, `claim` on the logger's.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
@@ -78,7 +80,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Whoever owns the slot gives it back with this buffer.
+    /// The owner of the slot gives it back with this buffer.
     #[inline]
     pub(crate) fn put(&self, buffer: Box<Buffer>) {
         self.shared.exchange.put(buffer);
@@ -93,9 +95,9 @@ impl WorkerSlot {
         self.shared.oldest.store(epoch.number(), Ordering::Release);
     }
 
-    /// The owner of the slot has moved the buffer's entries to where the logger looks next.
+    /// The owner of the slot has moved the buffer's entries to where the logger reads next.
     pub(crate) fn clear_oldest(&self) {
-        // Release: who reads "none" sees the entries where they went (partner: `oldest`).
+        // Release: a logger that reads "none" sees the entries where they went (partner: `oldest`).
         self.shared.oldest.store(NONE, Ordering::Release);
     }
 
@@ -145,7 +147,7 @@ impl WorkerSlot {
         self.oldest().filter(|oldest| *oldest <= claim).map_or(SlotScan::Nothing, SlotScan::Owned)
     }
 
-    /// The buffer of a worker that has ended: nobody else takes it any more.
+    /// The buffer of a worker that has ended: no other thread takes it any more.
     pub(crate) fn reclaim(&self) -> Option<Box<Buffer>> {
         debug_assert!(self.is_finished(), "its worker may still append");
         self.shared.exchange.take()

@@ -8,70 +8,54 @@
 //!   made again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is enough.
 //! - An entry is too large only by what the locks found, never by a guess.
 //!
-//! Neighbours: `commit` calls in, if the database records before-images at all.
+//! Neighbours: `prepare`, `locked` and `install` call in, if the database records before-images at all.
 
 use ensile_base::Tid;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
-use super::reserve_log;
-use crate::database::Core;
+use super::Commit;
 use crate::error::{Error, Result};
 use crate::formats::log_entry::{self, Image};
 use crate::record::Record;
-use crate::sets::context::Sets;
-use crate::sets::write_set::{Kind, Write};
+use crate::sets::Sets;
+use crate::sets::write_set::{Write, WriteKind};
 use crate::tables::is_logged;
-use crate::worker::Worker;
-
-/// A worker's part in it.
-#[derive(Default)]
-pub(crate) struct Images {
-    /// Bytes of the log entry without the replaced values.
-    entry_bytes: usize,
-    /// Bytes reserved for those.
-    room: usize,
-    /// The last commit found longer ones, and may be made again.
-    fell_short: bool,
-}
-
-impl Images {
-    /// Whether the commit that failed did so for want of log space; asked once.
-    #[inline]
-    pub(super) fn fell_short(&mut self) -> bool {
-        std::mem::take(&mut self.fell_short)
-    }
-}
 
 /// Reserves for an entry that takes `bytes` without before-images, and for values as long as they seem to be now.
 #[inline(never)]
-pub(super) fn reserve(worker: &mut Worker, sets: &Sets, bytes: usize, pinned: Pinned<'_>) -> Result<()> {
-    let logged = logged_writes(sets).count();
-    worker.images.entry_bytes = bytes + logged * log_entry::image_bytes(0);
-    worker.images.fell_short = false;
+pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
+    let logged = logged_writes(commit.sets).count();
+    let room = &mut commit.worker.images;
+    room.entry_bytes = bytes + logged * log_entry::image_bytes(0);
+    room.fell_short = false;
     let seen = |record: Record<'_>| if record.word().is_absent() { 0 } else { record.length() };
-    reserve_for(worker, sum(sets, seen, pinned))
+    let values = sum(commit.sets, seen, commit.pinned);
+    reserve_for(commit, values)
 }
 
 /// The same for the longest values that the records can hold, after a commit that found too little room.
 #[cold]
-pub(super) fn reserve_again(worker: &mut Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
-    reserve_for(worker, sum(sets, |record| record.capacity(), pinned))
+pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
+    let values = sum(commit.sets, |record| record.capacity(), commit.pinned);
+    reserve_for(commit, values)
 }
 
-fn reserve_for(worker: &mut Worker, values: usize) -> Result<()> {
-    let most = TRANSACTION_BYTES_MAX.saturating_sub(worker.images.entry_bytes);
-    worker.images.room = values.min(most);
-    reserve_log(worker, worker.images.entry_bytes + worker.images.room)
+fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
+    let room = &mut commit.worker.images;
+    room.bytes = values.min(TRANSACTION_BYTES_MAX.saturating_sub(room.entry_bytes));
+    let bytes = room.entry_bytes + room.bytes;
+    commit.reserve_log(bytes)
 }
 
 /// Under the locks: whether the values that are there fit what was reserved.
 #[inline(never)]
-pub(super) fn check(worker: &mut Worker, sets: &Sets, pinned: Pinned<'_>) -> Result<()> {
+pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
+    let Commit { worker, sets, pinned, .. } = commit;
     let replaced =
-        |write: &Write| if write.before.is_absent() { 0 } else { write.record_at(pinned).length() };
+        |write: &Write| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
     let values: usize = logged_writes(sets).map(replaced).sum();
-    if values <= worker.images.room {
+    if values <= worker.images.bytes {
         return Ok(());
     }
     let bytes = worker.images.entry_bytes + values;
@@ -85,16 +69,19 @@ pub(super) fn check(worker: &mut Worker, sets: &Sets, pinned: Pinned<'_>) -> Res
 
 /// The log entry, from the write-set and the locked records.
 #[inline(never)]
-pub(super) fn append(core: &Core, worker: &mut Worker, sets: &Sets, tid: Tid, pinned: Pinned<'_>) {
+pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
+    let Commit { shared, worker, sets, pinned } = commit;
     let Some(appender) = &mut worker.appender else { return };
-    let changes = |write: &&Write| write.kind == Kind::Put || !write.before.is_absent();
+    let changes = |write: &&Write| write.kind == WriteKind::Put || !write.before.is_absent();
     if !logged_writes(sets).any(|write| changes(&write)) {
         return;
     }
     appender.append(tid, |out| {
-        for write in logged_writes(sets).filter(|write| core.switches.logs_data() && changes(write)) {
-            let value = (write.kind == Kind::Put).then(|| sets.writes.value(write));
-            let replaced = (!write.before.is_absent()).then(|| write.record_at(pinned));
+        for write in
+            logged_writes(sets).filter(|write| shared.settings.switches.logs_data() && changes(write))
+        {
+            let value = (write.kind == WriteKind::Put).then(|| sets.writes.value(write));
+            let replaced = (!write.before.is_absent()).then(|| write.record_at(*pinned));
             let image = replaced.map_or(Image::Absent, |record| Image::Bytes(record.length()));
             log_entry::encode(out, write.table, sets.writes.key(write), value, image);
             if let Some(record) = replaced {

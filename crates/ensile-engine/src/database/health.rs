@@ -83,35 +83,35 @@ impl Database {
     /// ```
     #[must_use]
     pub fn health(&self) -> DatabaseHealth {
-        let core = self.core();
+        let shared = self.shared();
         DatabaseHealth {
-            log: core.log.as_ref().map(|log| log.health()),
-            read_only: core.read_only.as_deref().map(str::to_owned),
-            checkpoint_misfit: core.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
-            heartbeat_has_panicked: core.heartbeat_has_panicked(),
-            is_forked: !core.is_own_process(),
+            log: shared.log.as_ref().map(|log| log.health()),
+            read_only: shared.read_only.as_deref().map(str::to_owned),
+            checkpoint_misfit: shared.checkpoints.as_ref().and_then(|checkpoints| checkpoints.misfit()),
+            heartbeat_has_panicked: shared.heartbeat_has_panicked(),
+            is_forked: !shared.is_own_process(),
         }
     }
 
     /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every second; not meant for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let core = self.core();
+        let shared = self.shared();
         Stats {
-            commits: core.sum(|worker| &worker.commits),
-            aborts: core.sum(|worker| &worker.aborts),
+            commits: shared.sum(|worker| &worker.commits),
+            aborts: shared.sum(|worker| &worker.aborts),
             // Relaxed: a figure.
-            expired: core.expired.load(Ordering::Relaxed),
-            epoch: core.epochs.now(),
-            durable_epoch: core.log.as_ref().map(|log| log.durable_epoch()),
-            snapshot_epoch: core.epochs.served_snapshot(),
-            garbage_pinned_bytes: core.sum(|worker| &worker.garbage_pinned_bytes),
-            garbage_version_bytes: core.sum(|worker| &worker.garbage_version_bytes),
-            garbage_things: core.sum(|worker| &worker.garbage_things),
-            memory: if core.is_own_process() { core.memory.stats() } else { MemoryStats::default() },
-            log: core.log.as_ref().map(|log| log.stats()),
-            log_health: core.log.as_ref().map(|log| log.health()),
-            checkpoints: core.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
+            expired: shared.expired.load(Ordering::Relaxed),
+            epoch: shared.epochs.now(),
+            durable_epoch: shared.log.as_ref().map(|log| log.durable_epoch()),
+            snapshot_epoch: shared.epochs.served_snapshot(),
+            garbage_pinned_bytes: shared.sum(|worker| &worker.garbage_pinned_bytes),
+            garbage_version_bytes: shared.sum(|worker| &worker.garbage_version_bytes),
+            garbage_things: shared.sum(|worker| &worker.garbage_things),
+            memory: if shared.is_own_process() { shared.memory.stats() } else { MemoryStats::default() },
+            log: shared.log.as_ref().map(|log| log.stats()),
+            log_health: shared.log.as_ref().map(|log| log.health()),
+            checkpoints: shared.checkpoints.as_ref().map(|checkpoints| checkpoints.stats()),
         }
     }
 }

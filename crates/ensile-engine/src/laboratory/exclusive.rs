@@ -13,19 +13,20 @@ use ensile_epoch::{PinHandle, Pinned};
 use ensile_index::{Insert, Lookup};
 
 use crate::codec::{Key, Value};
-use crate::database::{Core, Database};
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::laboratory::key_value::encoded;
 use crate::record::word::Word;
 use crate::record::{Handle, Record, Scratch};
 use crate::session;
+use crate::shared::Shared;
 use crate::tables::TableCore;
 use crate::typed::{Table, undecodable};
 use crate::worker::Worker;
 
 /// One thread's way to tables that it has to itself.
 pub struct Exclusive<'db> {
-    core: &'db Core,
+    shared: &'db Shared,
     pin: PinHandle,
     buffers: Buffers,
 }
@@ -50,8 +51,8 @@ impl Database {
     /// [`Error::Misuse`] if the database has a log, which would not recover what is written through it.
     pub fn exclusive(&self) -> Result<Exclusive<'_>> {
         self.check_unlogged("access without concurrency control")?;
-        let core = self.core();
-        Ok(Exclusive { core, pin: core.register_pin(), buffers: Buffers::default() })
+        let shared = self.shared();
+        Ok(Exclusive { shared, pin: shared.register_pin(), buffers: Buffers::default() })
     }
 }
 
@@ -59,10 +60,10 @@ impl Exclusive<'_> {
     /// Runs `work` on rows that nobody else uses until it returns. What it has written stays, whatever it returns.
     #[inline]
     pub fn run<R>(&mut self, work: impl FnOnce(&mut ExclusiveRows<'_>) -> R) -> R {
-        let Self { core, pin, buffers } = self;
-        let call = pin.begin(core.epochs.now());
-        let result = session::with_worker(core, |worker| {
-            work(&mut ExclusiveRows { core, worker, pinned: call.pinned(), buffers })
+        let Self { shared, pin, buffers } = self;
+        let call = pin.begin(shared.epochs.now());
+        let result = session::with_worker(shared, |worker| {
+            work(&mut ExclusiveRows { shared, worker, pinned: call.pinned(), buffers })
         });
         drop(call);
         pin.end();
@@ -72,7 +73,7 @@ impl Exclusive<'_> {
 
 /// Rows that nobody else uses.
 pub struct ExclusiveRows<'x> {
-    core: &'x Core,
+    shared: &'x Shared,
     worker: &'x mut Worker,
     pinned: Pinned<'x>,
     buffers: &'x mut Buffers,
@@ -87,7 +88,7 @@ impl std::fmt::Debug for ExclusiveRows<'_> {
 impl<'x> ExclusiveRows<'x> {
     #[inline]
     fn find(&self, table: &TableCore, key: &[u8]) -> Result<Option<Record<'x>>> {
-        self.core.check_table(table)?;
+        self.shared.check_table(table)?;
         let Lookup::Found(value) = table.tree.get(key, self.pinned) else { return Ok(None) };
         let record = Handle::from_value(value).at(self.pinned);
         Ok((!record.word().is_absent()).then_some(record))
@@ -191,10 +192,10 @@ impl<'x> ExclusiveRows<'x> {
     /// Adds a record for a key, or answers the one that is there.
     #[inline]
     fn add(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<Option<Record<'x>>> {
-        self.core.check_table(table)?;
+        self.shared.check_table(table)?;
         let record = self.worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
         self.worker.changes.clear();
-        let (mut nodes, changes) = self.worker.nodes(self.core);
+        let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
         match table.tree.insert_if_absent(key, record.value(), &mut nodes, changes, self.pinned) {
             Insert::Inserted => Ok(None),
             Insert::Exists(there) => {

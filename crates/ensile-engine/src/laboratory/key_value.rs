@@ -17,11 +17,12 @@ use ensile_index::{Insert, Lookup};
 use std::marker::PhantomData;
 
 use crate::codec::{CodecError, Key, KeyBuffer, Value};
-use crate::database::{Core, Database};
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::record::word::Word;
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::session;
+use crate::shared::Shared;
 use crate::tables::TableCore;
 use crate::typed::Table;
 
@@ -41,7 +42,7 @@ impl Drop for Unchanged<'_> {
 
 /// Single-key access to the bytes of one table by one thread.
 struct RawKeyValue<'db> {
-    core: &'db Core,
+    shared: &'db Shared,
     table: Arc<TableCore>,
     pin: PinHandle,
     scratch: Scratch,
@@ -51,9 +52,9 @@ struct RawKeyValue<'db> {
 impl Drop for RawKeyValue<'_> {
     fn drop(&mut self) {
         // I4: in a forked child the pins' list may be locked for ever, and the pin is leaked.
-        if !self.core.is_own_process() {
+        if !self.shared.is_own_process() {
             // What is registered here is on a list of the child's own.
-            let unrelated = self.core.register_pin();
+            let unrelated = self.shared.register_pin();
             std::mem::forget(std::mem::replace(&mut self.pin, unrelated));
         }
     }
@@ -61,15 +62,15 @@ impl Drop for RawKeyValue<'_> {
 
 impl<'db> RawKeyValue<'db> {
     fn new(database: &'db Database, table: Arc<TableCore>) -> Self {
-        let core = database.core();
-        let pin = core.register_pin();
-        Self { core, table, pin, scratch: Scratch::default(), value: Vec::new() }
+        let shared = database.shared();
+        let pin = shared.register_pin();
+        Self { shared, table, pin, scratch: Scratch::default(), value: Vec::new() }
     }
 
     /// Reads a key's value, of a database that is known to be open.
     #[inline]
     fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let call = self.pin.begin(self.core.epochs.now());
+        let call = self.pin.begin(self.shared.epochs.now());
         let found = loop {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
             match Handle::from_value(value).at(call.pinned()).read(&mut self.scratch) {
@@ -87,7 +88,7 @@ impl<'db> RawKeyValue<'db> {
     /// known to be open.
     #[inline]
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
-        let call = self.pin.begin(self.core.epochs.now());
+        let call = self.pin.begin(self.shared.epochs.now());
         let result = (|| {
             let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
             let record = Handle::from_value(value).at(call.pinned());
@@ -118,7 +119,7 @@ impl<'db> RawKeyValue<'db> {
 
     /// Puts a value of the size that the key was first put with.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.core.check_open()?;
+        self.shared.check_open()?;
         // Another thread may add the key, or supersede its record, between the two.
         while !(self.modify(key, |_, out| out.extend_from_slice(value))? || self.add(key, value)) {}
         Ok(())
@@ -126,12 +127,12 @@ impl<'db> RawKeyValue<'db> {
 
     /// Adds a row whose key is missing or was deleted. False if there is one.
     fn add(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let core = self.core;
-        let call = self.pin.begin(core.epochs.now());
-        let added = session::with_worker(core, |worker| {
+        let shared = self.shared;
+        let call = self.pin.begin(shared.epochs.now());
+        let added = session::with_worker(shared, |worker| {
             let record = worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
             worker.changes.clear();
-            let (mut nodes, changes) = worker.nodes(core);
+            let (mut nodes, changes) = worker.nodes(&shared.epochs);
             let tree = &self.table.tree;
             match tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned()) {
                 Insert::Inserted => true,
@@ -195,14 +196,14 @@ impl Database {
     /// ```
     pub fn key_value<K: Key, V: Value>(&self, table: &Table<K, V>) -> Result<KeyValue<'_, K, V>> {
         let shared = Arc::clone(&table.core);
-        self.core().check_table(&shared)?;
+        self.shared().check_table(&shared)?;
         self.check_unlogged("key-value access")?;
         Ok(KeyValue { raw: RawKeyValue::new(self, shared), types: PhantomData })
     }
 
     /// Refuses what writes past the log, in a database that has one.
     pub(crate) fn check_unlogged(&self, what: &str) -> Result<()> {
-        if self.core().log.is_none() {
+        if self.shared().log.is_none() {
             return Ok(());
         }
         let advice = "use a database in memory";
@@ -217,7 +218,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`] if the stored bytes are not a `V`; [`Error::Closed`].
     #[inline]
     pub fn get(&mut self, key: &K) -> Result<Option<V>> {
-        self.raw.core.check_open()?;
+        self.raw.shared.check_open()?;
         let found = self.raw.get(encoded(key).as_ref(), V::decode);
         found.transpose().map_err(|error| self.undecodable(&error))
     }
@@ -228,7 +229,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// As for [`KeyValue::get`].
     #[inline]
     pub fn get_with<R>(&mut self, key: &K, read: impl FnOnce(&V) -> R) -> Result<Option<R>> {
-        self.raw.core.check_open()?;
+        self.raw.shared.check_open()?;
         let found = self.raw.get(encoded(key).as_ref(), |bytes| V::view(bytes, read));
         found.transpose().map_err(|error| self.undecodable(&error))
     }
@@ -240,7 +241,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Decode`]; [`Error::Misuse`] if the value has outgrown its record; [`Error::Closed`].
     #[inline]
     pub fn modify(&mut self, key: &K, change: impl FnOnce(&mut V)) -> Result<bool> {
-        self.raw.core.check_open()?;
+        self.raw.shared.check_open()?;
         let mut broken = None;
         let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
             Ok(mut value) => {

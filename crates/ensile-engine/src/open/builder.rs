@@ -1,37 +1,22 @@
-//! Opening: settings, recovery, and the threads that make a database live.
+//! The settings of a database about to be opened.
 //!
-//! Neighbours: `database` is what comes out; `replay` takes in the log; `threads` runs what lower floors offer as steps.
+//! Neighbours: `opening` opens what is set here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::limits::PREFAULT_BYTES_MAX;
-use ensile_base::sync::{Arc, Mutex};
-use ensile_disk::{Disk, Process, RealDisk};
-use ensile_durability::{
-    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogConfig, LogScan, Opening, Phase,
-    PhaseReport, Progress, RecoveryReport,
-};
-use ensile_epoch::{EpochConfig, Epochs};
-use ensile_memory::{Memory, MemoryConfig};
+use ensile_disk::Disk;
+use ensile_durability::{CheckpointConfig, LogConfig, Opening, Progress};
 
-use crate::database::{Core, CoreParts, Database, Inner};
-use crate::error::{Error, Result};
-use crate::open::catalogue::Catalog;
-use crate::open::replay::Replay;
-use crate::open::threads::{Threads, in_parallel};
-use crate::transaction::receipt::Durability;
+use crate::database::Database;
+use crate::error::Result;
+use crate::shared::{Durability, Settings};
 use crate::variants::Switches;
-use crate::worker::cores::Cores;
 
 /// Called from time to time while recovery loads a checkpoint and replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
-
-/// A phase of a recovery that had fewer bytes says nothing about its rate.
-const MEASURED_BYTES_MIN: u64 = 64 << 20;
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -59,23 +44,17 @@ fn cores() -> usize {
 #[derive(Clone)]
 #[must_use = "open it"]
 pub struct Builder {
-    path: Option<PathBuf>,
+    pub(super) path: Option<PathBuf>,
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
-    log: LogConfig,
-    checkpoints: CheckpointConfig,
-    prefault_bytes: usize,
-    pin_workers: bool,
-    snapshot_interval: Duration,
-    pub(crate) recovery_threads: usize,
-    progress: Option<ProgressFn>,
+    pub(super) log: LogConfig,
+    pub(super) checkpoints: CheckpointConfig,
+    pub(super) prefault_bytes: usize,
+    pub(super) pin_workers: bool,
+    pub(super) snapshot_interval: Duration,
+    pub(super) progress: Option<ProgressFn>,
     pub(crate) own_threads: bool,
-    pub(crate) durability: Durability,
-    pub(crate) snapshots: bool,
-    pub(crate) before_images: bool,
-    pub(crate) garbage_bytes_max: u64,
-    pub(crate) epoch_interval: Duration,
-    pub(crate) switches: Switches,
+    pub(super) settings: Settings,
 }
 
 impl std::fmt::Debug for Builder {
@@ -99,15 +78,17 @@ impl Builder {
             prefault_bytes: 0,
             pin_workers: false,
             snapshot_interval: SNAPSHOT_INTERVAL,
-            recovery_threads: cores(),
             progress: None,
             own_threads: true,
-            durability: Durability::Strict,
-            snapshots: true,
-            before_images: false,
-            garbage_bytes_max: 256 << 20,
-            epoch_interval: Duration::from_millis(40),
-            switches: Switches::default(),
+            settings: Settings {
+                durability: Durability::Strict,
+                snapshots: true,
+                before_images: false,
+                garbage_bytes_max: 256 << 20,
+                epoch_interval: Duration::from_millis(40),
+                switches: Switches::default(),
+                recovery_threads: cores(),
+            },
         }
     }
 
@@ -117,7 +98,7 @@ impl Builder {
 
     /// When results are released unless a transaction says otherwise. Strict by default.
     pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
+        self.settings.durability = durability;
         self
     }
 
@@ -200,7 +181,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn before_images(mut self, record: bool) -> Self {
-        self.before_images = record;
+        self.settings.before_images = record;
         self
     }
 
@@ -266,7 +247,7 @@ impl Builder {
     /// Time between epochs: the most that group commit waits when no strict result is waited for. 40 ms by default,
     /// 1 ms at least.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
-        self.epoch_interval = interval;
+        self.settings.epoch_interval = interval;
         self
     }
 
@@ -280,14 +261,14 @@ impl Builder {
 
     /// Whether old versions are kept for snapshot transactions. On by default.
     pub fn snapshots(mut self, keep: bool) -> Self {
-        self.snapshots = keep;
+        self.settings.snapshots = keep;
         self
     }
 
     /// Most bytes of garbage that open transactions and snapshots may hold back; above it the oldest one that is idle
     /// between two calls is ended, and told so by [`Error::Expired`]. 256 MiB by default.
     pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
-        self.garbage_bytes_max = bytes;
+        self.settings.garbage_bytes_max = bytes;
         self
     }
 
@@ -314,7 +295,7 @@ impl Builder {
     /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As many
     /// as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
-        self.recovery_threads = threads.max(1);
+        self.settings.recovery_threads = threads.max(1);
         self
     }
 
@@ -327,7 +308,7 @@ impl Builder {
     /// Runs parts of the engine otherwise than they ship, to measure what they are worth.
     #[cfg(feature = "experiments")]
     pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
-        self.switches.variants = variants;
+        self.settings.switches.variants = variants;
         self
     }
 
@@ -361,190 +342,48 @@ impl Builder {
     pub fn create_new(self) -> Result<Database> {
         self.open_as(Opening::New)
     }
-
-    /// The disk of the folder; `None` for a database in memory.
-    fn disk_for(&self, opening: Opening) -> Result<Option<StdArc<dyn Disk>>> {
-        if let Some(disk) = &self.disk {
-            return Ok(Some(StdArc::clone(disk)));
-        }
-        let Some(path) = &self.path else {
-            return match opening {
-                Opening::Existing => {
-                    Err(Error::Misuse("a database in memory is always a new one".to_owned()))
-                }
-                _ => Ok(None),
-            };
-        };
-        let disk = match opening {
-            Opening::Existing => match RealDisk::existing(path) {
-                Err(error) if error.is_not_found() => {
-                    return Err(DurabilityError::NoDatabase { folder: path.clone() }.into());
-                }
-                disk => disk,
-            },
-            _ => RealDisk::open(path),
-        };
-        Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
-    }
-
-    fn open_as(mut self, opening: Opening) -> Result<Database> {
-        self.log.opening = opening;
-        if self.epoch_interval < Duration::from_millis(1) {
-            return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
-        }
-        if self.prefault_bytes > PREFAULT_BYTES_MAX {
-            return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
-        }
-        self.checkpoints.check()?;
-        let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
-        let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
-        self.switches.apply_to_memory(&mut memory);
-        let memory = Memory::new(&memory);
-        let disk = self.disk_for(opening)?;
-        let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
-        let replay = Replay::new(&memory);
-        let recovered =
-            disk.map(|disk| self.recover(disk, &replay)).transpose().map_err(told_to_free_space)?;
-        let (first, report) = match &recovered {
-            None => (Epoch::FIRST, None),
-            Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
-            Some(Finished::ReadOnly(closed)) => (closed.next_first_epoch, Some(closed.report.clone())),
-        };
-        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
-        let (log, read_only) = match recovered {
-            Some(Finished::Open(open)) => {
-                (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
-            }
-            Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
-            None => (None, None),
-        };
-        let config = self.measured_checkpoints(report.as_ref());
-        let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
-        let catalog = Catalog::new(replay.finish());
-        let clock = self.clock.clone();
-        let parts =
-            CoreParts { epochs, log, read_only, checkpoints, memory, catalog, clock, report, cores, process };
-        let core = Arc::new(Core::new(&self, parts));
-        let inner = Inner { core, threads: Threads::none(), closed: Mutex::new(None) };
-        let database = Database { inner: Arc::new(inner) };
-        // From here on a failure closes the database, as the drop of any last handle does.
-        if self.own_threads {
-            database.inner.threads.start(&database.inner.core)?;
-        }
-        crate::open::catalogue::bootstrap(&database)?;
-        Ok(database)
-    }
-
-    /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
-    fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
-        let mut config = self.checkpoints.clone();
-        for phase in report.iter().flat_map(|report| &report.phases) {
-            let rate = match phase.phase {
-                Phase::Load => &mut config.load_rate,
-                Phase::Replay => &mut config.replay_rate,
-                _ => continue,
-            };
-            if phase.bytes >= MEASURED_BYTES_MIN && !phase.elapsed.is_zero() {
-                *rate = (phase.bytes as f64 / phase.elapsed.as_secs_f64()) as u64;
-            }
-        }
-        config
-    }
-
-    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Finished> {
-        let mut config = self.log.clone();
-        self.switches.apply_to_log(&mut config);
-        config.epoch_interval = self.epoch_interval;
-        let threads = self.recovery_threads;
-        let mut phases = Phases::new(&self.clock);
-        config.checkpointers = self.checkpoints.checkpointers;
-        config.checkpoint_folders = self.checkpoints.folders.clone();
-        let scan = LogScan::begin(disk, config)?;
-        in_parallel(threads, || scan.step(), |_| {})?;
-        let recovery = scan.finish()?;
-        phases.end(Phase::Scan, threads);
-        let tell = |begun| {
-            if let Some(progress) = &self.progress {
-                progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
-            }
-        };
-        let begun = phases.begun;
-        in_parallel(
-            threads,
-            || recovery.load_step(replay),
-            |first| {
-                if first {
-                    tell(begun)
-                }
-            },
-        )?;
-        phases.end(Phase::Load, threads);
-        let begun = phases.begun;
-        in_parallel(
-            threads,
-            || recovery.replay_step(replay),
-            |first| {
-                if first {
-                    tell(begun)
-                }
-            },
-        )?;
-        phases.end(Phase::Replay, threads);
-        let mut finished = recovery.finish_or_read()?;
-        phases.end(Phase::Finish, 1);
-        let report = match &mut finished {
-            Finished::Open(open) => &mut open.report,
-            Finished::ReadOnly(closed) => &mut closed.report,
-        };
-        report.phases = phases.reports(report);
-        Ok(finished)
-    }
 }
 
-/// A full disk at open says what to do.
-fn told_to_free_space(error: Error) -> Error {
-    match error {
-        Error::Durability(DurabilityError::Disk(disk)) if disk.is_full() => {
-            Error::Durability(DurabilityError::NoRoomToOpen(disk.to_string().into()))
-        }
-        error => error,
-    }
-}
-
-/// Measures the phases of a recovery.
-struct Phases<'c> {
-    clock: &'c Clock,
-    /// When the one that runs began.
-    begun: Duration,
-    ended: Vec<(Phase, Duration, usize)>,
-}
-
-impl<'c> Phases<'c> {
-    fn new(clock: &'c Clock) -> Self {
-        Self { clock, begun: now(clock), ended: Vec::new() }
+impl Database {
+    /// A database in the folder `path`, which is made if it is not there.
+    pub fn builder(path: impl AsRef<std::path::Path>) -> Builder {
+        Builder::at(path.as_ref())
     }
 
-    /// A phase has ended, and the next one begins.
-    fn end(&mut self, phase: Phase, threads: usize) {
-        let now = now(self.clock);
-        self.ended.push((phase, now.saturating_sub(self.begun), threads));
-        self.begun = now;
+    /// Settings of a database without a folder: [`Database::in_memory`] with more to choose.
+    pub fn builder_in_memory() -> Builder {
+        Builder::in_memory()
     }
 
-    /// The phases with what the recovery says of its work.
-    fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
-        let with_work = |(phase, elapsed, threads)| {
-            let (bytes, entries) = match phase {
-                Phase::Load => (report.checkpoint_bytes, report.checkpoint_entries),
-                Phase::Replay => (report.bytes, report.entries),
-                _ => (0, 0),
-            };
-            PhaseReport { phase, elapsed, threads, bytes, entries }
-        };
-        self.ended.into_iter().map(with_work).collect()
+    /// A database without a log: it lives as long as its handles.
+    ///
+    /// # Errors
+    /// None today; opening is fallible for all databases alike.
+    pub fn in_memory() -> Result<Self> {
+        Builder::in_memory().open()
     }
-}
 
-fn now(clock: &Clock) -> Duration {
-    Duration::from_nanos(clock.nanos())
+    /// Opens the database in the folder `path` with default settings, recovering what its log holds.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// Opens the database that must be in the folder `path`, with default settings: none is made.
+    ///
+    /// # Errors
+    /// See [`Builder::open_existing`].
+    pub fn open_existing(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).open_existing()
+    }
+
+    /// Makes a new database in the folder `path`, which is empty or not there, with default settings.
+    ///
+    /// # Errors
+    /// See [`Builder::create_new`].
+    pub fn create_new(path: impl AsRef<std::path::Path>) -> Result<Self> {
+        Self::builder(path).create_new()
+    }
 }

@@ -25,12 +25,14 @@ use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::error::Result;
+use crate::formats::checkpoint_entry;
+use crate::formats::definition::Definition;
 pub use crate::formats::log_entry::Before;
 use crate::formats::log_entry::{LoggedWrite, Writes};
-use crate::open::catalogue::Definition;
-use crate::open::replay::{Replay, checkpointed};
+use crate::open::replay::Replay;
 use crate::record::{Handle, Scratch, Seen};
 use crate::tables::CATALOG_ID;
+use crate::tables::catalog::Trees;
 
 /// A table as the folder holds it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -211,7 +213,8 @@ fn each_row_of(
     visit: &mut dyn FnMut(&[u8], &[u8]),
 ) -> std::result::Result<(), Refused> {
     entries.iter().enumerate().try_for_each(|(entry, Entry { body, .. })| {
-        let row = checkpointed(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
+        let row =
+            checkpoint_entry::decode(body).map_err(|detail| Refused { entry, detail: detail.to_owned() })?;
         visit(row.0, row.1);
         Ok(())
     })
@@ -275,7 +278,7 @@ impl Recoverable for Names {
 }
 
 /// What is in recovered trees, by the catalogue among them.
-fn tables_of(trees: &crate::open::replay::Trees) -> Vec<TableFacts> {
+fn tables_of(trees: &Trees) -> Vec<TableFacts> {
     let mut tables: BTreeMap<u32, TableFacts> = BTreeMap::new();
     for (&id, tree) in trees {
         let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
@@ -305,17 +308,17 @@ fn tables_of(trees: &crate::open::replay::Trees) -> Vec<TableFacts> {
 /// Visits every row of a recovered tree.
 fn each_row(tree: &Masstree, visit: &mut dyn FnMut(&[u8], &[u8])) {
     const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
-    let mut rows = Rows { tree, scratch: Scratch::default(), visit };
+    let mut rows = RowVisitor { tree, scratch: Scratch::default(), visit };
     tree.scan(ALL, Direction::Forward, &mut rows, crate::record::blocks::sole_owner(tree));
 }
 
-struct Rows<'t, 'v> {
+struct RowVisitor<'t, 'v> {
     tree: &'t Masstree,
     scratch: Scratch,
     visit: &'v mut dyn FnMut(&[u8], &[u8]),
 }
 
-impl ScanVisitor for Rows<'_, '_> {
+impl ScanVisitor for RowVisitor<'_, '_> {
     fn witness(&mut self, _witness: Witness) {}
 
     fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {

@@ -3,10 +3,11 @@
 //! Neighbours: below are all rooms that an open database consists of; the durability crate has the files.
 
 pub(crate) mod builder;
-pub(crate) mod catalogue;
+mod catalogue;
 pub mod folder;
-pub(crate) mod replay;
+mod opening;
+mod replay;
 #[cfg(feature = "simulation")]
 mod simulation;
-pub(crate) mod threads;
-pub(crate) mod walk;
+mod threads;
+mod walk;

@@ -18,7 +18,6 @@
 mod tombstones;
 mod worker;
 
-use std::collections::HashMap;
 use std::sync::Arc as StdArc;
 
 use ensile_base::Epoch;
@@ -29,8 +28,10 @@ use ensile_epoch::{EpochConfig, Epochs, PinHandle, Pinned};
 use ensile_index::{Insert, Masstree, OrderedInserts};
 use ensile_memory::Memory;
 
+use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
 use crate::record::word::Word;
+use crate::tables::catalog::Trees;
 use tombstones::{Batch, Tombstones};
 use worker::{GROUP, Pending, Worker};
 
@@ -40,9 +41,6 @@ struct Seat {
     worker: Worker,
     pin: PinHandle,
 }
-
-/// The trees of all tables, by id.
-pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
 
 /// A database being recovered.
 pub(crate) struct Replay {
@@ -144,7 +142,7 @@ impl Replay {
         let mut run = OrderedInserts::new(tree);
         for (at, entry) in entries.iter().enumerate() {
             let refused = |detail: &str| Refused { entry: at, detail: detail.to_owned() };
-            let (key, value) = checkpointed(entry.body).map_err(refused)?;
+            let (key, value) = checkpoint_entry::decode(entry.body).map_err(refused)?;
             let record = worker.blocks.filled(value, Word::written(entry.tid));
             let (mut nodes, changes) = worker.nodes(&self.epochs);
             changes.clear();
@@ -209,13 +207,6 @@ impl Recoverable for Replay {
     fn waiting(&self) -> u64 {
         self.tombstones.bytes()
     }
-}
-
-/// Key and value of a checkpoint entry: `key length u16 | key | value`, little-endian.
-pub(crate) fn checkpointed(body: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    let (length, rest) = body.split_first_chunk::<2>().ok_or("a checkpoint entry has no key length")?;
-    let length = usize::from(u16::from_le_bytes(*length));
-    rest.split_at_checked(length).ok_or("a checkpoint entry ends in its key")
 }
 
 #[cfg(all(test, not(loom)))]

@@ -39,20 +39,20 @@ impl Builder {
 impl Database {
     /// One step of the heartbeat.
     pub fn heartbeat_step(&self) {
-        if self.core().is_own_process() {
-            step(self.core());
+        if self.shared().is_own_process() {
+            step(self.shared());
         }
     }
 
     /// One step of a checkpointer. `None` without a folder.
     pub fn checkpoint_step(&self, checkpointer: usize) -> Option<CheckpointStep> {
-        let core = self.core();
-        core.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, core))
+        let shared = self.shared();
+        shared.checkpoints.as_ref().map(|checkpoints| checkpoints.step(checkpointer, shared))
     }
 
     /// One step of a logger, and the file that its thread makes ready after it. True if the step wrote something.
     pub fn logger_step(&self, logger: usize) -> bool {
-        let Some(log) = &self.core().log else { return false };
+        let Some(log) = &self.shared().log else { return false };
         let step = log.logger_step(logger);
         log.logger_prepare(logger);
         matches!(step, LoggerStep::Wrote | LoggerStep::Synced)

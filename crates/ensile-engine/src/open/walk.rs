@@ -1,9 +1,7 @@
 //! The engine's side of a checkpoint: tables are walked beside their writers, a block at a time (SiloR §4.1).
 //!
-//! A section is a logged table's id, its bounds are keys, and an entry's body is
-//! ```text
-//! key length u16 | key | value        little-endian
-//! ```
+//! A section is a logged table's id, its bounds are keys, and an entry is a row (`formats::checkpoint_entry`).
+//!
 //! Invariants:
 //! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. Whatever makes it anything
 //!   else after the walk began is of an epoch that the log has.
@@ -11,21 +9,18 @@
 //!   one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
 //!
-//! Neighbours: `catalog` registers trees here; `threads` steps the checkpointers; `replay` loads what is written.
+//! Neighbours: `tables::logged_trees` has the trees; `threads` steps the checkpointers; `replay` loads what is written.
 
-use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, Mutex, MutexGuard};
 use ensile_durability::{CheckpointBlock, Slice, Walk};
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, ScanVisitor, Witness};
 
-use crate::database::Core;
-use crate::open::replay::Trees;
+use crate::formats::checkpoint_entry;
 use crate::record::{HEADER_BYTES, Handle, Scratch};
-use crate::tables::is_logged;
+use crate::shared::Shared;
 
 /// Slices of a part, so that progress can be told by them.
 const SLICES_PER_PART: usize = 16;
@@ -33,43 +28,8 @@ const SLICES_PER_PART: usize = 16;
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
-/// Bytes of an entry's key length.
-const LENGTH_BYTES: usize = 2;
 
-/// The trees of all logged tables: recovered ones that nobody has opened too.
-#[derive(Default)]
-pub(crate) struct LoggedTrees {
-    trees: Mutex<BTreeMap<u32, Arc<Masstree>>>,
-}
-
-impl LoggedTrees {
-    pub(crate) fn new(recovered: &Trees) -> Self {
-        let trees = recovered.iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect();
-        Self { trees: Mutex::new(trees) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Masstree>>> {
-        // Only whole elements are added under this lock.
-        self.trees.lock()
-    }
-
-    /// Adds a table's tree, before the first commit can write to it: a walk that misses it misses nothing below e_l.
-    pub(crate) fn add(&self, id: u32, tree: &Arc<Masstree>) {
-        if is_logged(id) {
-            self.lock().insert(id, Arc::clone(tree));
-        }
-    }
-
-    fn get(&self, id: u32) -> Option<Arc<Masstree>> {
-        self.lock().get(&id).cloned()
-    }
-
-    fn all(&self) -> Vec<(u32, Arc<Masstree>)> {
-        self.lock().iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect()
-    }
-}
-
-impl Walk for Core {
+impl Walk for Shared {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
         let pin = self.epochs.register_pin();
@@ -97,7 +57,7 @@ impl Walk for Core {
         let pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let pinned = call.pinned();
-        let mut visit = Visit {
+        let mut visit = RowCopier {
             low,
             pinned,
             block,
@@ -125,7 +85,7 @@ impl Walk for Core {
 }
 
 /// A scan that copies old enough records into a block.
-struct Visit<'w> {
+struct RowCopier<'w> {
     low: Epoch,
     pinned: Pinned<'w>,
     block: &'w mut CheckpointBlock,
@@ -139,7 +99,7 @@ struct Visit<'w> {
     full_at: Option<Vec<u8>>,
 }
 
-impl Visit<'_> {
+impl RowCopier<'_> {
     /// Copies the records of the batch, which have been asked for.
     fn flush(&mut self) -> ControlFlow<()> {
         let (mut keys, mut batch) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.batch));
@@ -167,26 +127,22 @@ impl Visit<'_> {
         // A change from here on is of an epoch >= e_l (K1), and then the record is left out: so if it is read, this was
         // its length.
         let length = record.length();
-        if !self.block.has_room(LENGTH_BYTES + key.len() + length) {
+        if !self.block.has_room(checkpoint_entry::bytes(key.len(), length)) {
             return false;
         }
         let Some(word) = record.read_older(self.low, &mut self.scratch) else { return true };
         let value = self.scratch.bytes();
         debug_assert_eq!(value.len(), length, "a record of an epoch below e_l has changed (K1)");
-        if value.len() > length && !self.block.has_room(LENGTH_BYTES + key.len() + value.len()) {
+        if value.len() > length && !self.block.has_room(checkpoint_entry::bytes(key.len(), value.len())) {
             return false;
         }
         self.record_bytes = (HEADER_BYTES + length).min(PREFETCHED_BYTES_MAX);
-        self.block.push(word.tid(), |body| {
-            body.extend_from_slice(&(key.len() as u16).to_le_bytes());
-            body.extend_from_slice(key);
-            body.extend_from_slice(value);
-        });
+        self.block.push(word.tid(), |body| checkpoint_entry::encode(body, key, value));
         true
     }
 }
 
-impl ScanVisitor for Visit<'_> {
+impl ScanVisitor for RowCopier<'_> {
     fn witness(&mut self, _witness: Witness) {}
 
     #[inline]

@@ -5,6 +5,7 @@
 //!
 //! Neighbours: `transaction` and `snapshot` are the readers; `table` and `record` are read.
 
+mod latest;
 pub(crate) mod snapshot;
 
 use std::ops::ControlFlow;
@@ -15,12 +16,12 @@ use ensile_index::{Direction, Lookup, Range, ScanVisitor, Witness};
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::{Fetch, Handle, Record, Scratch};
-use crate::sets::write_set::{Kind, WriteSet};
+use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
 /// What a record was to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum VersionRead {
     /// The data is in the scratch buffer.
     Present,
     /// The key is absent for this reader.
@@ -66,7 +67,7 @@ pub(crate) trait RawRead {
 /// Someone who reads records.
 pub(crate) trait Reader {
     /// Reads a record, and remembers what it saw if it must.
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held;
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
     fn witness(&mut self, witness: Witness);
@@ -103,15 +104,15 @@ pub(crate) fn lookup(
             },
         };
         match reader.read(record.at(pinned), scratch) {
-            Held::Present => {
+            VersionRead::Present => {
                 reader.found(table, key, record);
                 return true;
             }
-            Held::Absent => {
+            VersionRead::Absent => {
                 reader.found(table, key, record);
                 return false;
             }
-            Held::Superseded => ensile_base::sync::spin_loop(),
+            VersionRead::Superseded => ensile_base::sync::spin_loop(),
         }
     }
 }
@@ -133,8 +134,8 @@ pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet>, table: u32, key: &[u8]
     match writes.find(table, key) {
         None => Own::Unwritten,
         Some(at) => match writes.entries[at].kind {
-            Kind::Put => Own::Put(writes.value(&writes.entries[at])),
-            Kind::Delete => Own::Deleted,
+            WriteKind::Put => Own::Put(writes.value(&writes.entries[at])),
+            WriteKind::Delete => Own::Deleted,
         },
     }
 }
@@ -145,7 +146,7 @@ pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// A scan's parameters.
-pub(crate) struct Scan<'s> {
+pub(crate) struct ScanRange<'s> {
     pub(crate) table: &'s TableCore,
     pub(crate) range: Range<'s>,
     pub(crate) direction: Direction,
@@ -157,7 +158,7 @@ pub(crate) struct Scan<'s> {
 /// reader, a key and its value.
 pub(crate) fn scan<R: Reader>(
     reader: &mut R,
-    scan: &Scan<'_>,
+    scan: &ScanRange<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'_>,
     visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
@@ -177,7 +178,7 @@ struct Overlay<'s> {
 }
 
 impl<'s> Overlay<'s> {
-    fn new(scan: &Scan<'s>) -> Self {
+    fn new(scan: &ScanRange<'s>) -> Self {
         Self { positions: scan.own, direction: scan.direction }
     }
 
@@ -223,7 +224,7 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
             if order == Some(std::cmp::Ordering::Greater) {
                 break;
             }
-            if write.kind == Kind::Put {
+            if write.kind == WriteKind::Put {
                 // The visitor gets the reader, so what it is shown must not borrow from it.
                 let (own_key, own_value) = (own_key.to_vec(), writes.value(write).to_vec());
                 self.own.skip();
@@ -247,9 +248,9 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
     /// Reads the record behind an entry; if it was superseded since the leaf was read, looks the key up again.
     fn present(&mut self, key: &[u8], value: u64) -> bool {
         match self.reader.read(Handle::from_value(value).at(self.pinned), self.scratch) {
-            Held::Present => true,
-            Held::Absent => false,
-            Held::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
+            VersionRead::Present => true,
+            VersionRead::Absent => false,
+            VersionRead::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
         }
     }
 }
@@ -283,7 +284,7 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor f
 pub(crate) fn scan_index<R: Reader>(
     reader: &mut R,
     (table, index): (&TableCore, &IndexCore),
-    scan: &Scan<'_>,
+    scan: &ScanRange<'_>,
     (scratch, row_scratch): (&mut Scratch, &mut Scratch),
     pinned: Pinned<'_>,
     visit: &mut VisitIndexed<'_>,

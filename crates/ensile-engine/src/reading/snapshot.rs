@@ -10,15 +10,16 @@
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
-use ensile_epoch::Pinned;
+use ensile_durability::DurabilityError;
+use ensile_epoch::{Epochs, Pinned};
 use ensile_index::{Direction, Range, Witness};
 
 use crate::codec::KeyBuffer;
-use crate::database::CoreRef;
-use crate::error::Result;
-use crate::reading::{self, Held, RawRead, Reader, Scan, Visit, VisitIndexed};
+use crate::database::{Database, DatabaseRef};
+use crate::error::{Error, Result};
+use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
 use crate::record::{Fetch, Record, Scratch};
-use crate::session::{self, Seat};
+use crate::session::{self, Session};
 use crate::sets::context::Context;
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
@@ -31,8 +32,8 @@ const ENTRIES_PER_PIN: usize = 1024;
 /// It never conflicts. A snapshot that is kept open while more garbage waits for it than
 /// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
 pub struct Snapshot<'db> {
-    core: CoreRef<'db>,
-    seat: Option<Seat>,
+    database: DatabaseRef<'db>,
+    session: Option<Session>,
     boundary: Epoch,
     /// The largest epoch of a version that it has shown, absent ones included (R1).
     shown: Epoch,
@@ -52,11 +53,11 @@ struct VersionReader<'s> {
 }
 
 impl Reader for VersionReader<'_> {
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> Held {
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
         // No version as old: the key had no record then, so its absence was durable (U2).
-        let Some(word) = record.read_version(self.boundary, scratch) else { return Held::Absent };
+        let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
-        if word.is_absent() { Held::Absent } else { Held::Present }
+        if word.is_absent() { VersionRead::Absent } else { VersionRead::Present }
     }
 
     fn witness(&mut self, _witness: Witness) {}
@@ -66,13 +67,76 @@ impl Reader for VersionReader<'_> {
     }
 }
 
+impl Database {
+    /// A snapshot transaction: read-only, as of the newest boundary, at most about one snapshot interval old, never
+    /// in conflict (Silo §4.9).
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable, Result};
+    /// # fn main() -> Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| {
+    ///     tx.put(&accounts, &1, &70)?;
+    ///     tx.put(&accounts, &2, &30)
+    /// })?;
+    /// let mut snapshot = db.snapshot()?;
+    /// let total = snapshot.range(&accounts, ..).map(|row| row.map(|row| row.1)).sum::<Result<u64>>()?;
+    /// assert!(total == 0 || total == 100, "a moment ago there were no accounts, or both");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if snapshots were switched off, [`Error::Closed`].
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        self.shared().check_open()?;
+        if !self.shared().settings.snapshots {
+            return Err(Error::Misuse("snapshots are switched off: see Builder::snapshots".to_owned()));
+        }
+        Ok(Snapshot::open(DatabaseRef::Borrowed(self.shared())))
+    }
+
+    /// A snapshot transaction that shows everything committed before this call: makes a boundary now and waits until
+    /// it is served, two epochs later at most, closed early.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u64, u64>("accounts")?;
+    /// db.run(|tx| tx.put(&accounts, &1, &100))?;
+    /// let mut snapshot = db.snapshot_latest()?;
+    /// db.run(|tx| tx.put(&accounts, &1, &0))?;
+    /// assert_eq!(snapshot.get(&accounts, &1)?, Some(100), "what is written later is not in it");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::snapshot`].
+    pub fn snapshot_latest(&self) -> Result<Snapshot<'_>> {
+        self.shared().check_open()?;
+        let shared = self.shared();
+        let seen = shared.epochs.now();
+        let is_served = || !shared.settings.snapshots || shared.epochs.served_snapshot() > seen;
+        if shared.advance_until(is_served, Epochs::try_advance_to_boundary) {
+            return self.snapshot();
+        }
+        // E stands still: another thread has closed the database, or no more epochs are reserved.
+        shared.check_open()?;
+        let reason = "no snapshot of what was committed last can be served".into();
+        Err(Error::Durability(DurabilityError::EpochsEnded(reason)))
+    }
+}
+
 impl<'db> Snapshot<'db> {
-    pub(crate) fn open(core: CoreRef<'db>) -> Self {
-        let seat = session::take_seat_to_keep(&core);
-        let call = seat.context.pin.begin(core.epochs.now());
-        let boundary = core.epochs.open_snapshot(&seat.context.pin);
+    fn open(database: DatabaseRef<'db>) -> Self {
+        let session = session::take_unattached(&database);
+        let call = session.context.pin.begin(database.epochs.now());
+        let boundary = database.epochs.open_snapshot(&session.context.pin);
         drop(call);
-        Self { core, seat: Some(seat), boundary, shown: Epoch::ZERO }
+        Self { database, session: Some(session), boundary, shown: Epoch::ZERO }
     }
 
     /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
@@ -94,13 +158,17 @@ impl<'db> Snapshot<'db> {
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before.
     pub fn durable(&self) -> Result<()> {
-        self.core.check_process()?;
-        self.core.wait_durable(self.shown)
+        self.database.check_process()?;
+        self.database.wait_durable(self.shown)
     }
 
-    fn parts(&mut self) -> (&CoreRef<'db>, &mut Context, VersionReader<'_>) {
-        let Some(seat) = &mut self.seat else { unreachable!("taken by drop only") };
-        (&self.core, &mut seat.context, VersionReader { boundary: self.boundary, shown: &mut self.shown })
+    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut Context, VersionReader<'_>) {
+        let Some(session) = &mut self.session else { unreachable!("taken by drop only") };
+        (
+            &self.database,
+            &mut session.context,
+            VersionReader { boundary: self.boundary, shown: &mut self.shown },
+        )
     }
 }
 
@@ -111,8 +179,8 @@ impl RawRead for Snapshot<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let (core, context, mut reader) = self.parts();
-        core.check_table(table)?;
+        let (shared, context, mut reader) = self.parts();
+        shared.check_table(table)?;
         let call = context.pin.enter()?;
         let present = reading::lookup(&mut reader, table, key, None, &mut context.scratch, call.pinned());
         Ok(present.then(|| read(context.scratch.bytes())))
@@ -124,8 +192,8 @@ impl RawRead for Snapshot<'_> {
         keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (core, context, reader) = self.parts();
-        core.check_table(table)?;
+        let (shared, context, reader) = self.parts();
+        shared.check_table(table)?;
         let Context { pin, scratch, hints, .. } = context;
         let call = pin.enter()?;
         // Often the record is not the one to be read.
@@ -163,7 +231,7 @@ impl RawRead for Snapshot<'_> {
         direction: Direction,
         visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
-        self.core.check_table(table)?;
+        self.database.check_table(table)?;
         self.in_batches(&index.entries, range, direction, |reader, scan, scratches, pinned, batch| {
             let visit = &mut |entry_key: &[u8], key: &[u8], row: &[u8]| {
                 visit(entry_key, key, row)?;
@@ -184,19 +252,19 @@ impl Snapshot<'_> {
         direction: Direction,
         mut step: impl FnMut(
             &mut VersionReader<'_>,
-            &Scan<'_>,
+            &ScanRange<'_>,
             (&mut Scratch, &mut Scratch),
             Pinned<'_>,
-            &mut Batch,
+            &mut PinnedPart,
         ),
     ) -> Result<()> {
-        let (core, context, mut reader) = self.parts();
-        core.check_table(table)?;
+        let (shared, context, mut reader) = self.parts();
+        shared.check_table(table)?;
         let Context { pin, scratch, row_scratch, .. } = context;
         let mut from: Option<Vec<u8>> = None;
         loop {
             let call = pin.enter()?;
-            pin.repin(core.epochs.now());
+            pin.repin(shared.epochs.now());
             let mut range = range;
             if let Some(from) = &from {
                 match direction {
@@ -204,8 +272,8 @@ impl Snapshot<'_> {
                     Direction::Reverse => range.upper = Bound::Excluded(from),
                 }
             }
-            let scan = Scan { table, range, direction, own: &[] };
-            let mut batch = Batch { left: ENTRIES_PER_PIN, last_key: None };
+            let scan = ScanRange { table, range, direction, own: &[] };
+            let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
             step(&mut reader, &scan, (&mut *scratch, &mut *row_scratch), call.pinned(), &mut batch);
             if batch.last_key.is_none() {
                 return Ok(());
@@ -216,13 +284,13 @@ impl Snapshot<'_> {
 }
 
 /// What a scan visits under one pin.
-struct Batch {
+struct PinnedPart {
     left: usize,
     /// The key of the entry that filled it.
     last_key: Option<Vec<u8>>,
 }
 
-impl Batch {
+impl PinnedPart {
     /// Counts an entry; breaks with the one that fills the batch.
     #[inline]
     fn after(&mut self, key: &[u8]) -> ControlFlow<()> {
@@ -237,9 +305,9 @@ impl Batch {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        if let Some(seat) = &self.seat {
-            seat.context.pin.end();
-            session::give_seat(&mut self.seat);
+        if let Some(session) = &self.session {
+            session.context.pin.end();
+            session::give_back(&mut self.session);
         }
     }
 }

@@ -18,7 +18,7 @@ use loom::thread;
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
 use crate::commit::{commit_read_only, serialization_point};
-use crate::sets::context::{Read, Sets};
+use crate::sets::{Read, Sets};
 
 /// The epoch that models begin in.
 const FIRST: u64 = 10;

@@ -26,10 +26,10 @@ fn a_thread_that_works_on_another_database_lets_go_of_a_closed_one() -> Result<(
     let (first, _) = driven();
     let table = first.table::<u64, u64>("t")?;
     first.run(|tx| tx.put(&table, &1, &1))?;
-    let memory = Arc::downgrade(&first.core().memory);
+    let memory = Arc::downgrade(&first.shared().memory);
     // Closed by another thread, which has no way to this one's seat.
     std::thread::scope(|scope| scope.spawn(|| drop((table, first))).join()).expect("ends");
-    assert!(memory.upgrade().is_some(), "this thread has a seat");
+    assert!(memory.upgrade().is_some(), "this thread has a session");
     let (second, _) = driven();
     let table = second.table::<u64, u64>("t")?;
     for i in 0..100 {
@@ -51,12 +51,12 @@ fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others(
         second.run(|tx| tx.put(&in_second, &1, &1))
     })?;
     drop(open);
-    let memory = Arc::downgrade(&first.core().memory);
-    let (workers, _) = second.core().epochs.registered();
+    let memory = Arc::downgrade(&first.shared().memory);
+    let (workers, _) = second.shared().epochs.registered();
     drop((in_first, first));
     assert!(memory.upgrade().is_none(), "the closed database's memory is still held by this thread");
     second.run(|tx| tx.put(&in_second, &1, &2))?;
-    assert_eq!(second.core().epochs.registered().0, workers, "its worker was there");
+    assert_eq!(second.shared().epochs.registered().0, workers, "its worker was there");
     Ok(())
 }
 
@@ -121,7 +121,7 @@ fn nested_runs_panics_and_threads_neither_lose_nor_multiply_workers() -> Result<
         beat(&a, &clock, 5);
     }
     for db in [&a, &b] {
-        let (workers, pins) = db.core().epochs.registered();
+        let (workers, pins) = db.shared().epochs.registered();
         assert!(workers <= 4, "{workers} workers");
         assert!(pins <= 12, "{pins} pins");
     }

@@ -15,7 +15,7 @@ use ensile_index::{Lookup, Masstree, Probe};
 
 use crate::codec::KeyBuffer;
 use crate::record::{Fetch, Handle, Record};
-use crate::sets::context::KEEP_BYTES_MAX;
+use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::{TableCore, TableFilter};
 
 /// Descents handed to the index at a time: a bit each in a word.
@@ -201,7 +201,7 @@ impl Hints {
     }
 
     /// Notes a key that some request will touch.
-    fn touch(&mut self, table: u32, key: &[u8]) {
+    pub(crate) fn touch(&mut self, table: u32, key: &[u8]) {
         let start = self.keys.len() as u32;
         self.keys.extend_from_slice(key);
         self.tables.add(table);
@@ -263,47 +263,5 @@ impl Hints {
     }
 }
 
-/// Where a request of a batch says which keys it will touch. Keys that it touches without saying so, or says and does
-/// not touch, are no error: they only miss the common descent.
-#[derive(Debug)]
-pub struct Touch<'h> {
-    pub(crate) database: u64,
-    pub(crate) hints: &'h mut Hints,
-}
-
-impl Touch<'_> {
-    pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
-        if table.database == self.database {
-            self.hints.touch(table.id, key);
-        }
-    }
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
-mod tests {
-    use super::Hints;
-    use crate::codec::KeyBuffer;
-
-    fn keys(count: usize) -> impl Iterator<Item = KeyBuffer> {
-        (0..count).map(|at| {
-            let mut key = KeyBuffer::new();
-            key.push(&vec![at as u8; at % 300]);
-            key
-        })
-    }
-
-    #[test]
-    fn a_huge_multi_get_leaves_no_memory_behind_and_others_leave_theirs() {
-        let mut hints = Hints::default();
-        hints.many.keys.refill(keys(10_000));
-        hints.end_many();
-        assert_eq!(hints.many.bytes(), 0);
-        hints.many.keys.refill(keys(100));
-        let bytes = hints.many.bytes();
-        hints.end_many();
-        assert_eq!(hints.many.bytes(), bytes);
-        assert!(hints.many.keys.iter().zip(keys(100)).all(|(key, expected)| key == expected.as_ref()));
-        hints.many.keys.refill(keys(0));
-        assert_eq!(hints.many.keys.iter().count(), 0);
-    }
-}
+mod tests;

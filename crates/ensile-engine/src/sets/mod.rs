@@ -1,8 +1,56 @@
-//! What an open transaction carries: what it has seen, what it will change, and the buffers for both.
+//! What an open transaction carries: what it has seen, what it will change, and the buffers for both (Silo §4.4).
 //!
 //! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill it; commit uses it up.
 
 pub(crate) mod context;
 pub(crate) mod hints;
+pub(crate) mod last_read;
 pub(crate) mod node_set;
 pub(crate) mod write_set;
+
+use crate::error::Result;
+use crate::record::Handle;
+use crate::record::word::Word;
+use node_set::NodeSet;
+use write_set::{Expect, WriteKind, WriteSet};
+
+/// Most bytes that a context keeps of what a huge transaction made it take.
+pub(crate) const KEEP_BYTES_MAX: usize = 1 << 20;
+
+/// A record in the read-set, with the word that it had (§4.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) record: Handle,
+    pub(crate) word: Word,
+}
+
+/// Read-set, node-set, write-set.
+#[derive(Debug, Default)]
+pub(crate) struct Sets {
+    pub(crate) reads: Vec<Read>,
+    pub(crate) nodes: NodeSet,
+    pub(crate) writes: WriteSet,
+}
+
+impl Sets {
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.reads.clear();
+        self.nodes.clear();
+        self.writes.clear();
+    }
+
+    /// Enters a write into the write-set, over an earlier one of the same key.
+    pub(crate) fn write(
+        &mut self,
+        write: (u32, &[u8], &[u8]),
+        kind: WriteKind,
+        expect: Expect,
+        record: Option<Handle>,
+    ) -> Result<()> {
+        match self.writes.find(write.0, write.1) {
+            Some(at) => self.writes.change(at, kind, write.2),
+            None => self.writes.add(write, kind, expect, record),
+        }
+    }
+}

@@ -51,7 +51,7 @@ impl NodeSet {
     ///
     /// # Errors
     /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: somebody else changed it.
-    pub(crate) fn bless(&mut self, changes: &NodeChanges) -> Result<()> {
+    pub(crate) fn update_after_own_insert(&mut self, changes: &NodeChanges) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
-use crate::sets::context::KEEP_BYTES_MAX;
+use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
 
 /// Up to this many entries a lookup compares all hashes; above, it asks a hash table.
@@ -25,7 +25,7 @@ const LINEAR_MAX: usize = 48;
 
 /// What happens to the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum WriteKind {
     /// It gets this value.
     Put,
     /// It becomes absent.
@@ -45,7 +45,7 @@ pub(crate) enum Expect {
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) table: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: WriteKind,
     pub(crate) expect: Expect,
     key: (u32, u32),
     value: (u32, u32),
@@ -56,16 +56,16 @@ pub(crate) struct Write {
     /// Commit: a filled, unpublished record that replaces the present one.
     pub(crate) replacement: Option<Handle>,
     /// Commit: room to preserve the present version for snapshots.
-    pub(crate) aside: Option<Handle>,
+    pub(crate) old_version: Option<Handle>,
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
     /// Commit: what became of it.
-    pub(crate) outcome: Outcome,
+    pub(crate) installed: Installed,
 }
 
 /// What installing an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum Installed {
     /// Nothing (yet).
     Untouched,
     /// The record was overwritten where it stands; the old version was preserved, or not.
@@ -229,7 +229,7 @@ impl WriteSet {
     pub(crate) fn add(
         &mut self,
         (table, key, value): (u32, &[u8], &[u8]),
-        kind: Kind,
+        kind: WriteKind,
         expect: Expect,
         record: Option<Handle>,
     ) -> Result<()> {
@@ -249,9 +249,9 @@ impl WriteSet {
             record,
             placed: false,
             replacement: None,
-            aside: None,
+            old_version: None,
             before: Word::PLACEHOLDER,
-            outcome: Outcome::Untouched,
+            installed: Installed::Untouched,
         });
         Ok(())
     }
@@ -272,7 +272,7 @@ impl WriteSet {
     ///
     /// # Errors
     /// As for [`WriteSet::add`].
-    pub(crate) fn change(&mut self, at: usize, kind: Kind, value: &[u8]) -> Result<()> {
+    pub(crate) fn change(&mut self, at: usize, kind: WriteKind, value: &[u8]) -> Result<()> {
         let old = range(self.entries[at].value);
         let stored = if value.len() <= old.len() {
             self.arena[old.start..old.start + value.len()].copy_from_slice(value);
@@ -450,152 +450,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ops::Bound;
-
-    use ensile_base::limits::TRANSACTION_BYTES_MAX;
-    use ensile_base::random::Random;
-
-    use super::{Expect, Kind, WriteSet, hash_key, log_entry};
-
-    #[test]
-    fn small_and_large_sets_find_every_key_and_no_other() {
-        let mut set = WriteSet::default();
-        for round in 0..2 {
-            for i in 0..1000u32 {
-                assert_eq!(set.find(i % 3, &i.to_be_bytes()), None, "round {round}");
-                set.add((i % 3, &i.to_be_bytes(), b"v"), Kind::Put, Expect::Anything, None).expect("small");
-                assert_eq!(set.find(i % 3, &i.to_be_bytes()), Some(i as usize));
-                assert_eq!(set.find(i % 3 + 1, &i.to_be_bytes()), None);
-            }
-            for i in 0..1000u32 {
-                assert_eq!(set.find(i % 3, &i.to_be_bytes()), Some(i as usize));
-            }
-            set.clear();
-            assert!(set.is_empty());
-        }
-    }
-
-    #[test]
-    fn keys_that_differ_in_one_byte_spread_over_the_slots() {
-        for byte in 0..8 {
-            let mut slots = std::collections::HashSet::new();
-            for value in 0..=255u8 {
-                let mut key = [7; 8];
-                key[byte] = value;
-                slots.insert(hash_key(3, &key) & 1023);
-            }
-            assert!(slots.len() > 190, "byte {byte}: {} slots of 256 keys", slots.len());
-        }
-    }
-
-    #[test]
-    fn a_later_write_changes_the_entry() {
-        let mut set = WriteSet::default();
-        set.add((1, b"k", b"short"), Kind::Put, Expect::Anything, None).expect("small");
-        set.change(0, Kind::Put, b"a longer value").expect("small");
-        assert_eq!(set.value(&set.entries[0]), b"a longer value");
-        set.change(0, Kind::Delete, b"").expect("small");
-        assert_eq!(set.entries[0].kind, Kind::Delete);
-        assert_eq!(set.entries.len(), 1);
-    }
-
-    #[test]
-    fn a_value_that_grows_at_the_end_takes_the_room_that_it_has_in_the_end() {
-        let mut set = WriteSet::default();
-        set.add((1, b"k", b""), Kind::Put, Expect::Anything, None).expect("small");
-        let value = vec![7; 1 << 20];
-        for length in (0..=value.len()).step_by(1 << 16) {
-            set.change(0, Kind::Put, &value[..length]).expect("fits");
-        }
-        assert_eq!(set.value(&set.entries[0]), value);
-        assert_eq!(set.arena.len(), 1 + value.len());
-    }
-
-    #[test]
-    fn what_the_write_set_takes_the_log_takes() {
-        let mut set = WriteSet::default();
-        let mut logged = 0;
-        let value = vec![7; 1 << 16];
-        for key in 0u32.. {
-            let key = key.to_le_bytes();
-            if set.add((1, &key, &value), Kind::Put, Expect::Anything, None).is_err() {
-                break;
-            }
-            logged += log_entry::bytes(key.len(), value.len());
-        }
-        assert!(logged <= TRANSACTION_BYTES_MAX, "{logged} bytes");
-        assert!(logged + log_entry::bytes(4, value.len()) > TRANSACTION_BYTES_MAX, "{logged} bytes");
-    }
-
-    #[test]
-    fn a_key_and_its_value_come_together_wherever_later_values_went() {
-        let mut random = Random::seeded(3);
-        let mut set = WriteSet::default();
-        for round in 0..50 {
-            let mut moved = [false; 8];
-            let mut lengths = [0; 8];
-            for step in 0..40u8 {
-                let key = random.below(8) as u8;
-                let name = vec![key; usize::from(key) * 3];
-                let most = 1 << random.below(7);
-                let value = vec![step; random.below(most) as usize];
-                match set.find(1, &name) {
-                    Some(at) => {
-                        set.change(at, Kind::Put, &value).expect("small");
-                        moved[usize::from(key)] |= value.len() > lengths[usize::from(key)];
-                    }
-                    None => set.add((1, &name, &value), Kind::Put, Expect::Anything, None).expect("small"),
-                }
-                lengths[usize::from(key)] = value.len();
-            }
-            let (entries, arena) = set.parts();
-            for write in entries.iter() {
-                let (key, value) = (arena.key(write), arena.value(write));
-                let together = arena.key_and_value(write);
-                assert!(
-                    together.is_none_or(|told| told == (key.len(), &[key, value].concat()[..])),
-                    "round {round}"
-                );
-                let index = key.first().map_or(0, |byte| usize::from(*byte));
-                assert!(together.is_some() || moved[index], "round {round}: apart for nothing");
-            }
-            set.clear();
-            set.check_room(0, TRANSACTION_BYTES_MAX).expect("nothing is left of the transaction before");
-        }
-    }
-
-    #[test]
-    fn entries_of_a_table_come_in_key_order_however_many_are_new() {
-        let mut set = WriteSet::default();
-        let keys_of = |set: &mut WriteSet, table: u32, lower: Bound<&[u8]>, upper: Bound<&[u8]>| -> String {
-            set.sort_table(table);
-            let keys =
-                set.in_order(lower, upper).iter().map(|at| set.key(&set.entries[*at as usize])[0] as char);
-            keys.collect()
-        };
-        let mut written = String::new();
-        for new in ["mcza", "k", "", "b", "z0", "yq1x", "~"] {
-            for key in new.bytes() {
-                if set.find(1, &[key]).is_none() {
-                    written.push(key as char);
-                    set.add((2, &[b'-', key], b""), Kind::Put, Expect::Anything, None).expect("small");
-                    set.add((1, &[key], b""), Kind::Put, Expect::Anything, None).expect("small");
-                }
-            }
-            let mut sorted: Vec<char> = written.chars().collect();
-            sorted.sort_unstable();
-            let sorted = String::from_iter(sorted);
-            assert_eq!(keys_of(&mut set, 1, Bound::Unbounded, Bound::Unbounded), sorted);
-        }
-        assert_eq!(keys_of(&mut set, 1, Bound::Included(b"b"), Bound::Included(b"m")), "bckm");
-        assert_eq!(keys_of(&mut set, 1, Bound::Excluded(b"b"), Bound::Excluded(b"m")), "ck");
-        assert_eq!(keys_of(&mut set, 1, Bound::Included(b"m"), Bound::Excluded(b"b")), "");
-        assert_eq!(keys_of(&mut set, 2, Bound::Unbounded, Bound::Unbounded).len(), written.len());
-        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
-        set.clear();
-        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
-        set.add((3, b"n", b""), Kind::Put, Expect::Anything, None).expect("small");
-        assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "n");
-    }
-}
+mod tests;

@@ -5,6 +5,9 @@
 //!
 //! Neighbours: `catalog` makes them, `transaction`, `snapshot` and `replay` read and write through them.
 
+pub(crate) mod catalog;
+pub(crate) mod logged_trees;
+
 use ensile_base::sync::{Arc, OnceLock};
 
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};

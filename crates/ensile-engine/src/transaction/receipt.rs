@@ -13,19 +13,8 @@ use ensile_base::{Epoch, Tid};
 use ensile_durability::Durable;
 
 use crate::commit::Committed;
-use crate::database::CoreRef;
+use crate::database::DatabaseRef;
 use crate::error::Result;
-
-/// When a transaction's result is released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Durability {
-    /// When it is durable: nothing that was released is lost by a crash.
-    #[default]
-    Strict,
-    /// At commit: a crash may lose the last epochs (whole ones, the newest first), never a part of a transaction.
-    Relaxed,
-}
 
 /// A committed transaction's receipt.
 ///
@@ -46,7 +35,7 @@ pub enum Durability {
 /// [`Receipt::durable_async`]'s future, borrow nothing.
 pub struct Receipt<'db> {
     committed: Committed,
-    core: CoreRef<'db>,
+    database: DatabaseRef<'db>,
 }
 
 impl std::fmt::Debug for Receipt<'_> {
@@ -57,8 +46,8 @@ impl std::fmt::Debug for Receipt<'_> {
 
 impl<'db> Receipt<'db> {
     #[inline]
-    pub(crate) fn new(committed: Committed, core: CoreRef<'db>) -> Self {
-        Self { committed, core }
+    pub(crate) fn new(committed: Committed, database: DatabaseRef<'db>) -> Self {
+        Self { committed, database }
     }
 
     /// The transaction's TID. Of a read-only transaction, the largest that it read.
@@ -83,14 +72,14 @@ impl<'db> Receipt<'db> {
     /// if the disk was full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
     /// becomes durable once there is space. The receipt can be waited on again.
     pub fn durable(&self) -> Result<()> {
-        self.core.check_process()?;
-        self.core.wait_durable(self.committed.epoch)
+        self.database.check_process()?;
+        self.database.wait_durable(self.committed.epoch)
     }
 
     /// Whether it is durable by now.
     #[must_use]
     pub fn is_durable(&self) -> bool {
-        self.core.durable_epoch() >= self.committed.epoch
+        self.database.durable_epoch() >= self.committed.epoch
     }
 
     /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not needed
@@ -109,9 +98,9 @@ impl<'db> Receipt<'db> {
     /// ```
     pub fn durable_async(&self) -> DurableFuture {
         let epoch = self.committed.epoch;
-        let wait = match &self.core.log {
+        let wait = match &self.database.log {
             Some(log) => Ok(log.durable(epoch)),
-            None => Err(Some(self.core.settled(epoch))),
+            None => Err(Some(self.database.settled(epoch))),
         };
         DurableFuture { epoch, wait }
     }

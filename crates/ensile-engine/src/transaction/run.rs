@@ -11,11 +11,12 @@ use ensile_base::random::Random;
 use ensile_base::sync::{Backoff as Spin, sleep};
 
 use crate::commit::Committed;
-use crate::database::{CoreRef, Database};
+use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
-use crate::sets::hints::Touch;
+use crate::shared::Durability;
 use crate::transaction::Transaction;
-use crate::transaction::receipt::{Durability, Receipt};
+use crate::transaction::receipt::Receipt;
+use crate::transaction::touch::Touch;
 
 /// How a closure's transaction ended. An error comes with what its reads rest on, unless it rests on nothing.
 type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>;
@@ -102,7 +103,7 @@ impl Database {
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.run_with(self.core().durability, f)
+        self.run_with(self.shared().settings.durability, f)
     }
 
     /// As [`Database::run`], released as `durability` says, whatever the database's default.
@@ -115,7 +116,7 @@ impl Database {
         durability: Durability,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), durability);
+        let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), durability);
         let settled = self.attempts(&mut tx, f);
         drop(tx);
         let (outcome, rests_on) = match settled {
@@ -123,7 +124,7 @@ impl Database {
             Err((error, rests_on)) => (Err(error), rests_on),
         };
         if let (Durability::Strict, Some(committed)) = (durability, rests_on) {
-            self.core().wait_durable(committed.epoch)?;
+            self.shared().wait_durable(committed.epoch)?;
         }
         outcome
     }
@@ -152,14 +153,16 @@ impl Database {
     /// Where that matters, return the refusal as a value.
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
-        let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
+        let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
         self.with_receipt(self.attempts(&mut tx, f))
     }
 
     #[inline]
     fn with_receipt<R>(&self, settled: Settled<R, Error>) -> Result<(R, Receipt<'_>)> {
         match settled {
-            Ok((value, committed)) => Ok((value, Receipt::new(committed, CoreRef::Lent(self.core())))),
+            Ok((value, committed)) => {
+                Ok((value, Receipt::new(committed, DatabaseRef::Borrowed(self.shared()))))
+            }
             Err((error, _)) => Err(error),
         }
     }
@@ -171,13 +174,13 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
-        if let Err(closed) = self.core().check_open() {
+        if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
         let mut backoff = RetryBackoff::default();
         loop {
             let outcome = f(tx);
-            if !tx.is_of(self.core()) {
+            if !tx.is_of(self.shared()) {
                 return Err((exchanged().into(), None));
             }
             match outcome {
@@ -244,7 +247,8 @@ impl Database {
         /// Requests whose records wait in the caches at a time.
         const TOGETHER: usize = 32;
         for requests in requests.chunks(TOGETHER) {
-            let mut tx = Transaction::begin_at_once(CoreRef::Lent(self.core()), Durability::Relaxed);
+            let mut tx =
+                Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
             let mut bounds = [0; TOGETHER + 1];
             self.descend_together(&mut tx, requests, &touch, &mut bounds);
             for (at, request) in requests.iter().enumerate() {
@@ -264,19 +268,19 @@ impl Database {
         touch: &impl Fn(&Q, &mut Touch<'_>),
         bounds: &mut [usize],
     ) {
-        let core = self.core();
-        if core.check_open().is_err() {
+        let shared = self.shared();
+        if shared.check_open().is_err() {
             // Each request is told by itself.
             return;
         }
         let context = tx.context();
         context.hints.clear();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
-            touch(request, &mut Touch { database: core.id, hints: &mut context.hints });
+            touch(request, &mut Touch { database: shared.id, hints: &mut context.hints });
             *end = context.hints.touched_len();
         }
         if let Ok(call) = context.pin.enter() {
-            context.hints.descend_touched(|id| core.table(id), call.pinned());
+            context.hints.descend_touched(|id| shared.table(id), call.pinned());
         } else {
             context.hints.clear();
             bounds.fill(0);

@@ -482,10 +482,10 @@ fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() 
         grow(&mut tx)?;
         (0..2).try_for_each(|key| tx.get(&table, &key).map(drop))?;
         let grown = tx.context().kept_bytes();
-        assert!(grown > crate::sets::context::KEEP_BYTES_MAX, "{name}: {grown} bytes");
+        assert!(grown > crate::sets::KEEP_BYTES_MAX, "{name}: {grown} bytes");
         tx.restart();
         let kept = tx.context().kept_bytes();
-        assert!(kept <= crate::sets::context::KEEP_BYTES_MAX, "{name}: {kept} bytes of {grown}");
+        assert!(kept <= crate::sets::KEEP_BYTES_MAX, "{name}: {kept} bytes of {grown}");
     }
     (0..100).try_for_each(|key| tx.get(&table, &key).map(drop))?;
     let small = tx.context().kept_bytes();

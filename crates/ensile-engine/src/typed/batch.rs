@@ -5,7 +5,7 @@
 use super::table::Table;
 use crate::codec::bounds::encoded;
 use crate::codec::{AsKey, Key};
-use crate::sets::hints::Touch;
+use crate::transaction::touch::Touch;
 
 impl Touch<'_> {
     /// Announces that the request will read or write `key`. A hint: a key that is not announced is only slower, one

@@ -1,9 +1,10 @@
 //! A logger's files: the next one is made in time, taken up when the current one is due, and the used one closed.
 //!
 //! Invariants:
-//! - L3: the log goes on in a file whose name is synced, and writes and syncs its opening mark before anything behind it.
-//! - Commits wait for that one mark and for nothing else: files are made, cut and renamed under the lock of the next file, without
-//!   the writer's. The former is always taken before the latter.
+//! - L3: the log goes on in a file whose name is synced, and writes and syncs its opening mark before anything behind
+//!   it.
+//! - Commits wait for that one mark and for nothing else: files are made, cut and renamed under the lock of the next
+//!   file, without the writer's. The former is always taken before the latter.
 //! - A full disk takes the next file away first: blocks go before it.
 //! - Once the log is closed no file of it changes: the close takes this lock too.
 //!
@@ -38,8 +39,8 @@ impl NextFilePlan {
         Self { made: None, name, first_bytes, not_before: 0, is_over: false }
     }
 
-    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way. `None`, here and
-    /// below, if there is no space.
+    /// Makes the file so far that the log can go on in it. A log that writes much gets no zeros on the way. `None`,
+    /// here and below, if there is no space.
     fn make_ready(&mut self, log: &Log, heavy: bool) -> Result<Option<()>, DiskError> {
         let first_bytes = self.first_bytes;
         match self.begun(log, first_bytes)? {
@@ -71,7 +72,7 @@ impl NextFilePlan {
             self.made.as_ref().is_none_or(|made| made.name == self.name),
             "a file of another name is made"
         );
-        assert!(!self.is_over || self.made.is_none(), "a file is made that nobody is going to use");
+        assert!(!self.is_over || self.made.is_none(), "a file is made that is not going to be used");
         assert!(self.first_bytes > 0, "a file without space");
     }
 
@@ -90,16 +91,16 @@ impl Logger {
 
     /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
     pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
-        // Relaxed: only the logger's thread acts on these, and looks again under the locks.
+        // Relaxed: only the logger's thread acts on it, and reads it again under the locks.
         let is_ready = self.next_ready.load(Ordering::Relaxed);
         let wanted = segments.next_wanted(now_nanos).filter(|_| !is_ready && !heavy);
-        // Relaxed: as above.
+        // Relaxed: a hint for `prepare`, which reads the file's state under its lock.
         self.next_wanted.store(wanted.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Makes some of the next file, if it is time.
     pub(in crate::log) fn prepare(&self, log: &Log) {
-        // Relaxed: as in `note_next`.
+        // Relaxed: a hint; the file's state is read under its lock below.
         let wanted = self.next_wanted.load(Ordering::Relaxed);
         if wanted == 0 || log.full_reason().is_some() {
             // On a full disk blocks go first, of whichever log.
@@ -112,17 +113,17 @@ impl Logger {
             return;
         }
         let made = self.while_away(|| {
-            // What rang before this thread was known to be away goes first.
+            // A wake-up from before this thread was known to be away goes first.
             if self.is_asked() { Ok(Some(false)) } else { next.make_some(log, wanted) }
         });
         next.check();
         let made = made.and_then(|made| made.map_or_else(|| next.give_up(log).map(|_| false), Ok));
-        // Relaxed: figures, and as in `note_next`.
+        // Relaxed: a figure.
         self.next_bytes.store(next.made.as_ref().map_or(0, NextFile::bytes), Ordering::Relaxed);
         match made {
             Ok(false) => {}
             Ok(true) => {
-                // Relaxed, both: as in `note_next`.
+                // Relaxed, both: hints for the logger's thread, which reads the file's state under its lock.
                 self.next_wanted.store(0, Ordering::Relaxed);
                 self.next_ready.store(true, Ordering::Relaxed);
             }
@@ -136,22 +137,22 @@ impl Logger {
 
     /// Is it time for a new file? All of the current one is synced then.
     pub(super) fn is_roll_due(&self, writer: &Writer, now_nanos: u64) -> bool {
-        // Relaxed: as in `ask_roll`.
+        // Relaxed: the wake-up orders it before the step that it starts.
         let asked = self.roll_asked.load(Ordering::Relaxed);
         if asked && !writer.segments.has_blocks() {
-            // Relaxed: as above.
+            // Relaxed: a request that comes now is for a file that holds nothing.
             self.roll_asked.store(false, Ordering::Relaxed);
             return false;
         }
-        // Relaxed: as in `note_next`.
+        // Relaxed: a hint; `roll` makes the file ready if it is not.
         let is_small = self.next_ready.load(Ordering::Relaxed) && writer.segments.is_used_up();
         let is_due =
             writer.segments.is_due(now_nanos) || (asked || is_small) && writer.segments.may_roll(now_nanos);
         is_due && writer.steps.may_roll()
     }
 
-    /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the next
-    /// mark does it. False if the log has stopped.
+    /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the
+    /// next mark does it. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
         let mut next = self.lock_next();
         if next.is_over || log.waiters.has_ended() {
@@ -197,9 +198,9 @@ impl Logger {
         assert_ne!(next.name, writer.segments.next_name(), "the log is in the next file");
         next.name = writer.segments.next_name();
         next.check();
-        // Relaxed: as in `ask_roll`.
+        // Relaxed: the new file answers every request up to now.
         self.roll_asked.store(false, Ordering::Relaxed);
-        // Relaxed, all: figures, and as in `note_next`.
+        // Relaxed, all: two figures, and a hint for the next step.
         self.next_ready.store(false, Ordering::Relaxed);
         self.next_bytes.store(0, Ordering::Relaxed);
         self.open_bytes.store(writer.segments.file_bytes(), Ordering::Relaxed);
@@ -228,7 +229,7 @@ impl Logger {
         if let Err(error) = next.give_up(log) {
             return fail(log, next, &error);
         }
-        // Relaxed: as in `note_next`.
+        // Relaxed: a hint for the next step.
         self.next_ready.store(false, Ordering::Relaxed);
         drop(next);
         let Some(mut writer) = self.lock_writer(log) else { return false };
@@ -243,7 +244,7 @@ impl Logger {
             // The folder may be the next open's by now.
             return;
         }
-        // Relaxed, both: as in `note_next`.
+        // Relaxed, both: hints; the file's state is read under its lock.
         self.next_wanted.store(0, Ordering::Relaxed);
         self.next_ready.store(false, Ordering::Relaxed);
         match next.give_up(log) {

@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_durability::Health;
-use ensile_epoch::Pinned;
 use ensile_sim::SimDisk;
 
+use super::super::Commit;
 use super::{check, reserve_again};
-use crate::commit::{abandon, bound, prepare, register_garbage, reserve_log};
-use crate::database::Core;
 use crate::open::folder::{self, Before};
-use crate::session::{self, Seat};
-use crate::sets::context::{Context, Sets};
-use crate::worker::Worker;
+use crate::session::{self, Session};
+use crate::sets::context::Context;
 use crate::{Database, Error, Readable, Result, Table, Transaction};
 
 /// A database with before-images, in a folder that goes with it.
@@ -46,14 +43,17 @@ impl Drop for Home {
     }
 }
 
-fn with_parts<R>(
-    tx: &mut Transaction<'_>,
-    run: impl FnOnce(&Core, &mut Worker, &mut Sets, Pinned<'_>) -> R,
-) -> R {
-    let Some(Seat { context, worker }) = &mut tx.seat else { unreachable!("it has not ended") };
+fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_>) -> R) -> R {
+    let Some(Session { context, worker }) = &mut tx.session else { unreachable!("it has not ended") };
     let Context { pin, sets, .. } = &mut **context;
     let call = pin.enter().expect("not expired");
-    run(&tx.core, session::seated_worker(&tx.core, worker), sets, call.pinned())
+    let worker = session::worker_of(&tx.database, worker);
+    run(&mut Commit { shared: &tx.database, worker, sets, pinned: call.pinned() })
+}
+
+fn prepare(commit: &mut Commit<'_>) -> Result<()> {
+    commit.place()?;
+    commit.reserve()
 }
 
 #[test]
@@ -65,15 +65,18 @@ fn a_value_that_grew_after_space_was_reserved_is_recorded_whole_in_a_second_roun
     home.put(b"short")?;
     let mut tx = home.db.begin();
     tx.put(&home.table, &1, b"new".as_slice())?;
-    with_parts(&mut tx, prepare)?;
+    with_commit(&mut tx, prepare)?;
     home.put(&long)?;
-    with_parts(&mut tx, |core, worker, sets, pinned| {
-        assert!(matches!(bound(core, worker, sets, pinned), Err(Error::Conflict)));
-        assert!(worker.images.fell_short() && !worker.images.fell_short(), "told once");
-        assert!(worker.commit.slot().bound().is_none(), "it has let go: the log may wait for the disk (E1)");
-        reserve_again(worker, sets, pinned)?;
-        let committed = bound(core, worker, sets, pinned)?;
-        register_garbage(core, worker, sets, committed, pinned);
+    with_commit(&mut tx, |commit| {
+        assert!(matches!(commit.bind_and_take_effect(), Err(Error::Conflict)));
+        assert!(commit.worker.images.fell_short() && !commit.worker.images.fell_short(), "asked once");
+        assert!(
+            commit.worker.commit.slot().bound().is_none(),
+            "it has let go: the log may wait for the disk (E1)"
+        );
+        reserve_again(commit)?;
+        let committed = commit.bind_and_take_effect()?;
+        commit.register_garbage(committed);
         Ok::<_, Error>(())
     })?;
     drop(tx);
@@ -97,23 +100,23 @@ fn an_entry_is_too_large_by_the_values_that_are_replaced_and_not_by_what_their_r
     home.put(&[7; 10])?;
     let mut tx = home.db.begin();
     tx.put(&home.table, &1, b"new".as_slice())?;
-    with_parts(&mut tx, |core, worker, sets, pinned| {
-        prepare(core, worker, sets, pinned)?;
-        if let Some(appender) = &mut worker.appender {
+    with_commit(&mut tx, |commit| {
+        prepare(commit)?;
+        if let Some(appender) = &mut commit.worker.appender {
             appender.release();
         }
-        let write = &mut sets.writes.entries[0];
-        write.before = write.record_at(pinned).word();
+        let write = &mut commit.sets.writes.entries[0];
+        write.before = write.record_at(commit.pinned).word();
         for (left, fits) in [(10, true), (9, false)] {
-            worker.images.entry_bytes = TRANSACTION_BYTES_MAX - left;
-            worker.images.room = 0;
+            commit.worker.images.entry_bytes = TRANSACTION_BYTES_MAX - left;
+            commit.worker.images.bytes = 0;
             // What is asked of the log is never more than it may take, though the record could hold 3,000 bytes.
-            reserve_again(worker, sets, pinned)?;
-            if let Some(appender) = &mut worker.appender {
+            reserve_again(commit)?;
+            if let Some(appender) = &mut commit.worker.appender {
                 appender.release();
             }
-            assert_eq!(worker.images.room, left);
-            match check(worker, sets, pinned) {
+            assert_eq!(commit.worker.images.bytes, left);
+            match check(commit) {
                 Ok(()) => assert!(fits),
                 Err(Error::TooLarge { bytes, bytes_max, .. }) => {
                     assert!(!fits && bytes == bytes_max + 1, "{bytes} of {bytes_max}");
@@ -130,8 +133,8 @@ fn an_entry_is_too_large_by_the_values_that_are_replaced_and_not_by_what_their_r
 fn an_entry_that_is_too_large_whatever_it_replaces_is_the_same_error() -> Result<()> {
     let home = Home::new("framed")?;
     let mut tx = home.db.begin();
-    with_parts(&mut tx, |_, worker, _, _| {
-        let refused = reserve_log(worker, TRANSACTION_BYTES_MAX + 1);
+    with_commit(&mut tx, |commit| {
+        let refused = commit.reserve_log(TRANSACTION_BYTES_MAX + 1);
         assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
     });
     drop(tx);
@@ -153,25 +156,25 @@ fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
     let mut tx = db.begin();
     tx.put(&table, &1, b"new".as_slice())?;
     tx.insert(&table, &2, b"new".as_slice())?;
-    let page = with_parts(&mut tx, |core, worker, sets, pinned| {
-        let page = worker.blocks.page();
-        prepare(core, worker, sets, pinned).map(|()| page)
+    let page = with_commit(&mut tx, |commit| {
+        let page = commit.worker.blocks.page();
+        prepare(commit).map(|()| page)
     })?;
     put(1, &long)?;
-    with_parts(&mut tx, |core, worker, sets, pinned| {
-        assert!(matches!(bound(core, worker, sets, pinned), Err(Error::Conflict)));
-        assert!(worker.images.fell_short());
+    with_commit(&mut tx, |commit| {
+        assert!(matches!(commit.bind_and_take_effect(), Err(Error::Conflict)));
+        assert!(commit.worker.images.fell_short());
     });
     disk.set_capacity(Some(disk.used_bytes()));
     while !matches!(db.stats().log_health, Some(Health::Full(_))) {
         let filled = put(3, &long);
         assert!(matches!(filled, Ok(()) | Err(Error::DiskFull(_))), "{filled:?}");
     }
-    with_parts(&mut tx, |core, worker, sets, pinned| {
-        let refused = reserve_again(worker, sets, pinned);
+    with_commit(&mut tx, |commit| {
+        let refused = reserve_again(commit);
         assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
-        assert!(worker.commit.slot().bound().is_none() && !worker.images.fell_short());
-        abandon(core, worker, sets, page);
+        assert!(commit.worker.commit.slot().bound().is_none() && !commit.worker.images.fell_short());
+        commit.abandon(page);
     });
     drop(tx);
     let rows = || db.submit(|tx| Ok((tx.get(&table, &1)?, tx.get(&table, &2)?))).map(|(rows, _)| rows);

@@ -1,0 +1,135 @@
+//! Phase 3: the commit takes effect, and its entry goes to the log. Nothing fails any more (E1).
+//!
+//! Neighbours: `locked` has made sure of everything; `leftovers` registers what the new versions replaced.
+
+use std::mem::ManuallyDrop;
+
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::Pinned;
+
+use super::locked::Locked;
+use super::{Commit, images};
+use crate::formats::log_entry::{self, Image};
+use crate::record::word::Word;
+use crate::sets::write_set::{Arena, Installed, Write, WriteKind};
+use crate::shared::Shared;
+use crate::tables::is_logged;
+use crate::worker::Worker;
+
+impl Locked<'_, '_> {
+    /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
+    /// overwritten.
+    #[inline]
+    pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
+        // Each lock is released where its record is installed.
+        let mut locked = ManuallyDrop::new(self);
+        let commit = &mut *locked.commit;
+        if commit.shared.settings.before_images {
+            images::append(commit, tid);
+            commit.install(tid, boundary);
+        } else {
+            commit.install(tid, boundary);
+            commit.append(tid);
+        }
+    }
+}
+
+impl Commit<'_> {
+    #[inline(always)]
+    fn install(&mut self, tid: Tid, boundary: Epoch) {
+        let (entries, arena) = self.sets.writes.parts();
+        let worker = &*self.worker;
+        let installing =
+            Installing { shared: self.shared, worker, arena, pinned: self.pinned, tid, boundary };
+        for at in &worker.order {
+            let write = &mut entries[*at as usize];
+            write.installed = installing.install(write);
+        }
+    }
+
+    /// The log entry, built from the write-set and never re-read from records (E1).
+    #[inline]
+    fn append(&mut self, tid: Tid) {
+        let Some(appender) = &mut self.worker.appender else { return };
+        let (entries, arena) = self.sets.writes.parts();
+        let logged = |write: &&Write| write.installed != Installed::Untouched && is_logged(write.table);
+        if !entries.iter().any(|write| logged(&write)) {
+            return;
+        }
+        let logs_data = self.shared.settings.switches.logs_data();
+        appender.append(tid, |out| {
+            for write in entries.iter().filter(|write| logs_data && logged(write)) {
+                let put = write.kind == WriteKind::Put;
+                if let Some((key, both)) = put.then(|| arena.key_and_value(write)).flatten() {
+                    log_entry::encode_together(out, write.table, key, both);
+                    continue;
+                }
+                let value = put.then(|| arena.value(write));
+                log_entry::encode(out, write.table, arena.key(write), value, Image::NotRecorded);
+            }
+        });
+    }
+}
+
+/// What installing an entry takes.
+struct Installing<'i> {
+    shared: &'i Shared,
+    worker: &'i Worker,
+    arena: Arena<'i>,
+    pinned: Pinned<'i>,
+    tid: Tid,
+    boundary: Epoch,
+}
+
+impl Installing<'_> {
+    #[inline(always)]
+    fn install(&self, write: &Write) -> Installed {
+        debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
+        let record = write.record_at(self.pinned);
+        debug_assert!(record.word().is_locked(), "a record is changed under its lock");
+        match write.kind {
+            WriteKind::Put if write.replacement.is_some() => self.replace(write),
+            WriteKind::Put => {
+                let preserved = self.preserve(write);
+                record.overwrite(self.arena.value(write));
+                record.unlock_with(Word::written(self.tid));
+                Installed::InPlace { preserved }
+            }
+            WriteKind::Delete if write.before.is_absent() => {
+                record.unlock_with(write.before);
+                Installed::Untouched
+            }
+            WriteKind::Delete => {
+                let preserved = self.preserve(write);
+                record.unlock_with(Word::deleted(self.tid));
+                Installed::Deleted { preserved }
+            }
+        }
+    }
+
+    /// Copies the present version into its old version's block if a snapshot needs it (§4.9, K3).
+    #[inline]
+    fn preserve(&self, write: &Write) -> bool {
+        if !write.must_preserve(self.boundary) {
+            return false;
+        }
+        let Some(old_version) = write.old_version else { unreachable!("check_room saw to it") };
+        write.record_at(self.pinned).preserve(write.before, old_version.at(self.pinned));
+        true
+    }
+
+    /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
+    fn replace(&self, write: &Write) -> Installed {
+        let Some(new) = write.replacement else { unreachable!("asked by the caller") };
+        let old = write.record_at(self.pinned);
+        let kept = write.must_preserve(self.boundary);
+        let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
+        self.worker.blocks.finish(new, Word::written(self.tid), previous);
+        let tree = &self.shared.table(write.table).tree;
+        let key = self.arena.key(write);
+        let replaced = tree.replace(key, old.handle().value(), new.value(), self.pinned);
+        assert!(replaced, "the index maps a key to its latest record");
+        old.unlock_with(write.before.superseded());
+        Installed::Replaced { kept }
+    }
+}

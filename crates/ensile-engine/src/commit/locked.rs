@@ -1,0 +1,130 @@
+//! Under the locks, before anything is changed: what must hold for the commit to take effect.
+//!
+//! Neighbours: [`Commit::take_effect`](super::Commit) asks in its order; `install` takes the locks over.
+
+use ensile_base::{Epoch, Tid};
+
+use super::{Commit, images};
+use crate::error::{Error, Result};
+use crate::record::Handle;
+use crate::sets::Read;
+use crate::sets::write_set::{Expect, WriteKind};
+
+/// A commit that holds the locks of its whole write-set. They are released, each with the word that it was taken over,
+/// when this goes; unless `install` has it, which releases each as it installs.
+pub(super) struct Locked<'l, 'c> {
+    pub(super) commit: &'l mut Commit<'c>,
+}
+
+impl<'c> Commit<'c> {
+    /// Phase 1: locks the write-set in order, and checks what must hold of it (C2).
+    #[inline]
+    pub(super) fn lock<'l>(&'l mut self) -> Result<Locked<'l, 'c>> {
+        for (locked, at) in self.worker.order.iter().enumerate() {
+            let write = &mut self.sets.writes.entries[*at as usize];
+            let record = write.record_at(self.pinned);
+            let before = record.lock();
+            debug_assert!(
+                !before.is_locked() && record.word().is_locked(),
+                "a lock is taken over a free word"
+            );
+            write.before = before;
+            let expected = write.expect == Expect::Anything || before.is_absent();
+            if !(before.is_latest() && expected) {
+                self.unlock(locked + 1);
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(Locked { commit: self })
+    }
+
+    /// Puts back the words of the first `locked` records in lock order.
+    fn unlock(&self, locked: usize) {
+        for at in &self.worker.order[..locked] {
+            let write = &self.sets.writes.entries[*at as usize];
+            write.record_at(self.pinned).unlock_with(write.before);
+        }
+    }
+}
+
+impl Drop for Locked<'_, '_> {
+    fn drop(&mut self) {
+        self.commit.unlock(self.commit.worker.order.len());
+    }
+}
+
+impl Locked<'_, '_> {
+    /// Whether it holds any lock: deletes of missing keys have none.
+    #[inline]
+    pub(super) fn has_records(&self) -> bool {
+        !self.commit.worker.order.is_empty()
+    }
+
+    /// Phase 2: the read-set and the node-set are as they were seen, and no other transaction is changing them.
+    #[inline]
+    pub(super) fn validate(&self) -> Result<()> {
+        let Commit { worker, sets, pinned, .. } = &*self.commit;
+        let own = |record: Handle| {
+            let entries = &sets.writes.entries;
+            if let [only] = entries.as_slice() {
+                return only.record == Some(record);
+            }
+            worker.order.binary_search_by_key(&Some(record), |at| entries[*at as usize].record).is_ok()
+        };
+        for Read { record, word } in &sets.reads {
+            let now = record.at(*pinned).word();
+            // What was read and is written now is locked, by us.
+            if !(now == *word || now.unlocked() == *word && own(*record)) {
+                return Err(Error::Conflict);
+            }
+        }
+        if sets.nodes.holds(*pinned) { Ok(()) } else { Err(Error::Conflict) }
+    }
+
+    /// Whether what `reserve` obtained suffices for what the locks found. If not, the caller runs again.
+    #[inline]
+    pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
+        let Commit { worker, sets, pinned, .. } = &*self.commit;
+        for at in &worker.order {
+            let write = &sets.writes.entries[*at as usize];
+            if write.replacement.is_some() || write.before.is_absent() && write.kind == WriteKind::Delete {
+                continue;
+            }
+            let bytes = sets.writes.value(write).len();
+            let in_place = write.kind == WriteKind::Delete
+                || write.may_overwrite(write.before) && write.record_at(*pinned).fits(bytes);
+            if !in_place || (write.old_version.is_none() && write.must_preserve(boundary)) {
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the log space that `reserve` obtained suffices for the values that the locks found.
+    #[inline]
+    pub(super) fn check_images(&mut self) -> Result<()> {
+        images::check(self.commit)
+    }
+
+    /// The smallest TID of `epoch` above everything read, overwritten, or chosen before by this worker (§4.2).
+    #[inline]
+    pub(super) fn choose_tid(&mut self, epoch: Epoch) -> Result<Tid> {
+        let Commit { shared, worker, sets, .. } = &mut *self.commit;
+        let mut largest = worker.last_tid;
+        for read in &sets.reads {
+            largest = largest.max(read.word.tid());
+        }
+        for write in &sets.writes.entries {
+            largest = largest.max(write.before.tid());
+        }
+        debug_assert!(largest.epoch() <= epoch, "every commit that was seen read E before this one did");
+        let own = if largest.epoch() < epoch { Some(Tid::first_of(epoch)) } else { largest.successor() };
+        let Some(tid) = shared.settings.switches.shared_tid(epoch, largest).or(own) else {
+            worker.sequence_is_full = true;
+            return Err(Error::Conflict);
+        };
+        assert!(tid > largest && tid.epoch() == epoch, "TIDs grow, and tell the epoch of their commit (E5)");
+        worker.last_tid = tid;
+        Ok(tid)
+    }
+}

@@ -1,0 +1,123 @@
+//! Before binding: every entry gets its record, and what installing and logging will need (E1, C3).
+//!
+//! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
+
+use ensile_epoch::Pinned;
+use ensile_index::{Insert, Lookup};
+
+use super::{Commit, images};
+use crate::error::Result;
+use crate::formats::log_entry;
+use crate::record::{HEADER_BYTES, Handle};
+use crate::sets::Sets;
+use crate::sets::node_set::NodeSet;
+use crate::sets::write_set::{Arena, Write, WriteKind};
+use crate::shared::Shared;
+use crate::tables::is_logged;
+use crate::worker::Worker;
+
+impl Commit<'_> {
+    /// Gives every entry of the write-set its record (C3).
+    pub(super) fn place(&mut self) -> Result<()> {
+        let Self { shared, worker, sets, pinned } = self;
+        if worker.appender.is_none() && shared.read_only.is_some() {
+            return Err(shared.refusal_to_write());
+        }
+        let Sets { nodes, writes, .. } = &mut **sets;
+        let (entries, arena) = writes.parts();
+        let mut placing = Placing { shared, worker, nodes, pinned: *pinned };
+        // All entries before any record is looked at: records that are found here are on their way from memory while
+        // others are looked for.
+        for write in entries.iter_mut().filter(|write| write.record.is_none()) {
+            placing.place(write, arena)?;
+        }
+        Ok(())
+    }
+
+    /// Obtains memory and log space for the whole write-set, and puts its records into lock order.
+    pub(super) fn reserve(&mut self) -> Result<()> {
+        let Self { shared, worker, sets, pinned } = self;
+        // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+        let boundary = shared.snapshot_boundary(shared.epochs.now());
+        let logging = worker.appender.is_some();
+        let (entries, arena) = sets.writes.parts();
+        worker.order.clear();
+        let mut log_bytes = 0;
+        for (at, write) in entries.iter_mut().enumerate() {
+            let Some(record) = write.record else { continue };
+            worker.order.push(at as u32);
+            let (record, value) = (record.at(*pinned), arena.value(write));
+            let word = record.word();
+            let in_place = shared.settings.switches.overwrites() || write.placed;
+            if write.kind == WriteKind::Put
+                && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
+            {
+                write.replacement = Some(worker.blocks.filled(value, word));
+            } else if !word.is_absent() && word.epoch() < boundary {
+                write.old_version = Some(worker.blocks.version(record.class()));
+            }
+            if logging && is_logged(write.table) {
+                log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
+            }
+        }
+        // Any global order avoids deadlock; addresses are one (§4.4).
+        worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+        if log_bytes == 0 {
+            return Ok(());
+        }
+        if shared.settings.before_images {
+            return images::reserve(self, log_bytes);
+        }
+        self.reserve_log(log_bytes)
+    }
+
+    /// Room for the log entry (E1).
+    #[inline]
+    pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+        match &mut self.worker.appender {
+            Some(appender) => Ok(appender.reserve(bytes)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What placing an entry takes.
+struct Placing<'p> {
+    shared: &'p Shared,
+    worker: &'p mut Worker,
+    nodes: &'p mut NodeSet,
+    pinned: Pinned<'p>,
+}
+
+impl Placing<'_> {
+    /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
+    /// A delete of a missing key has none: it depends on the leaf instead.
+    fn place(&mut self, write: &mut Write, arena: Arena<'_>) -> Result<()> {
+        let table = self.shared.table(write.table);
+        let key = arena.key(write);
+        if write.kind == WriteKind::Delete {
+            match table.tree.get(key, self.pinned) {
+                Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
+                Lookup::Missing(witness) => self.nodes.push(witness),
+            }
+            return Ok(());
+        }
+        let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
+        self.worker.changes.clear();
+        let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
+        match table.tree.insert_if_absent(key, placeholder.value(), &mut memory, changes, self.pinned) {
+            Insert::Inserted => {
+                write.record = Some(placeholder);
+                write.placed = true;
+                self.nodes.update_after_own_insert(&self.worker.changes)
+            }
+            Insert::Exists(value) => {
+                self.worker.blocks.destroy(placeholder);
+                let record = Handle::from_value(value);
+                record.prefetch(HEADER_BYTES);
+                write.record = Some(record);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Who owns a database: its last handle closes it.
+//!
+//! Neighbours: `open` makes the owner; handles, transactions, snapshots and receipts refer to it.
+
+use ensile_base::sync::{Arc, Mutex};
+use ensile_durability::DurabilityError;
+
+use super::threads::Threads;
+use crate::error::Result;
+use crate::record::blocks;
+use crate::session;
+use crate::shared::Shared;
+
+/// What is shared and the threads that drive it; the last handle that goes closes it.
+pub(crate) struct OpenDatabase {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) threads: Threads,
+    /// What closing came to, once it was done.
+    pub(crate) closed: Mutex<Option<std::result::Result<(), DurabilityError>>>,
+}
+
+impl OpenDatabase {
+    pub(crate) fn close(&self) -> Result<()> {
+        self.shared.check_process()?;
+        // Whoever comes second waits for the first, and is told what came of it.
+        let mut closed = self.closed.lock();
+        let result = closed.get_or_insert_with(|| {
+            self.shared.mark_closed();
+            // Before the log gives the folder free.
+            if let Some(checkpoints) = &self.shared.checkpoints {
+                checkpoints.close();
+            }
+            let result = self.shared.log.as_ref().map_or(Ok(()), |log| {
+                self.shared.wait_for_commits();
+                log.close()
+            });
+            self.shared.stop.stop();
+            self.threads.join();
+            self.shared.folder_lock.lock().take();
+            result
+        });
+        Ok(result.clone()?)
+    }
+}
+
+impl Drop for OpenDatabase {
+    fn drop(&mut self) {
+        if !self.shared.is_own_process() {
+            // I4: a child closes, frees, joins and waits for nothing. Its copy of the memory goes with it.
+            std::mem::forget(Arc::clone(&self.shared));
+            std::mem::forget(std::mem::replace(&mut self.threads, Threads::none()));
+            return;
+        }
+        // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
+        let _ = self.close();
+        self.shared.idle_workers.close();
+        session::forget_closed();
+        if self.threads.have_ended() {
+            blocks::release(&self.shared.memory);
+        }
+    }
+}
+
+/// What is shared, borrowed from a handle or kept open by one of its own.
+pub(crate) enum DatabaseRef<'db> {
+    Borrowed(&'db Shared),
+    Owned(Arc<OpenDatabase>),
+}
+
+impl DatabaseRef<'_> {
+    /// Another reference of the same kind.
+    #[inline]
+    pub(crate) fn another(&self) -> Self {
+        match self {
+            Self::Borrowed(shared) => Self::Borrowed(shared),
+            Self::Owned(open) => Self::Owned(Arc::clone(open)),
+        }
+    }
+}
+
+impl std::ops::Deref for DatabaseRef<'_> {
+    type Target = Shared;
+
+    #[inline]
+    fn deref(&self) -> &Shared {
+        match self {
+            Self::Borrowed(shared) => shared,
+            Self::Owned(open) => &open.shared,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Building the secondary indexes of a table that is being opened (X1).
+//!
+//! Neighbours: [`super`] opens the table once they are whole.
+
+use std::ops::{Bound, ControlFlow};
+
+use ensile_base::limits::INDEX_KEY_BYTES_MAX;
+use ensile_base::sync::{AtomicUsize, Ordering};
+use ensile_epoch::Pinned;
+use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
+
+use super::new_tree;
+use crate::error::{Error, Result};
+use crate::open::threads::in_parallel;
+use crate::record::{Handle, Scratch, Seen};
+use crate::session;
+use crate::shared::Shared;
+use crate::tables::{TableSpec, check_length};
+use crate::worker::Worker;
+
+/// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
+const PARTS_PER_THREAD: usize = 8;
+
+/// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
+/// they are freed: nobody has seen them.
+pub(super) struct NewEntries<'c> {
+    shared: &'c Shared,
+    pub(super) trees: Vec<Masstree>,
+}
+
+impl<'c> NewEntries<'c> {
+    pub(super) fn new(shared: &'c Shared, count: usize) -> Self {
+        Self { shared, trees: (0..count).map(|_| new_tree(shared)).collect() }
+    }
+
+    /// The trees, for tables to have them.
+    pub(super) fn take(mut self) -> Vec<Masstree> {
+        std::mem::take(&mut self.trees)
+    }
+}
+
+impl Drop for NewEntries<'_> {
+    fn drop(&mut self) {
+        let (shared, trees) = (self.shared, std::mem::take(&mut self.trees));
+        if trees.is_empty() {
+            return;
+        }
+        session::with_worker(shared, |worker| {
+            trees.into_iter().for_each(|tree| worker.blocks.destroy_tree(tree));
+            // What they retired as they grew, here or at an earlier failure: the thread may never commit.
+            let pin = shared.epochs.register_pin();
+            let call = pin.begin(shared.epochs.now());
+            shared.collect_idle(worker, call.pinned());
+        });
+    }
+}
+
+/// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
+/// table yet.
+pub(super) fn fill_indexes(
+    shared: &Shared,
+    tree: &Masstree,
+    spec: &TableSpec,
+    entries: &[Masstree],
+) -> Result<()> {
+    if spec.indexes.is_empty() {
+        return Ok(());
+    }
+    let parts = shared.settings.recovery_threads * PARTS_PER_THREAD;
+    let cuts = {
+        let pin = shared.epochs.register_pin();
+        let call = pin.begin(shared.epochs.now());
+        if shared.settings.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
+    };
+    let taken = AtomicUsize::new(0);
+    let fill = || {
+        // Relaxed: hands out numbers.
+        let part = taken.fetch_add(1, Ordering::Relaxed);
+        if part > cuts.len() {
+            return Ok(false);
+        }
+        let from = part.checked_sub(1).map_or(Bound::Unbounded, |before| Bound::Included(&*cuts[before]));
+        let to = cuts.get(part).map_or(Bound::Unbounded, |cut| Bound::Excluded(&**cut));
+        fill_part(shared, tree, spec, entries, Range { lower: from, upper: to }).map(|()| true)
+    };
+    in_parallel(shared.settings.recovery_threads.min(cuts.len() + 1), fill, |_| {})
+}
+
+/// Enters the rows of a range of keys.
+fn fill_part(
+    shared: &Shared,
+    tree: &Masstree,
+    spec: &TableSpec,
+    entries: &[Masstree],
+    range: Range<'_>,
+) -> Result<()> {
+    let pin = shared.epochs.register_pin();
+    let call = pin.begin(shared.epochs.now());
+    session::with_worker(shared, |worker| {
+        let mut fill = Fill {
+            shared,
+            worker,
+            spec,
+            entries,
+            pinned: call.pinned(),
+            scratch: Scratch::default(),
+            entry_key: Vec::new(),
+            result: Ok(()),
+        };
+        tree.scan(range, Direction::Forward, &mut fill, call.pinned());
+        fill.result
+    })
+}
+
+struct Fill<'f> {
+    shared: &'f Shared,
+    worker: &'f mut Worker,
+    spec: &'f TableSpec,
+    entries: &'f [Masstree],
+    pinned: Pinned<'f>,
+    scratch: Scratch,
+    entry_key: Vec<u8>,
+    result: Result<()>,
+}
+
+impl Fill<'_> {
+    fn row(&mut self, key: &[u8], value: u64) -> Result<()> {
+        let Seen::Present(word) = Handle::from_value(value).at(self.pinned).read(&mut self.scratch) else {
+            return Ok(());
+        };
+        for (index, tree) in self.spec.indexes.iter().zip(self.entries) {
+            self.entry_key.clear();
+            let indexed = (index.key)(key, self.scratch.bytes(), &mut self.entry_key).map_err(|detail| {
+                let type_name = self.spec.value_type.clone();
+                Error::decode(&self.spec.name, type_name, detail)
+            })?;
+            if !indexed {
+                continue;
+            }
+            if !index.unique {
+                self.entry_key.extend_from_slice(key);
+            }
+            check_length("the key of an index's entry", self.entry_key.len(), INDEX_KEY_BYTES_MAX)?;
+            // The entry is as old as its row: a snapshot that shows the one shows the other.
+            let record = self.worker.blocks.filled(key, word);
+            let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
+            changes.clear();
+            let inserted =
+                tree.insert_if_absent(&self.entry_key, record.value(), &mut nodes, changes, self.pinned);
+            if let Insert::Exists(_) = inserted {
+                self.worker.blocks.destroy(record);
+                return Err(Error::NotUnique { table: self.spec.name.clone(), index: index.name.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ScanVisitor for Fill<'_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        self.result = self.row(key, value);
+        if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}

@@ -1,0 +1,193 @@
+//! The catalogue: which tables there are, under which ids and types (X1).
+//!
+//! It is a table like any other (id 0: name -> definition), so it is logged and recovered like any other, and a
+//! table's definition is durable no later than its first row. Secondary indexes are not logged: they are rebuilt when
+//! their table is opened, before anyone can read them; the definition keeps each one's identity and version.
+//!
+//! Neighbours: `opening` bootstraps it with what `replay` recovered; `Database::table` opens tables through it.
+
+mod checks;
+mod indexes;
+
+use std::ops::{Bound, ControlFlow};
+
+use ensile_base::sync::Arc;
+use ensile_index::{Direction, Masstree, Range};
+
+use crate::database::{Database, DatabaseRef};
+use crate::error::{Error, Result};
+use crate::formats::definition::{Definition, IndexDefinition};
+use crate::reading::RawRead;
+use crate::session;
+use crate::shared::{Durability, Shared};
+use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
+use crate::transaction::Transaction;
+use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
+use indexes::{NewEntries, fill_indexes};
+
+/// Every key.
+const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+
+impl Database {
+    /// The table that `spec` asks for: opened before, recovered, or new.
+    pub(crate) fn open_table(&self, spec: TableSpec) -> Result<Arc<TableCore>> {
+        self.shared().check_open()?;
+        open_table(self, spec)
+    }
+}
+
+fn new_tree(shared: &Shared) -> Masstree {
+    session::with_worker(shared, |worker| Masstree::new(&mut worker.nodes(&shared.epochs).0))
+}
+
+/// The definition of a table that is opened as `spec` says.
+fn definition_of(id: u32, spec: &TableSpec) -> Definition {
+    let index = |index: &IndexSpec| IndexDefinition {
+        name: index.name.clone(),
+        version: index.version,
+        unique: index.unique,
+        key_type: index.key_type.clone(),
+    };
+    Definition {
+        id,
+        key_type: spec.key_type.clone(),
+        value_type: spec.value_type.clone(),
+        indexes: spec.indexes.iter().map(index).collect(),
+    }
+}
+
+/// Makes the catalogue's own table and finds the largest id ever given.
+pub(super) fn bootstrap(database: &Database) -> Result<()> {
+    let shared = database.shared();
+    let mut catalog = shared.catalog.lock();
+    let tree = catalog.tree(CATALOG_ID, || new_tree(shared));
+    catalog.trees.remove(&CATALOG_ID);
+    let spec = TableSpec {
+        name: "ensile.tables".to_owned(),
+        key_type: "name".to_owned(),
+        value_type: "definition".to_owned(),
+        row_bytes: None,
+        indexes: Vec::new(),
+        defines_indexes: false,
+    };
+    let table = Arc::new(TableCore::new(shared.id, CATALOG_ID, tree, &spec, Vec::new()));
+    shared.logged_trees.add(CATALOG_ID, &table.tree);
+    shared.tables.add(Arc::clone(&table))?;
+    let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
+    let mut unknown = None;
+    tx.raw_scan(&table, ALL, Direction::Forward, &mut |name, bytes| {
+        match Definition::decode(bytes) {
+            Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
+            None => unknown = Some(String::from_utf8_lossy(name).into_owned()),
+        }
+        ControlFlow::Continue(())
+    })?;
+    match unknown {
+        None => Ok(()),
+        Some(name) => Err(Error::Misuse(format!(
+            "the definition of table {name} is in a form that this program does not know: use a newer version"
+        ))),
+    }
+}
+
+/// The table that `spec` asks for: opened before, recovered, or new.
+fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
+    check_spec(&spec)?;
+    let shared = database.shared();
+    let mut catalog = shared.catalog.lock();
+    if let Some(table) = catalog.opened.get(&spec.name) {
+        check_types(&spec, table.key_type(), table.value_type())?;
+        check_same_indexes(&spec, table)?;
+        return Ok(Arc::clone(table));
+    }
+    let name = spec.name.clone();
+    let stored = read_definition(shared, &name)?;
+    let id = match &stored {
+        Some(stored) => {
+            check_types(&spec, &stored.key_type, &stored.value_type)?;
+            check_indexes_named(&spec, stored)?;
+            stored.id
+        }
+        None => catalog.next_id,
+    };
+    let tree = catalog.tree(id, || new_tree(shared));
+    let entries = NewEntries::new(shared, spec.indexes.len());
+    fill_indexes(shared, &tree, &spec, &entries.trees)?;
+    let ids = catalog.next_volatile..catalog.next_volatile + spec.indexes.len() as u32;
+    for id in ids.clone().map(|entries_id| VOLATILE | entries_id).chain([id]) {
+        shared.tables.check_room(id)?;
+    }
+    let definition = definition_of(id, &spec);
+    if stored.as_ref() != Some(&definition) {
+        write_definition(shared, &name, &definition)?;
+    }
+    catalog.next_id = catalog.next_id.max(id + 1);
+    catalog.next_volatile = ids.end;
+    let entries = ids.map(|entries_id| VOLATILE | entries_id).zip(entries.take());
+    let table = enter_table(shared, id, tree, spec, entries)?;
+    catalog.trees.remove(&id);
+    catalog.opened.insert(name, Arc::clone(&table));
+    Ok(table)
+}
+
+fn read_definition(shared: &Shared, name: &str) -> Result<Option<Definition>> {
+    let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
+    let found = tx.raw_get(shared.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
+    Ok(found.flatten())
+}
+
+fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Result<()> {
+    let encoded = definition.encode();
+    loop {
+        let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
+        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), &encoded)?;
+        match tx.submit() {
+            Err(error) if error.is_retryable() => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// Enters the table and its indexes' entry tables into the directory.
+fn enter_table(
+    shared: &Shared,
+    id: u32,
+    tree: Arc<Masstree>,
+    spec: TableSpec,
+    trees: impl Iterator<Item = (u32, Masstree)>,
+) -> Result<Arc<TableCore>> {
+    let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
+    let mut opened = Vec::new();
+    for (index, (entries_id, entries_tree)) in indexes.into_iter().zip(trees) {
+        let IndexSpec { name: index_name, version, unique, key_type: index_key_type, key } = index;
+        let entries_spec = TableSpec {
+            name: format!("{name}.{index_name}"),
+            key_type: index_key_type.clone(),
+            value_type: key_type.clone(),
+            row_bytes: None,
+            indexes: Vec::new(),
+            defines_indexes: false,
+        };
+        let entries = Arc::new(TableCore::new(
+            shared.id,
+            entries_id,
+            Arc::new(entries_tree),
+            &entries_spec,
+            Vec::new(),
+        ));
+        shared.tables.add(Arc::clone(&entries))?;
+        opened.push(Arc::new(IndexCore {
+            name: index_name,
+            version,
+            unique,
+            key_type: index_key_type,
+            key,
+            entries,
+        }));
+    }
+    let spec = TableSpec { name, key_type, value_type, row_bytes, indexes: Vec::new(), defines_indexes };
+    let table = Arc::new(TableCore::new(shared.id, id, tree, &spec, opened));
+    shared.logged_trees.add(id, &table.tree);
+    shared.tables.add(Arc::clone(&table))?;
+    Ok(table)
+}

@@ -1,0 +1,231 @@
+//! Opening: from settings to a database that is recovered, and lives.
+//!
+//! Neighbours: `builder` has the settings; `replay` takes in what the durability crate reads; `threads` drives the result.
+
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::limits::PREFAULT_BYTES_MAX;
+use ensile_base::sync::{Arc, Mutex};
+use ensile_disk::{Disk, Process, RealDisk};
+use ensile_durability::{
+    CheckpointConfig, Checkpoints, DurabilityError, Finished, Log, LogScan, Opening, Phase, PhaseReport,
+    RecoveryReport,
+};
+use ensile_epoch::{EpochConfig, Epochs};
+use ensile_memory::{Memory, MemoryConfig};
+
+use super::builder::Builder;
+use super::catalogue;
+use super::replay::Replay;
+use super::threads::{self, in_parallel};
+use crate::database::threads::Threads;
+use crate::database::{Database, OpenDatabase};
+use crate::error::{Error, Result};
+use crate::shared::{Shared, SharedParts};
+use crate::tables::catalog::Catalog;
+use crate::worker::cores::Cores;
+
+/// A phase of a recovery that had fewer bytes says nothing about its rate.
+const MEASURED_BYTES_MIN: u64 = 64 << 20;
+
+impl Builder {
+    /// The disk of the folder; `None` for a database in memory.
+    fn disk_for(&self, opening: Opening) -> Result<Option<StdArc<dyn Disk>>> {
+        if let Some(disk) = &self.disk {
+            return Ok(Some(StdArc::clone(disk)));
+        }
+        let Some(path) = &self.path else {
+            return match opening {
+                Opening::Existing => {
+                    Err(Error::Misuse("a database in memory is always a new one".to_owned()))
+                }
+                _ => Ok(None),
+            };
+        };
+        let disk = match opening {
+            Opening::Existing => match RealDisk::existing(path) {
+                Err(error) if error.is_not_found() => {
+                    return Err(DurabilityError::NoDatabase { folder: path.clone() }.into());
+                }
+                disk => disk,
+            },
+            _ => RealDisk::open(path),
+        };
+        Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
+    }
+
+    pub(super) fn open_as(mut self, opening: Opening) -> Result<Database> {
+        self.log.opening = opening;
+        if self.settings.epoch_interval < Duration::from_millis(1) {
+            return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
+        }
+        if self.prefault_bytes > PREFAULT_BYTES_MAX {
+            return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
+        }
+        self.checkpoints.check()?;
+        let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
+        let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
+        self.settings.switches.apply_to_memory(&mut memory);
+        let memory = Memory::new(&memory);
+        let disk = self.disk_for(opening)?;
+        let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
+        let replay = Replay::new(&memory);
+        let recovered =
+            disk.map(|disk| self.recover(disk, &replay)).transpose().map_err(told_to_free_space)?;
+        let (first, report) = match &recovered {
+            None => (Epoch::FIRST, None),
+            Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
+            Some(Finished::ReadOnly(closed)) => (closed.next_first_epoch, Some(closed.report.clone())),
+        };
+        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
+        let (log, read_only) = match recovered {
+            Some(Finished::Open(open)) => {
+                (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
+            }
+            Some(Finished::ReadOnly(closed)) => (None, Some(*closed)),
+            None => (None, None),
+        };
+        let config = self.measured_checkpoints(report.as_ref());
+        let checkpoints = log.as_ref().map(|log| Checkpoints::start(log, config)).transpose()?;
+        let catalog = Catalog::new(replay.finish());
+        let (clock, settings) = (self.clock.clone(), self.settings.clone());
+        let parts = SharedParts {
+            settings,
+            epochs,
+            log,
+            read_only,
+            checkpoints,
+            memory,
+            catalog,
+            clock,
+            report,
+            cores,
+            process,
+        };
+        let shared = Arc::new(Shared::new(parts));
+        let open = OpenDatabase { shared, threads: Threads::none(), closed: Mutex::new(None) };
+        let database = Database { open: Arc::new(open) };
+        // From here on a failure closes the database, as the drop of any last handle does.
+        if self.own_threads {
+            threads::start(&database.open.threads, &database.open.shared)?;
+        }
+        catalogue::bootstrap(&database)?;
+        Ok(database)
+    }
+
+    /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
+    fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
+        let mut config = self.checkpoints.clone();
+        for phase in report.iter().flat_map(|report| &report.phases) {
+            let rate = match phase.phase {
+                Phase::Load => &mut config.load_rate,
+                Phase::Replay => &mut config.replay_rate,
+                _ => continue,
+            };
+            if phase.bytes >= MEASURED_BYTES_MIN && !phase.elapsed.is_zero() {
+                *rate = (phase.bytes as f64 / phase.elapsed.as_secs_f64()) as u64;
+            }
+        }
+        config
+    }
+
+    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Finished> {
+        let mut config = self.log.clone();
+        self.settings.switches.apply_to_log(&mut config);
+        config.epoch_interval = self.settings.epoch_interval;
+        let threads = self.settings.recovery_threads;
+        let mut phases = Phases::new(&self.clock);
+        config.checkpointers = self.checkpoints.checkpointers;
+        config.checkpoint_folders = self.checkpoints.folders.clone();
+        let scan = LogScan::begin(disk, config)?;
+        in_parallel(threads, || scan.step(), |_| {})?;
+        let recovery = scan.finish()?;
+        phases.end(Phase::Scan, threads);
+        let tell = |begun| {
+            if let Some(progress) = &self.progress {
+                progress(recovery.progress(now(&self.clock).saturating_sub(begun)));
+            }
+        };
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.load_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
+        phases.end(Phase::Load, threads);
+        let begun = phases.begun;
+        in_parallel(
+            threads,
+            || recovery.replay_step(replay),
+            |first| {
+                if first {
+                    tell(begun)
+                }
+            },
+        )?;
+        phases.end(Phase::Replay, threads);
+        let mut finished = recovery.finish_or_read()?;
+        phases.end(Phase::Finish, 1);
+        let report = match &mut finished {
+            Finished::Open(open) => &mut open.report,
+            Finished::ReadOnly(closed) => &mut closed.report,
+        };
+        report.phases = phases.reports(report);
+        Ok(finished)
+    }
+}
+
+/// A full disk at open says what to do.
+fn told_to_free_space(error: Error) -> Error {
+    match error {
+        Error::Durability(DurabilityError::Disk(disk)) if disk.is_full() => {
+            Error::Durability(DurabilityError::NoRoomToOpen(disk.to_string().into()))
+        }
+        error => error,
+    }
+}
+
+/// Measures the phases of a recovery.
+struct Phases<'c> {
+    clock: &'c Clock,
+    /// When the one that runs began.
+    begun: Duration,
+    ended: Vec<(Phase, Duration, usize)>,
+}
+
+impl<'c> Phases<'c> {
+    fn new(clock: &'c Clock) -> Self {
+        Self { clock, begun: now(clock), ended: Vec::new() }
+    }
+
+    /// A phase has ended, and the next one begins.
+    fn end(&mut self, phase: Phase, threads: usize) {
+        let now = now(self.clock);
+        self.ended.push((phase, now.saturating_sub(self.begun), threads));
+        self.begun = now;
+    }
+
+    /// The phases with what the recovery says of its work.
+    fn reports(self, report: &RecoveryReport) -> Vec<PhaseReport> {
+        let with_work = |(phase, elapsed, threads)| {
+            let (bytes, entries) = match phase {
+                Phase::Load => (report.checkpoint_bytes, report.checkpoint_entries),
+                Phase::Replay => (report.bytes, report.entries),
+                _ => (0, 0),
+            };
+            PhaseReport { phase, elapsed, threads, bytes, entries }
+        };
+        self.ended.into_iter().map(with_work).collect()
+    }
+}
+
+fn now(clock: &Clock) -> Duration {
+    Duration::from_nanos(clock.nanos())
+}

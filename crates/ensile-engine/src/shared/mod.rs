@@ -1,0 +1,248 @@
+//! What all transactions of one database share.
+//!
+//! Neighbours: below, the epochs, the log, the memory, tables and workers; `open` puts it together, `database` owns it, and
+//! every room above works on it.
+
+mod collection;
+mod durability;
+mod stop;
+
+// `Log` and `Memory` take `self` by std's, which no other door's can be.
+use std::sync::Arc as StdArc;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, note};
+use ensile_disk::{Process, ProcessMarks};
+use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport};
+use ensile_epoch::{EpochConfig, Epochs, PinHandle};
+use ensile_memory::Memory;
+
+use crate::error::{Error, Result};
+use crate::tables::catalog::Catalog;
+use crate::tables::logged_trees::LoggedTrees;
+use crate::tables::{Directory, TableCore};
+use crate::variants::Switches;
+use crate::worker::WorkerCounters;
+use crate::worker::cores::Cores;
+use crate::worker::idle::IdleWorkers;
+
+pub use durability::Durability;
+use stop::StopSignal;
+
+/// What all transactions of one database share.
+pub(crate) struct Shared {
+    /// Tells databases of one process apart.
+    pub(crate) id: u64,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) log: Option<StdArc<Log>>,
+    /// Why nothing is written, where the disk was too full to begin a log.
+    pub(crate) read_only: Option<StdArc<str>>,
+    /// D of a database without a log.
+    durable_without_log: Epoch,
+    /// Of a database without a log that has a folder: keeps others out.
+    pub(crate) folder_lock: Mutex<Option<Locks>>,
+    pub(crate) memory: StdArc<Memory>,
+    pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
+    pub(crate) tables: Directory,
+    /// What a checkpoint walks.
+    pub(crate) logged_trees: LoggedTrees,
+    /// Workers that no thread has.
+    pub(crate) idle_workers: Arc<IdleWorkers>,
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) clock: Clock,
+    /// Of a database without a log no entry carries before-images, whatever was asked for.
+    pub(crate) settings: Settings,
+    /// Where worker threads are kept, if they are to be.
+    pub(crate) cores: Option<Cores>,
+    pub(crate) stop: StopSignal,
+    pub(crate) report: Option<RecoveryReport>,
+    /// Transactions ended because too much garbage waited for them.
+    pub(crate) expired: AtomicU64,
+    counters: Mutex<Vec<Arc<CachePadded<WorkerCounters>>>>,
+    closed: AtomicBool,
+    /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
+    marks: ProcessMarks,
+    heart_stopped: AtomicBool,
+}
+
+/// The mark that is 1 while the database is open, in the process that opened it (I4).
+const OPEN: usize = 0;
+/// The mark that is the database's id, in the process that opened it (I4).
+const DATABASE: usize = 1;
+
+/// What a database was asked to be, as far as its transactions and its threads need to know.
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) durability: Durability,
+    pub(crate) snapshots: bool,
+    /// Log entries carry the values that they replace.
+    pub(crate) before_images: bool,
+    pub(crate) garbage_bytes_max: u64,
+    pub(crate) epoch_interval: Duration,
+    /// Threads that recover, and that rebuild indexes.
+    pub(crate) recovery_threads: usize,
+    pub(crate) switches: Switches,
+}
+
+/// What an open puts it together from.
+pub(crate) struct SharedParts {
+    pub(crate) settings: Settings,
+    pub(crate) epochs: Arc<Epochs>,
+    pub(crate) log: Option<StdArc<Log>>,
+    pub(crate) read_only: Option<ReadOnly>,
+    pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
+    pub(crate) memory: StdArc<Memory>,
+    pub(crate) catalog: Catalog,
+    pub(crate) clock: Clock,
+    pub(crate) report: Option<RecoveryReport>,
+    pub(crate) cores: Option<Cores>,
+    /// The process that opens the database.
+    pub(crate) process: Process,
+}
+
+static NEXT_ID: OnceLock<AtomicU64> = OnceLock::new();
+
+impl Shared {
+    pub(crate) fn new(parts: SharedParts) -> Self {
+        // Relaxed: only uniqueness matters.
+        let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
+        let mut settings = parts.settings;
+        settings.before_images &= parts.log.is_some();
+        let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
+        let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
+        let marks = parts.process.marks();
+        marks.set(OPEN, 1);
+        marks.set(DATABASE, id);
+        Self {
+            id,
+            epochs: parts.epochs,
+            log: parts.log,
+            read_only,
+            durable_without_log,
+            folder_lock: Mutex::new(folder_lock),
+            memory: parts.memory,
+            checkpoints: parts.checkpoints,
+            tables: Directory::new(),
+            logged_trees: LoggedTrees::new(parts.catalog.trees()),
+            idle_workers: Arc::new(IdleWorkers::new(parts.process)),
+            catalog: Mutex::new(parts.catalog),
+            clock: parts.clock,
+            settings,
+            cores: parts.cores,
+            stop: StopSignal::default(),
+            report: parts.report,
+            expired: AtomicU64::new(0),
+            counters: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+            marks,
+            heart_stopped: AtomicBool::new(false),
+        }
+    }
+
+    /// The table of a write-set entry.
+    #[inline]
+    pub(crate) fn table(&self, id: u32) -> &TableCore {
+        let Some(table) = self.tables.get(id) else { unreachable!("entries name tables that were checked") };
+        note::load(table);
+        table
+    }
+
+    /// Refuses a table of another database, and any in a forked child.
+    #[inline]
+    pub(crate) fn check_table(&self, table: &TableCore) -> Result<()> {
+        note::load(table);
+        if table.database == self.marks.get(DATABASE) { Ok(()) } else { self.check_table_again(table) }
+    }
+
+    #[cold]
+    fn check_table_again(&self, table: &TableCore) -> Result<()> {
+        self.check_process()?;
+        if table.database == self.id { Ok(()) } else { Err(foreign_table(table)) }
+    }
+
+    /// Refuses work after `close`, and any in a forked child. No lock has been taken when this is asked (I4).
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.marks.get(OPEN) != 0 { Ok(()) } else { self.check_open_again() }
+    }
+
+    #[cold]
+    fn check_open_again(&self) -> Result<()> {
+        self.check_process()?;
+        self.check_not_closed()
+    }
+
+    /// Refuses work after `close`: for a commit that holds its locks, so that `close` knows which it waits for.
+    #[inline]
+    pub(crate) fn check_not_closed(&self) -> Result<()> {
+        // Acquire: partner is the Release in `mark_closed`.
+        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Is this the process that opened the database, and not one forked from it?
+    pub(crate) fn is_own_process(&self) -> bool {
+        self.marks.process().is_this()
+    }
+
+    /// Refuses work in a forked child (I4).
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// A pin for a thread or an open transaction. In a forked child it is one that nobody scans: the parent's list may have been
+    /// locked at the fork, and whoever gets this pin is refused before it is used (I4).
+    pub(crate) fn register_pin(&self) -> PinHandle {
+        if self.is_own_process() {
+            self.epochs.register_pin()
+        } else {
+            let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::from_secs(1) };
+            Epochs::new(&config).register_pin()
+        }
+    }
+
+    /// ProcessMarks the database closed.
+    pub(crate) fn mark_closed(&self) {
+        // Release: partner is the Acquire in `check_not_closed`.
+        self.closed.store(true, Ordering::Release);
+        self.marks.set(OPEN, 0);
+    }
+
+    /// Why a database that was opened on a full disk writes nothing.
+    #[cold]
+    pub(crate) fn refusal_to_write(&self) -> Error {
+        let reason = self.read_only.as_deref().unwrap_or_default();
+        Error::DiskFull(format!(
+            "it was full at open, so the database only reads: {reason}; open it again then"
+        ))
+    }
+
+    /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
+    /// tells everybody.
+    #[cold]
+    pub(crate) fn note_heartbeat_panic(&self) {
+        // Release: partner is the Acquire in `heartbeat_has_panicked`.
+        self.heart_stopped.store(true, Ordering::Release);
+        if let Some(log) = &self.log {
+            log.stop("the heartbeat panicked");
+        }
+    }
+
+    pub(crate) fn heartbeat_has_panicked(&self) -> bool {
+        // Acquire: partner is the Release in `note_heartbeat_panic`.
+        self.heart_stopped.load(Ordering::Acquire)
+    }
+
+    /// The boundary that decides whether a commit at `epoch` keeps an old version (S1); zero keeps none.
+    #[inline]
+    pub(crate) fn snapshot_boundary(&self, epoch: Epoch) -> Epoch {
+        if self.settings.snapshots { self.epochs.boundary_at(epoch) } else { Epoch::ZERO }
+    }
+}
+
+#[cold]
+fn foreign_table(table: &TableCore) -> Error {
+    Error::Misuse(format!("table {} belongs to another database: open it in this one", table.name()))
+}

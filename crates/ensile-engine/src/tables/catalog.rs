@@ -1,0 +1,40 @@
+//! The tables that this process knows: recovered trees, open tables, and the next free ids.
+//!
+//! Neighbours: recovery hands its trees over; `open::catalogue` opens tables with it.
+
+use std::collections::HashMap;
+
+use ensile_base::sync::Arc;
+use ensile_index::Masstree;
+
+use super::{CATALOG_ID, TableCore};
+
+/// The trees of all tables, by id.
+pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
+
+/// What is known of tables in this process.
+pub(crate) struct Catalog {
+    /// Recovered trees whose tables nobody has opened yet.
+    pub(crate) trees: Trees,
+    pub(crate) opened: HashMap<String, Arc<TableCore>>,
+    pub(crate) next_id: u32,
+    pub(crate) next_volatile: u32,
+}
+
+impl Catalog {
+    pub(crate) fn new(trees: Trees) -> Self {
+        let next_id = trees.keys().copied().max().unwrap_or(CATALOG_ID) + 1;
+        Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
+    }
+
+    /// The recovered trees.
+    pub(crate) fn trees(&self) -> &Trees {
+        &self.trees
+    }
+
+    /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
+    /// panic in an index's key function, and the tree stays for the next opening.
+    pub(crate) fn tree(&mut self, id: u32, new: impl FnOnce() -> Masstree) -> Arc<Masstree> {
+        Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new())))
+    }
+}

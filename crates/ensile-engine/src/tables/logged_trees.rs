@@ -1,0 +1,44 @@
+//! The trees of all logged tables: what a checkpoint walks.
+//!
+//! Neighbours: recovery and the opening of tables enter trees; the walk of a checkpoint reads them.
+
+use std::collections::BTreeMap;
+
+use ensile_base::sync::{Arc, Mutex, MutexGuard};
+use ensile_index::Masstree;
+
+use super::is_logged;
+use crate::tables::catalog::Trees;
+
+/// The trees of all logged tables: recovered ones that nobody has opened too.
+#[derive(Default)]
+pub(crate) struct LoggedTrees {
+    trees: Mutex<BTreeMap<u32, Arc<Masstree>>>,
+}
+
+impl LoggedTrees {
+    pub(crate) fn new(recovered: &Trees) -> Self {
+        let trees = recovered.iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect();
+        Self { trees: Mutex::new(trees) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Arc<Masstree>>> {
+        // Only whole elements are added under this lock.
+        self.trees.lock()
+    }
+
+    /// Adds a table's tree, before the first commit can write to it: a walk that misses it misses nothing below e_l.
+    pub(crate) fn add(&self, id: u32, tree: &Arc<Masstree>) {
+        if is_logged(id) {
+            self.lock().insert(id, Arc::clone(tree));
+        }
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Masstree>> {
+        self.lock().get(&id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<(u32, Arc<Masstree>)> {
+        self.lock().iter().map(|(id, tree)| (*id, Arc::clone(tree))).collect()
+    }
+}

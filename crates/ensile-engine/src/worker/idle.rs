@@ -1,0 +1,56 @@
+//! Workers that no thread has: the heartbeat collects their garbage until a thread takes one.
+//!
+//! Neighbours: `session` takes and gives; the heartbeat visits.
+
+use ensile_base::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
+use ensile_disk::Process;
+
+use super::Worker;
+
+/// Workers that no thread has.
+pub(crate) struct IdleWorkers {
+    #[expect(
+        clippy::vec_box,
+        reason = "a worker moves between sessions, threads and this list as a pointer"
+    )]
+    workers: Mutex<Vec<Box<Worker>>>,
+    closed: AtomicBool,
+    /// The process that opened the database. In one forked from it nothing is given back: the lock may be held for ever (I4).
+    pub(crate) process: Process,
+}
+
+impl IdleWorkers {
+    pub(crate) fn new(process: Process) -> Self {
+        Self { workers: Mutex::default(), closed: AtomicBool::new(false), process }
+    }
+
+    /// The workers, while no thread takes or gives one.
+    #[expect(clippy::vec_box, reason = "a worker moves as a pointer, in and out of this list")]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Box<Worker>>> {
+        // Pushing, popping and collecting leave a whole list at every point.
+        self.workers.lock()
+    }
+
+    /// The database is going: whatever its threads still hold is not wanted back.
+    pub(crate) fn close(&self) {
+        // Release: partner is the Acquire in `is_closed`.
+        self.closed.store(true, Ordering::Release);
+        self.lock().clear();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        // Acquire: partner is the Release in `close`.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn give(&self, worker: Box<Worker>) {
+        if !self.process.is_this() {
+            return std::mem::forget(worker);
+        }
+        let mut workers = self.lock();
+        // Under the lock: what comes later than `close` empties the pool would stay in it.
+        if !self.is_closed() {
+            workers.push(worker);
+        }
+    }
+}
