@@ -11,8 +11,9 @@
 //! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery that
 //!   is judged: what is left then is of a recovery of a recovery.
 //!
-//! Neighbours: [`victim`] is the child's side; [`crate::workload::tpcc`] is what it runs and checks.
+//! Neighbours: [`victim`] is the child's side; [`crate::tpcc`] is what it runs and checks.
 
+pub(crate) mod arguments;
 pub(crate) mod victim;
 
 use std::io::Read;
@@ -27,14 +28,15 @@ use ensile_base::random::Random;
 use serde::Serialize;
 use zerocopy::FromBytes;
 
-use crate::arguments::TpccArguments;
 use crate::driver::panic_message;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
+use crate::number::grouped;
 use crate::progress::Progress;
-use crate::report::grouped;
-use crate::workload::tpcc::consistency;
-use crate::workload::tpcc::tables::Tables;
+use crate::tpcc::arguments::TpccArguments;
+use crate::tpcc::consistency;
+use crate::tpcc::keys::{self, LineNumber};
+use crate::tpcc::tables::Tables;
 use victim::Acknowledged;
 
 /// Missing orders that are told one by one.
@@ -282,12 +284,12 @@ fn missing_orders(db: &Database, tables: &Tables, acknowledged: &[Acknowledged])
     let mut snapshot = db.snapshot_latest()?;
     let (mut missing, mut told) = (0usize, Vec::new());
     for order in acknowledged {
-        let key = (order.warehouse.get(), order.district, order.order.get());
+        let key = keys::order(order.warehouse.get(), order.district, order.order.get());
         let announced = snapshot.get_with(&tables.order, &key, |row| row.line_count)?;
         let (mut lines, mut amount) = (0, 0);
         snapshot.scan(
             &tables.order_line,
-            (key.0, key.1, key.2, 0)..=(key.0, key.1, key.2, u8::MAX),
+            (key.0, key.1, key.2, 0)..=(key.0, key.1, key.2, LineNumber::MAX),
             |_, row| {
                 lines += 1;
                 amount += i64::from(row.amount.get());

@@ -26,10 +26,10 @@ use hdrhistogram::Histogram;
 
 use crate::failure::{Failure, Result};
 use crate::machine;
-use crate::system::processes;
 use crate::tally::{SAMPLE_EVERY, Step, Tally, new_histogram};
 use crate::timeline::Recorder;
 
+pub(crate) mod conducted;
 mod over_time;
 
 pub(crate) use over_time::over_time;
@@ -358,12 +358,12 @@ impl Stage<'_> {
     }
 
     fn conducted(&self) -> Window {
-        processes::await_word(processes::START);
+        conducted::await_word(conducted::START);
         self.barrier.wait();
-        processes::await_word(processes::OPEN);
+        conducted::await_word(conducted::OPEN);
         let opened = self.clock.nanos();
         self.phase.set(Phase::WINDOW);
-        processes::await_word(processes::CLOSE);
+        conducted::await_word(conducted::CLOSE);
         self.phase.set(Phase::OVER);
         let nanos = self.clock.nanos() - opened;
         self.barrier.wait();

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::report::{grouped, median};
+use crate::number::{grouped, median};
 
 mod drawing;
 mod over_time;

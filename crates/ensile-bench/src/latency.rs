@@ -6,6 +6,8 @@
 //!
 //! Neighbours: the database with its default durability; a plain file beside it.
 
+pub(crate) mod arguments;
+
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
@@ -16,15 +18,15 @@ use ensile_base::random::Random;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::arguments::LatencyArguments;
 use crate::failure::{Failure, Result};
+use crate::latency::arguments::LatencyArguments;
 use crate::machine::Machine;
+use crate::number::median;
 use crate::progress::Progress;
-use crate::report::median;
-use crate::system::engine::load_table;
 use crate::tally::new_histogram;
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::engine::load_table;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::payload::Payload;
 
 /// The value that a commit writes.
 pub(crate) type Row = Payload<100>;

@@ -6,11 +6,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde::Serialize;
 
 use crate::failure::{Failure, Result};
-use crate::report::grouped;
+use crate::number::grouped;
 
 /// What the figures were measured on.
 #[derive(Clone, Debug, Serialize)]
@@ -97,6 +98,34 @@ pub(crate) fn resident_bytes() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
     pages * rustix::param::page_size() as u64
+}
+
+/// Of the memory resident in this process, the bytes on huge pages; 0 where the kernel does not say.
+pub(crate) fn huge_page_bytes() -> u64 {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    field_after(&rollup, "AnonHugePages")
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(0, |kib| kib * 1024)
+}
+
+/// Starts this program again, with the C library's allocator on huge pages, unless it is so already. The setting is read
+/// only when a process starts.
+pub(crate) fn restart_on_huge_pages() -> Result<()> {
+    use std::os::unix::process::CommandExt as _;
+    const SETTINGS: &str = "GLIBC_TUNABLES";
+    const NAME: &str = "glibc.malloc.hugetlb=";
+    let settings = std::env::var(SETTINGS).unwrap_or_default();
+    if settings.split(':').any(|setting| setting.starts_with(NAME)) {
+        return Ok(());
+    }
+    let others = if settings.is_empty() { String::new() } else { format!("{settings}:") };
+    let doing = || Failure::io("starting this program again on huge pages");
+    let program = std::env::current_exe().map_err(doing())?;
+    let failed = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .env(SETTINGS, format!("{others}{NAME}1"))
+        .exec();
+    Err(doing()(failed))
 }
 
 /// Bytes of memory that can be had without swapping; all of it where the kernel does not say.

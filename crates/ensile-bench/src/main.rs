@@ -1,6 +1,6 @@
 //! The `ensile-bench` command.
 //!
-//! Neighbours: [`ensile_bench::run`] does what the command line asks for; `ensile` is the command of operators.
+//! Neighbours: [`ensile_bench::run`] does what the command line asks for, after [`ensile_bench::prepare`]; `ensile` is the command of operators.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -27,7 +27,8 @@ const EXAMPLES: &str = "Examples:
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    match ensile_bench::run(&Arguments::parse().bench) {
+    let bench = Arguments::parse().bench;
+    match ensile_bench::prepare(&bench).and_then(|()| ensile_bench::run(&bench)) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("ensile-bench: {failure}");

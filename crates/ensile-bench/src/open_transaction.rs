@@ -4,22 +4,24 @@
 //! interactive client would. Compared are throughput, memory and how regularly epochs advance; at the end the
 //! transaction is asked for one more read and its commit, which either work or say that it must be run again.
 //!
-//! Neighbours: [`crate::system::engine`] under the all-RMW mix; [`crate::watch`] samples memory and epochs.
+//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory and epochs.
+
+pub(crate) mod arguments;
 
 use ensile::{Error, Readable};
 use serde::Serialize;
 
-use crate::arguments::OpenTransactionArguments;
 use crate::driver::{self, Pace, Plan, Round};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
+use crate::number::{grouped, median};
+use crate::open_transaction::arguments::OpenTransactionArguments;
 use crate::progress::Progress;
-use crate::report::{grouped, median};
 use crate::system::SystemKind;
-use crate::system::engine::Engine;
 use crate::watch::{self, Seen};
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Requests, Workload};
+use crate::ycsb::engine::Engine;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Requests, Workload};
 
 /// Throughput with an open transaction against without that is asked for.
 const RATIO_MIN: f64 = 0.98;

@@ -4,7 +4,7 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use crate::report::grouped;
+use crate::number::grouped;
 
 /// Where progress is told.
 #[derive(Debug)]

@@ -15,6 +15,7 @@
 //! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills TPC-C;
 //! [`crate::figure`] writes what was measured.
 
+pub(crate) mod arguments;
 mod content;
 mod files;
 mod memory;
@@ -30,15 +31,16 @@ use ensile::{Database, Durability, Phase, RecoveryReport};
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
 
-use crate::arguments::{RecoveryArguments, TpccArguments};
 use crate::crash;
 use crate::failure::{Failure, Result};
 use crate::figure::{self, Figure, Place, Row};
 use crate::machine::{self, Machine};
+use crate::number::{counted, grouped};
 use crate::progress::Progress;
-use crate::report::{counted, grouped};
+use crate::recovery::arguments::RecoveryArguments;
 use crate::system::fresh_folder;
-use crate::workload::tpcc::{consistency, tables::Tables};
+use crate::tpcc::arguments::TpccArguments;
+use crate::tpcc::{consistency, tables::Tables};
 pub(crate) use content::Writes;
 use content::{LARGE_VALUE_BYTES, VALUE_BYTES};
 

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::driver::Round;
 use crate::machine::Machine;
+use crate::number::{grouped, median};
 
 /// A latency distribution in microseconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -73,16 +74,6 @@ impl Outcome {
             rss_bytes: facts.rss_bytes,
             rates,
         }
-    }
-}
-
-/// The median; the mean of the middle two where there is no middle one.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
     }
 }
 
@@ -159,24 +150,6 @@ impl Report {
         }
         text
     }
-}
-
-/// So many of what `noun` is one of.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(count as f64), if count == 1 { "" } else { "s" })
-}
-
-/// A whole number with its thousands apart.
-pub(crate) fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

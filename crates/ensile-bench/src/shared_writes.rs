@@ -20,7 +20,7 @@
 //! Only a build with the feature `counted` can count; it is no measure of speed. With `experiments` besides, the variant
 //! whose TIDs come from one counter is counted too.
 //!
-//! Neighbours: [`crate::silo`] calls it; [`crate::workload::tpcc`] gives the business.
+//! Neighbours: [`crate::silo`] calls it; [`crate::tpcc`] gives the business.
 
 #[cfg(feature = "counted")]
 mod account;

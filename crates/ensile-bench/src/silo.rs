@@ -16,6 +16,7 @@
 //!
 //! Neighbours: [`crate::driver`] runs what is compared, [`crate::figure`] writes what was measured.
 
+pub(crate) mod arguments;
 mod cross_partition;
 mod factors;
 mod fig4;
@@ -29,11 +30,11 @@ mod workers;
 
 use clap::ValueEnum;
 
-use crate::arguments::SiloArguments;
 use crate::failure::Result;
 use crate::figure::{self, Figure};
 use crate::machine::{self, Machine};
 use crate::shared_writes;
+use crate::silo::arguments::SiloArguments;
 use crate::system::MadeFolders;
 use lab::Lab;
 

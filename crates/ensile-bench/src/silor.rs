@@ -17,6 +17,7 @@
 //! Neighbours: [`crate::driver::over_time`] runs the load, [`crate::timeline`] is what it notes, [`crate::figure`]
 //! writes what was measured.
 
+pub(crate) mod arguments;
 mod bench;
 mod course;
 mod figures;
@@ -26,10 +27,10 @@ mod table;
 
 use clap::ValueEnum;
 
-use crate::arguments::SilorArguments;
 use crate::failure::Result;
 use crate::figure::{self, Figure, OverTime};
 use crate::machine::{self, Machine};
+use crate::silor::arguments::SilorArguments;
 use crate::system::MadeFolders;
 use bench::Bench;
 

@@ -5,21 +5,23 @@
 //! served and one until the next boundary takes its place. So the bound is the bytes of the distinct records that two
 //! intervals update, and a tenth for what is on its way to be freed.
 //!
-//! Neighbours: [`crate::system::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
+//! Neighbours: [`crate::ycsb::engine`] under the all-RMW mix; [`crate::watch`] samples memory.
+
+pub(crate) mod arguments;
 
 use serde::Serialize;
 
-use crate::arguments::SnapshotsArguments;
 use crate::driver::{self, Plan};
 use crate::failure::Result;
 use crate::machine::{Machine, resident_bytes};
+use crate::number::{grouped, median};
 use crate::progress::Progress;
-use crate::report::{grouped, median};
-use crate::system::engine::Engine;
+use crate::snapshots::arguments::SnapshotsArguments;
 use crate::system::{Options, SystemKind};
 use crate::watch;
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Requests, Workload};
+use crate::ycsb::engine::Engine;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;

@@ -3,11 +3,8 @@
 //! `memsilo` is the database without a log, `memsilo-processes` one such database in each of several processes, `silo` the same with its log in a folder, `key-value` its index and records
 //! without transactions, `btreemap` std's `BTreeMap` on one thread: a yardstick that everybody has.
 //!
-//! Neighbours: workloads open systems here; [`engine`], [`key_value`] and [`btreemap`] run YCSB on them.
+//! Neighbours: workloads open systems here.
 
-pub(crate) mod btreemap;
-pub(crate) mod engine;
-pub(crate) mod key_value;
 pub(crate) mod processes;
 
 use std::fs;

@@ -6,9 +6,10 @@ use ensile::{Database, Readable};
 
 use super::missing_orders;
 use super::victim::Acknowledged;
-use crate::workload::tpcc::draw::Constants;
-use crate::workload::tpcc::load::load;
-use crate::workload::tpcc::tables::{Scale, Tables};
+use crate::tpcc::draw::Constants;
+use crate::tpcc::keys::LineNumber;
+use crate::tpcc::load::load;
+use crate::tpcc::tables::{Scale, Tables};
 
 #[test]
 fn lost_and_changed_orders_are_told() {
@@ -18,7 +19,7 @@ fn lost_and_changed_orders_are_told() {
     let mut snapshot = db.snapshot_latest().expect("a snapshot");
     let row = snapshot.get(&tables.order, &(1, 1, 10)).expect("it reads").expect("it is there");
     let amount: i64 = snapshot
-        .range(&tables.order_line, (1, 1, 10, 0)..=(1, 1, 10, u8::MAX))
+        .range(&tables.order_line, (1, 1, 10, 0)..=(1, 1, 10, LineNumber::MAX))
         .map(|line| i64::from(line.expect("it reads").1.amount.get()))
         .sum();
     let whole = Acknowledged {

@@ -11,15 +11,15 @@ use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use zerocopy::little_endian::{I64, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::arguments::VictimArguments;
+use crate::crash::arguments::VictimArguments;
 use crate::driver::{self, Pace, Plan};
 use crate::failure::{Failure, Result};
 use crate::system::SystemKind;
-use crate::workload::tpcc::Business;
-use crate::workload::tpcc::draw::Constants;
-use crate::workload::tpcc::load;
-use crate::workload::tpcc::tables::Tables;
-use crate::workload::tpcc::terminal::{Answer, Observer, Request};
+use crate::tpcc::Business;
+use crate::tpcc::draw::Constants;
+use crate::tpcc::load;
+use crate::tpcc::tables::Tables;
+use crate::tpcc::terminal::{Answer, Observer, Request};
 
 /// Longer than anybody waits before killing it.
 const FOR_EVER_SECONDS: f64 = 1e6;

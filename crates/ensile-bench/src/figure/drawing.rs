@@ -16,7 +16,7 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Figure, Place, Row, figures};
-use crate::report::grouped;
+use crate::number::grouped;
 
 const SIZE: (u32, u32) = (960, 576);
 pub(super) const FONT: &str = "sans-serif";

@@ -15,7 +15,7 @@ use ensile::{Database, Readable, Table, Value};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::failure::Result;
-use crate::workload::ycsb::permutation::Permutation;
+use crate::ycsb::permutation::Permutation;
 
 /// Findings that are told.
 const TOLD_MAX: usize = 5;

@@ -10,8 +10,8 @@ use ensile_base::sync::{AtomicBool, Ordering};
 
 use super::Load;
 use super::content::{LARGE_VALUE_BYTES, QUEUED, Row, VALUE_BYTES, Writes, table};
-use crate::arguments::RecoveryVictimArguments;
 use crate::failure::{Failure, Result};
+use crate::recovery::arguments::RecoveryVictimArguments;
 
 /// What it says when it may be killed.
 pub(super) const READY: &[u8] = b"ready";

@@ -1,16 +1,17 @@
 //! TPC-C's transactions, each kind alone: two terminals in the offices of a small business.
 //!
-//! Neighbours: run by [`super::alternation`]; the business is [`crate::workload::tpcc`]'s.
+//! Neighbours: run by [`super::alternation`]; the business is [`crate::tpcc`]'s.
 
 use ensile_base::random::Random;
 
 use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::{Driven, Keys};
 use crate::failure::Result;
-use crate::workload::tpcc::draw::Constants;
-use crate::workload::tpcc::load;
-use crate::workload::tpcc::tables::{Scale, Tables};
-use crate::workload::tpcc::terminal::{Flags, ReadMode, Terminal};
+use crate::tpcc::draw::Constants;
+use crate::tpcc::flags::{Flags, ReadMode};
+use crate::tpcc::load;
+use crate::tpcc::tables::{Scale, Tables};
+use crate::tpcc::terminal::Terminal;
 
 /// Small, but a warehouse's rows fill lines of their own, and districts begin with some orders to deliver.
 const SCALE: Scale = Scale { warehouses: 4, items: 1_000, customers: 300 };

@@ -14,7 +14,7 @@ use ensile_base::random::Random;
 use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::{Driven, Keys};
 use crate::failure::Result;
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::payload::Payload;
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;

@@ -12,7 +12,7 @@ use ensile_base::sync::counted::Touched;
 use super::alternation::{Does, Kind, Side, Stage, recorded};
 use super::counting::Driven;
 use crate::failure::Result;
-use crate::workload::ycsb::payload::Payload;
+use crate::ycsb::payload::Payload;
 
 type Value = Payload<100>;
 

@@ -10,11 +10,11 @@ use super::lab::{Course, Lab, Variant, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
-use crate::report::counted;
+use crate::number::counted;
 #[cfg(feature = "experiments")]
 use crate::silo::partitioned::Partitioned;
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::terminal::Flags;
+use crate::tpcc::flags::Flags;
 
 /// Shares of transactions that cross partitions, in percent.
 const CROSSING: [f64; 6] = [0.0, 10.0, 20.0, 30.0, 45.0, 60.0];
@@ -33,7 +33,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
     for crossing in CROSSING {
         let remote_items_per_million = (remote_share(crossing / 100.0) * 1e6).round() as u64;
         let flags = Flags { remote_items_per_million, ..new_orders() };
-        let touching = Flags { touch: true, ..flags };
+        let touching = Flags { announce: true, ..flags };
         let options = lab.business_options(&new_orders_course(lab, warehouses, workers));
         let memsilo = lab.business(MEMSILO, SystemKind::Memsilo, &options, (warehouses, false), flags)?;
         let split = lab.business(SPLIT, SystemKind::Memsilo, &options, (warehouses, true), flags)?;
@@ -69,7 +69,7 @@ pub(super) fn run(lab: &mut Lab<'_>) -> Result<Vec<Figure>> {
 
 /// New-orders only, none entered wrongly, keys not fetched together.
 pub(super) fn new_orders() -> Flags {
-    Flags { mix: [100, 0, 0, 0, 0], entry_errors: false, touch: false, ..Flags::default() }
+    Flags { mix: [100, 0, 0, 0, 0], entry_errors: false, announce: false, ..Flags::default() }
 }
 
 /// Three databases with new-orders, two systems on one of them.

@@ -10,8 +10,8 @@ use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::LOG_FOLDER;
-use crate::workload::tpcc::terminal::{Flags, ReadMode};
+use crate::tpcc::LOG_FOLDER;
+use crate::tpcc::flags::{Flags, ReadMode};
 
 /// One bar.
 struct Factor {

@@ -5,17 +5,17 @@
 //! Neighbours: [`crate::system`] has the systems; the variant is the engine's.
 
 use super::lab::{Lab, Variant, rates};
-use crate::arguments::SiloArguments;
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::machine::must_fit;
-use crate::report::grouped;
+use crate::number::grouped;
+use crate::silo::arguments::SiloArguments;
 use crate::system::SystemKind;
-use crate::system::engine::Engine;
-use crate::system::key_value::KeyValueStore;
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Requests, Workload};
+use crate::ycsb::engine::Engine;
+use crate::ycsb::key_value::KeyValueStore;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 100;

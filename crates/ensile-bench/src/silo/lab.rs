@@ -6,16 +6,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::arguments::{ExperimentArguments, SiloArguments};
+use crate::arguments::ExperimentArguments;
 use crate::driver::{self, Pace, Plan, Round, Subject};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
+use crate::number::counted;
 use crate::progress::Progress;
-use crate::report::counted;
+use crate::silo::arguments::SiloArguments;
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::tables::Scale;
-use crate::workload::tpcc::terminal::Flags;
-use crate::workload::tpcc::{Business, Founding};
+use crate::tpcc::flags::Flags;
+use crate::tpcc::tables::Scale;
+use crate::tpcc::{Business, Founding};
 
 /// Where the engine runs otherwise than it ships.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use ensile_base::sync::{AtomicBool, Backoff, Ordering};
 use crate::driver::{Slice, Subject};
 use crate::failure::Result;
 use crate::tally::Step;
-use crate::workload::tpcc::Business;
-use crate::workload::tpcc::new_order::{self, Input, OrderStore};
-use crate::workload::tpcc::tables::OwnLine;
-use crate::workload::tpcc::terminal::{Request, Terminal};
+use crate::tpcc::Business;
+use crate::tpcc::new_order::{self, Input, OrderStore};
+use crate::tpcc::tables::OwnLine;
+use crate::tpcc::terminal::{Request, Terminal};
 
 /// A business under partition locks: as many as it has sets of tables.
 pub(super) struct Partitioned {
@@ -149,9 +149,9 @@ mod tests {
     use crate::driver::{self, Pace, Plan};
     use crate::silo::cross_partition::new_orders;
     use crate::system::{Options, SystemKind};
-    use crate::workload::tpcc::tables::Scale;
-    use crate::workload::tpcc::terminal::Flags;
-    use crate::workload::tpcc::{Business, Founding, consistency};
+    use crate::tpcc::flags::Flags;
+    use crate::tpcc::tables::Scale;
+    use crate::tpcc::{Business, Founding, consistency};
 
     #[test]
     fn orders_of_several_workers_leave_a_consistent_business() {

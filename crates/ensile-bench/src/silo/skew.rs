@@ -10,9 +10,9 @@ use super::lab::{Lab, rates};
 use crate::driver::{Round, Subject};
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
-use crate::report::counted;
+use crate::number::counted;
 use crate::system::SystemKind;
-use crate::workload::tpcc::terminal::Flags;
+use crate::tpcc::flags::Flags;
 
 /// Warehouses, unless asked otherwise.
 const WAREHOUSES: u16 = 4;

@@ -3,7 +3,7 @@
 //! new-orders execute as usual in both, so they keep versions though nobody reads them; beside it stands a database
 //! that keeps none.
 //!
-//! Neighbours: [`crate::workload::tpcc`], whose counts by kind tell who met the conflicts.
+//! Neighbours: [`crate::tpcc`], whose counts by kind tell who met the conflicts.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use super::lab::{Course, Lab, rates};
 use crate::driver::Subject;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, RATIO, Row};
-use crate::report::{counted, grouped};
+use crate::number::{counted, grouped};
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::counts::{Counts, KINDS};
-use crate::workload::tpcc::terminal::{Flags, ReadMode};
+use crate::tpcc::counts::{Counts, KINDS};
+use crate::tpcc::flags::{Flags, ReadMode};
 
 /// Shares of the mix.
 const HALF_AND_HALF: [u64; 5] = [50, 0, 0, 0, 50];

@@ -3,11 +3,11 @@
 //! Neighbours: measured by [`crate::snapshots`], as `ensile-bench snapshots` does.
 
 use super::lab::Lab;
-use crate::arguments::SiloArguments;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
 use crate::machine::must_fit;
-use crate::report::grouped;
+use crate::number::grouped;
+use crate::silo::arguments::SiloArguments;
 use crate::snapshots;
 
 /// Sizes of table, the least first, unless asked otherwise. The paper has 160 million.

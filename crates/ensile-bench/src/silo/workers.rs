@@ -3,17 +3,17 @@
 //!
 //! With a log a transaction counts, and its latency ends, when it is durable.
 //!
-//! Neighbours: [`crate::workload::tpcc`].
+//! Neighbours: [`crate::tpcc`].
 
 use super::lab::{Course, Lab, rates};
-use crate::arguments::SiloArguments;
 use crate::driver::{Round, Subject};
 use crate::failure::{Failure, Result};
 use crate::figure::{Figure, Place, Row};
 use crate::machine::is_in_memory;
+use crate::silo::arguments::SiloArguments;
 use crate::system::SystemKind;
-use crate::workload::tpcc::LOG_FOLDER;
-use crate::workload::tpcc::terminal::Flags;
+use crate::tpcc::LOG_FOLDER;
+use crate::tpcc::flags::Flags;
 
 /// The metrics of figure 7.
 const MEDIAN: (&str, &str) = ("median latency", "ms");

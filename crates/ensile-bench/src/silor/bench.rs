@@ -7,18 +7,19 @@ use std::time::Duration;
 use ensile::{CheckpointConfig, Database};
 
 use super::course::{self, Course, Look};
-use crate::arguments::{ExperimentArguments, SilorArguments};
+use crate::arguments::ExperimentArguments;
 use crate::driver::{self, Pace, Plan, Subject};
 use crate::failure::{Failure, Result};
+use crate::number::{counted, grouped};
 use crate::progress::Progress;
-use crate::report::{counted, grouped};
-use crate::system::engine::Engine;
+use crate::silor::arguments::SilorArguments;
 use crate::system::{Options, SystemKind};
-use crate::workload::tpcc::tables::Scale;
-use crate::workload::tpcc::terminal::Flags;
-use crate::workload::tpcc::{Business, Founding, LOG_FOLDER};
-use crate::workload::ycsb::load::LoadPlan;
-use crate::workload::ycsb::mix::{Requests, Workload};
+use crate::tpcc::flags::Flags;
+use crate::tpcc::tables::Scale;
+use crate::tpcc::{Business, Founding, LOG_FOLDER};
+use crate::ycsb::engine::Engine;
+use crate::ycsb::load::LoadPlan;
+use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a YCSB value.
 const VALUE_BYTES: usize = 100;

@@ -9,7 +9,7 @@ use ensile::Database;
 
 use super::bench::{Otherwise, Setup};
 use crate::machine::resident_bytes;
-use crate::report::counted;
+use crate::number::counted;
 use crate::timeline::{Part, Timeline, seconds_at};
 
 /// What averages over a run leave out at its beginning, in steps: caches and pipelines fill.

@@ -7,7 +7,7 @@ use super::bench::{Bench, Load, Otherwise, Setup, System, cores};
 use super::course::Course;
 use crate::failure::Result;
 use crate::figure::{Line, OverTime, Place, Point, Row, Scene};
-use crate::report::{counted, grouped};
+use crate::number::{counted, grouped};
 use crate::timeline::Part;
 
 /// The place of averages over runs, and the metric that counts.

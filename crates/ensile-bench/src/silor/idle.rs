@@ -12,8 +12,8 @@ use super::bench::Bench;
 use crate::failure::{Failure, Result};
 use crate::figure::{Place, Row};
 use crate::latency::{self, strict_commits};
-use crate::system::engine::load_table;
-use crate::workload::ycsb::load::LoadPlan;
+use crate::ycsb::engine::load_table;
+use crate::ycsb::load::LoadPlan;
 
 /// Threads that go idle.
 const IDLE: u64 = 8;

@@ -9,7 +9,7 @@ use super::figures::{THROUGHPUT, WHOLE, latencies};
 use super::table::row_of;
 use crate::failure::Result;
 use crate::figure::{Figure, Place, Row};
-use crate::report::grouped;
+use crate::number::grouped;
 use crate::timeline::Part;
 
 const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");

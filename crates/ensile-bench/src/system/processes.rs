@@ -6,7 +6,7 @@
 //!
 //! Invariant: children run only within slices of this system; in between they wait for a word.
 //!
-//! Neighbours: the driver runs [`Processes`] as a [`Subject`] in the parent, and calls [`await_word`] in a child.
+//! Neighbours: the driver runs [`Processes`] as a [`Subject`] in the parent, and waits in a child.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,17 +14,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use ensile_base::sync::Mutex;
 
 use super::SystemKind;
-use crate::arguments::{BusinessArguments, RunArguments};
+use crate::driver::conducted::{CLOSE, OPEN, START, say};
 use crate::driver::{Round, Slice, Subject};
 use crate::failure::{Failure, Result};
 use crate::tally::Step;
 
-/// The slice's lead-in begins.
-pub(crate) const START: &str = "start";
-/// Its window opens.
-pub(crate) const OPEN: &str = "open";
-/// It is over.
-pub(crate) const CLOSE: &str = "close";
 /// A child has loaded.
 const READY: &str = "ready";
 
@@ -139,41 +133,16 @@ impl Subject for Processes {
 }
 
 /// In a child: tells that it has loaded, and the resident bytes and records of its (one) system.
-pub(crate) fn ready(run: &RunArguments, loaded: impl Iterator<Item = (u64, u64)>) {
-    if run.conducted {
+pub(crate) fn ready(is_conducted: bool, loaded: impl Iterator<Item = (u64, u64)>) {
+    if is_conducted {
         let (bytes, records) = loaded.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         say(&format!("{READY} {bytes} {records}"));
     }
 }
 
 /// In a child: tells what a slice did.
-pub(crate) fn tell_round(run: &RunArguments, round: &Round) {
-    if run.conducted {
+pub(crate) fn tell_round(is_conducted: bool, round: &Round) {
+    if is_conducted {
         say(&format!("{CLOSE} {} {}", round.transactions, round.conflicts));
     }
-}
-
-fn say(line: &str) {
-    let mut stdout = std::io::stdout().lock();
-    if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-        // Whoever conducts is gone.
-        std::process::exit(1);
-    }
-}
-
-/// In a child: waits for a word of the parent; ends the process if the parent has ended.
-pub(crate) fn await_word(word: &str) {
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
-        Ok(1..) if line.trim_end() == word => {}
-        _ => std::process::exit(1),
-    }
-}
-
-/// TPC-C's command line for one of several processes: it gets its share of the warehouses.
-pub(crate) fn tpcc_arguments(run: &RunArguments, business: &BusinessArguments, index: usize) -> Vec<String> {
-    let mut words = vec!["tpcc".to_owned()];
-    words.extend(run.for_process(index));
-    words.extend(business.words(business.warehouses.div_ceil(run.threads as u16)));
-    words
 }

@@ -14,7 +14,6 @@ use crate::record::word::Word;
 use crate::sets::write_set::{Arena, Write, WriteEffect, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
-use crate::worker::Worker;
 
 impl Locked<'_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -22,7 +21,7 @@ impl Locked<'_, '_> {
     #[inline]
     pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
         // Each lock is released where its record is installed.
-        debug_assert!(boundary <= tid.epoch(), "no boundary lies ahead of the commit's epoch (S1)");
+        debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
         if commit.shared.settings.before_images {
@@ -40,8 +39,7 @@ impl Commit<'_> {
     fn install(&mut self, tid: Tid, boundary: Epoch) {
         let (entries, arena) = self.sets.writes.parts();
         let worker = &*self.worker;
-        let installing =
-            Installing { shared: self.shared, worker, arena, pinned: self.pinned, tid, boundary };
+        let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
         for at in &worker.order {
             let write = &mut entries[*at as usize];
             write.effect = installing.install(write);
@@ -85,7 +83,6 @@ impl Commit<'_> {
 /// What installing an entry takes.
 struct Installing<'i> {
     shared: &'i SharedState,
-    worker: &'i Worker,
     arena: Arena<'i>,
     pinned: Pinned<'i>,
     tid: Tid,
@@ -94,7 +91,7 @@ struct Installing<'i> {
 
 impl Installing<'_> {
     #[inline(always)]
-    fn install(&self, write: &Write) -> WriteEffect {
+    fn install(&self, write: &mut Write) -> WriteEffect {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
         let record = write.record_at(self.pinned);
         debug_assert!(record.word().is_locked(), "a record is changed under its lock");
@@ -125,22 +122,19 @@ impl Installing<'_> {
             return false;
         }
         let Some(old_version) = write.old_version else { unreachable!("check_room saw to it") };
+        debug_assert!(write.before.epoch() < self.boundary, "only what a snapshot may show is kept (S1)");
         write.record_at(self.pinned).preserve(write.before, old_version.at(self.pinned));
         true
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
-    fn replace(&self, write: &Write) -> WriteEffect {
-        let Some(new) = write.replacement else { unreachable!("asked by the caller") };
+    fn replace(&self, write: &mut Write) -> WriteEffect {
+        let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         let old = write.record_at(self.pinned);
-        debug_assert!(Some(new) != write.record, "a record is replaced by another one");
         let kept = write.must_preserve(self.boundary);
         let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
-        self.worker.blocks.finish(new, Word::written(self.tid), previous);
-        let tree = &self.shared.table(write.table).tree;
-        let key = self.arena.key(write);
-        let replaced = tree.replace(key, old.handle().value(), new.value(), self.pinned);
-        assert!(replaced, "the index maps a key to its latest record");
+        new.finish(Word::written(self.tid), previous);
+        self.shared.table(write.table).tree.replace(self.arena.key(write), old, new, self.pinned);
         old.unlock_with(write.before.superseded());
         WriteEffect::Replaced { kept }
     }

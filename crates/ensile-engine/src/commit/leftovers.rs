@@ -19,7 +19,7 @@ impl Commit<'_> {
         debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
-        for write in entries.iter() {
+        for write in entries.iter_mut() {
             let preserved = matches!(
                 write.effect,
                 WriteEffect::InPlace { preserved: true } | WriteEffect::Deleted { preserved: true }
@@ -51,8 +51,9 @@ impl Commit<'_> {
                     worker.garbage.unhook(done.epoch, unhook);
                 }
                 WriteEffect::Untouched => {
-                    if let Some(unused) = write.replacement {
-                        worker.blocks.destroy(unused);
+                    debug_assert!(!preserved, "what was not changed has no old version");
+                    if let Some(unused) = write.replacement.take() {
+                        worker.blocks.discard(unused);
                     }
                 }
             }
@@ -74,7 +75,7 @@ impl Commit<'_> {
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
             if let Some(unused) = write.replacement.take() {
-                worker.blocks.destroy(unused);
+                worker.blocks.discard(unused);
             }
             if let Some(unused) = write.old_version.take() {
                 worker.blocks.unused_version(unused);

@@ -77,6 +77,8 @@ impl NodeSet {
                 }
             }
         }
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use ensile_epoch::Pinned;
 
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
+use crate::record::blocks::Fresh;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
@@ -42,7 +43,7 @@ pub(crate) enum Expect {
 }
 
 /// One entry.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: u32,
     pub(crate) kind: WriteKind,
@@ -54,7 +55,7 @@ pub(crate) struct Write {
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
     pub(crate) placed: bool,
     /// Commit: a filled, unpublished record that replaces the present one.
-    pub(crate) replacement: Option<Handle>,
+    pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
     pub(crate) old_version: Option<Handle>,
     /// Commit: the TID word that the lock was taken over.
@@ -160,6 +161,8 @@ impl WriteSet {
     }
 
     fn forget(&mut self) {
+        #[cfg(debug_assertions)]
+        self.check();
         self.entries.clear();
         self.hashes.clear();
         self.tables = TableFilter::default();
@@ -320,7 +323,7 @@ impl WriteSet {
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
-        debug_assert!(self.arena.len() <= u32::MAX as usize, "positions are 32 bits");
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
 

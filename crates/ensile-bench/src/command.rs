@@ -1,0 +1,158 @@
+//! The command line of `ensile-bench`: which benchmarks there are, and what runs them.
+//!
+//! Neighbours: the binary parses [`Bench`]; every benchmark has its own options and takes them.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::arguments::RunArguments;
+use crate::crash::{self, arguments::VictimArguments};
+use crate::failure::Result;
+use crate::latency::{self, arguments::LatencyArguments};
+use crate::machine;
+use crate::open_transaction::{self, arguments::OpenTransactionArguments};
+use crate::recovery::{
+    self,
+    arguments::{RecoveryArguments, RecoveryVictimArguments},
+};
+use crate::report;
+use crate::silo::{self, arguments::SiloArguments};
+use crate::silor::{self, arguments::SilorArguments};
+use crate::snapshots::{self, arguments::SnapshotsArguments};
+use crate::tpcc::{self, arguments::TpccArguments};
+use crate::ycsb::{self, arguments::YcsbArguments};
+
+/// The benchmarks.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Single-key transactions (YCSB), compared between systems.
+    #[command(after_help = YCSB_EXAMPLES)]
+    Ycsb(YcsbArguments),
+    /// An order-entry business (TPC-C); with --crash-after it is killed, recovered and checked.
+    #[command(after_help = TPCC_EXAMPLES)]
+    Tpcc(TpccArguments),
+    /// How long one client waits for a strict commit, beside what the disk itself needs.
+    Latency(LatencyArguments),
+    /// Extra memory of old versions under load that only writes.
+    Snapshots(SnapshotsArguments),
+    /// Whether one transaction left open disturbs the others.
+    OpenTransaction(OpenTransactionArguments),
+    /// The experiments of Silo's paper, each by the name of its figure: CSV, JSON and SVG files.
+    #[command(after_help = SILO_EXAMPLES)]
+    Silo(SiloArguments),
+    /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
+    #[command(after_help = SILOR_EXAMPLES)]
+    Silor(SilorArguments),
+    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG files.
+    #[command(after_help = RECOVERY_EXAMPLES)]
+    Recovery(RecoveryArguments),
+    /// The process that `recovery` kills.
+    #[command(hide = true)]
+    RecoveryVictim(RecoveryVictimArguments),
+    /// The process that `tpcc --crash-after` kills.
+    #[command(hide = true)]
+    TpccVictim(VictimArguments),
+}
+
+const YCSB_EXAMPLES: &str = "Examples:
+  ensile-bench ycsb --systems memsilo,btreemap --records 10000000 --threads 1 --rounds 5
+  ensile-bench ycsb --systems memsilo,btreemap --batch 16
+  ensile-bench ycsb --systems memsilo,memsilo-processes --threads 2
+  ensile-bench ycsb --workload a --distribution zipfian --threads 2 --json";
+
+const TPCC_EXAMPLES: &str = "Examples:
+  ensile-bench tpcc --systems memsilo,silo --warehouses 1 --threads 1 --check
+  ensile-bench tpcc --systems memsilo,memsilo-processes --warehouses 2 --threads 2
+  ensile-bench tpcc --crash-after 3
+  ensile-bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100
+  ensile-bench tpcc --crash-after 0.2 --repeat 100 --lives 5 --kill-in-recovery 2 --checkpoint-ms 50 --items 200";
+
+const SILO_EXAMPLES: &str = "Examples:
+  ensile-bench silo                                   every experiment, into ./silo-results
+  ensile-bench silo fig4 --records 20000000           key-value, memsilo, memsilo with a global TID
+  ensile-bench silo table10 --rounds 7 --out docs/results/silo
+
+Variants of the engine (global TIDs, no overwrites, ..) are in binaries built by
+  cargo build --release -p ensile-bench --features experiments";
+
+const SILOR_EXAMPLES: &str = "Examples:
+  ensile-bench silor                                  every experiment, into ./silor-results
+  ensile-bench silor fig1 --seconds 60                YCSB over time: memsilo, logsilo, silor
+  ensile-bench silor fig6 --rounds 2 --out docs/results/silor";
+
+const RECOVERY_EXAMPLES: &str = "Examples:
+  ensile-bench recovery                               every scene, into ./recovery-results
+  ensile-bench recovery log --records 10000000 --writes 20000000
+  ensile-bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
+  ensile-bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
+
+/// Makes this process what the benchmark needs, before it does anything else: `BTreeMap` is compared on huge pages, as the
+/// database is. May start the program again in this process.
+///
+/// # Errors
+/// [`Failure`](crate::Failure): the program cannot be started again.
+pub fn prepare(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Ycsb(arguments) if ycsb::compares_btreemap(arguments)? => machine::restart_on_huge_pages(),
+        _ => Ok(()),
+    }
+}
+
+/// Runs one benchmark and prints its figures. The exit code is 0 if what it checks holds, else 1.
+///
+/// # Errors
+/// [`Failure`]: the arguments ask for something that cannot be, or the database or the system failed.
+pub fn run(bench: &Bench) -> Result<ExitCode> {
+    let held = match bench {
+        Bench::Ycsb(arguments) => {
+            let report = ycsb::run(arguments)?;
+            print(&report, &arguments.run, &ycsb::title(arguments));
+            true
+        }
+        Bench::Tpcc(arguments) => match arguments.crash_after {
+            Some(seconds) => crash::run(arguments, seconds)?,
+            None => {
+                let (report, consistent) = tpcc::run(arguments)?;
+                print(&report, &arguments.run, &tpcc::title(&arguments.run, &arguments.business));
+                if arguments.check && !arguments.run.json {
+                    println!(
+                        "consistency conditions 1 to 12: {}",
+                        if consistent { "hold" } else { "VIOLATED" }
+                    );
+                }
+                consistent
+            }
+        },
+        Bench::Latency(arguments) => latency::run(arguments)?,
+        Bench::Snapshots(arguments) => snapshots::run(arguments)?,
+        Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
+        Bench::Silo(arguments) => silo::run(arguments)?,
+        Bench::Silor(arguments) => silor::run(arguments)?,
+        Bench::Recovery(arguments) => recovery::run(arguments)?,
+        Bench::RecoveryVictim(arguments) => {
+            recovery::victim::run(arguments)?;
+            true
+        }
+        Bench::TpccVictim(arguments) => {
+            crash::victim::run(arguments)?;
+            true
+        }
+    };
+    Ok(if held { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(report: &report::Report, run: &RunArguments, title: &str) {
+    // Whoever conducts this process has heard its counts and prints the report.
+    if run.conducted {
+        return;
+    }
+    if run.json {
+        println!("{}", report.json());
+    } else {
+        print!("{}", report.table(title));
+    }
+}
+
+#[cfg(test)]
+mod tests;

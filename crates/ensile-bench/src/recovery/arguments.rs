@@ -1,0 +1,108 @@
+//! The options of `ensile-bench recovery`.
+//!
+//! Neighbours: parsed by [`crate::command`]; [`super`] runs by them.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, builder::RangedU64ValueParser, value_parser};
+
+use super::{Load, Order, Writes};
+use crate::arguments::RunArguments;
+use crate::tpcc::arguments::BusinessArguments;
+
+/// `ensile-bench recovery`.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryArguments {
+    /// What is in the database
+    #[arg(value_enum, default_value_t = Load::All)]
+    pub(crate) scene: Load,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    #[command(flatten)]
+    pub(crate) business: BusinessArguments,
+    /// Keys of YCSB
+    #[arg(long, default_value_t = 10_000_000, value_parser = value_parser!(u64).range(1..=1 << 32))]
+    pub(crate) records: u64,
+    /// Writes of YCSB, each in a transaction of its own [default: two to each key; interrupted: three]
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) writes: Option<u64>,
+    /// Threads that recover [default: 1, and as many as there are cores]
+    #[arg(long, value_delimiter = ',', value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    pub(crate) recovery_threads: Vec<usize>,
+    /// Which parts of the log are replayed first
+    #[arg(long, value_enum, default_value_t = Order::BothEnds)]
+    pub(crate) order: Order,
+    /// Recover what an earlier run with the same settings left, if it is still there, and leave it again
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Folder for the figures
+    #[arg(long, default_value = "recovery-results")]
+    pub(crate) out: PathBuf,
+}
+
+impl RecoveryArguments {
+    /// What the victim of a scene writes.
+    pub(crate) fn writes(&self, load: Load) -> Writes {
+        let last_is_open = load == Load::Interrupted;
+        let (records, versions) = match load {
+            Load::Interrupted => (self.records, 3),
+            // As many bytes as the others, about.
+            Load::Versions => ((self.records / 200).max(1), 20),
+            Load::Queue => (self.records, 1),
+            _ => (self.records, 2),
+        };
+        Writes {
+            records,
+            count: self.writes.unwrap_or(versions * records),
+            last_is_open,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
+
+    /// Counts of threads that recover: as asked for, or one, and as many as there are cores.
+    pub(crate) fn thread_counts(&self) -> Vec<usize> {
+        if !self.recovery_threads.is_empty() {
+            return self.recovery_threads.clone();
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores > 1 { vec![1, cores] } else { vec![1] }
+    }
+
+    /// Whether the folder of this name is to be used as an earlier run left it.
+    pub(crate) fn keeps(&self, folder: &Path) -> bool {
+        self.keep && folder.join("MANIFEST").exists()
+    }
+}
+
+/// `ensile-bench recovery-victim`: not for people.
+#[derive(Clone, Debug, Args)]
+pub struct RecoveryVictimArguments {
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+    /// What it is to leave
+    #[arg(long, value_enum)]
+    pub(crate) load: Load,
+    /// Keys
+    #[arg(long)]
+    pub(crate) records: u64,
+    /// Writes
+    #[arg(long)]
+    pub(crate) writes: u64,
+    /// The database's folder
+    #[arg(long)]
+    pub(crate) folder: PathBuf,
+}
+
+impl RecoveryVictimArguments {
+    /// What it writes.
+    pub(crate) fn writes(&self) -> Writes {
+        Writes {
+            records: self.records,
+            count: self.writes,
+            last_is_open: self.load == Load::Interrupted,
+            threads: self.run.threads as u64,
+            seed: self.run.seed,
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! TPC-C: an order-entry business of warehouses, districts and customers, with five kinds of transactions.
+//!
+//! ```text
+//! schema, keys     rows and keys           draw       random draws: NURand, names, strings
+//! tables           tables and indexes      load       the initial business
+//! flags, desk      what can be varied, and what is drawn from
+//! terminal         draws and runs transactions by the mix      counts    how often each kind met a conflict
+//! new_order, payment, order_status, delivery, stock_level
+//! consistency      conditions 1 to 12
+//! ```
+//!
+//! Differences from the specification, all usual: no think times, terminals are worker threads, the database is
+//! called directly, and deliveries run at once instead of being queued.
+//!
+//! Neighbours: the command line gives [`TpccArguments`]; [`crate::crash`] kills a process that runs it.
+
+pub(crate) mod arguments;
+pub(crate) mod consistency;
+pub(crate) mod counts;
+pub(crate) mod delivery;
+pub(crate) mod desk;
+pub(crate) mod draw;
+pub(crate) mod flags;
+pub(crate) mod keys;
+pub(crate) mod load;
+pub(crate) mod new_order;
+pub(crate) mod order_status;
+pub(crate) mod payment;
+pub(crate) mod schema;
+pub(crate) mod stock_level;
+pub(crate) mod tables;
+pub(crate) mod terminal;
+
+use std::sync::Arc;
+
+use ensile_base::sync::Mutex;
+
+use crate::arguments::RunArguments;
+use crate::driver::{self, Round, Slice, Subject};
+use crate::failure::{Failure, Result};
+use crate::machine::{Machine, resident_bytes};
+use crate::progress::Progress;
+use crate::report::{Facts, Outcome, Report};
+use crate::system::processes::{self, Processes};
+use crate::system::{Options, SystemKind};
+use crate::tpcc::arguments::BusinessArguments;
+use crate::tpcc::arguments::TpccArguments;
+use counts::Counts;
+use draw::Constants;
+use flags::Flags;
+use tables::{Scale, Tables};
+use terminal::{Observer, Terminal};
+
+/// The folder of a business with a log, in the folder of all data.
+pub(crate) const LOG_FOLDER: &str = "tpcc-silo";
+
+/// A business in a database.
+pub(crate) struct Business<'a> {
+    pub(crate) kind: SystemKind,
+    pub(crate) name: &'static str,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) flags: Flags,
+    pub(crate) constants: Constants,
+    pub(crate) observer: Option<&'a dyn Observer>,
+    /// What its terminals have counted since somebody took it.
+    pub(crate) counts: Mutex<Counts>,
+}
+
+/// How a business comes into being.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Founding {
+    pub(crate) scale: Scale,
+    /// Whether each warehouse has tables of its own.
+    pub(crate) split: bool,
+    pub(crate) flags: Flags,
+    pub(crate) seed: u64,
+    /// Threads that load it.
+    pub(crate) threads: usize,
+}
+
+impl<'a> Business<'a> {
+    /// A business over loaded tables.
+    pub(crate) fn new(kind: SystemKind, tables: Tables, flags: Flags, constants: Constants) -> Self {
+        let tables = Arc::new(tables);
+        Self { kind, name: kind.name(), tables, flags, constants, observer: None, counts: Mutex::default() }
+    }
+
+    /// Opens and loads it; the second answer is the number of rows.
+    pub(crate) fn load(kind: SystemKind, options: &Options, founding: &Founding) -> Result<(Self, u64)> {
+        let Founding { scale, split, flags, seed, threads } = *founding;
+        let db = options.open_fresh(kind, LOG_FOLDER)?;
+        let tables = if split { Tables::open_split(&db, scale)? } else { Tables::open(&db, scale)? };
+        let constants = Constants::seeded(seed);
+        let rows = load::load(&tables, constants, seed, threads)?;
+        if options.snapshots {
+            // From here on they show the whole business.
+            drop(db.snapshot_latest()?);
+        }
+        Ok((Self::new(kind, tables, flags, constants), rows))
+    }
+
+    /// The same rows under another name and with other things done to them.
+    pub(crate) fn beside(&self, name: &'static str, flags: Flags) -> Self {
+        Self { name, tables: Arc::clone(&self.tables), flags, counts: Mutex::default(), ..*self }
+    }
+
+    /// The same under another name: for a variant of the engine.
+    pub(crate) fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// Takes what was counted.
+    pub(crate) fn take_counts(&self) -> Counts {
+        std::mem::take(&mut *self.counts.lock())
+    }
+}
+
+impl Subject for Business<'_> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn durable_epoch(&self) -> Option<u64> {
+        (self.kind == SystemKind::Silo).then(|| self.tables.db.durable_epoch().number())
+    }
+
+    fn work(&self, slice: &mut Slice<'_>) -> Result<()> {
+        let place = (slice.worker, slice.workers);
+        let mut terminal = Terminal::new(&self.tables, &self.flags, self.constants, place, self.observer);
+        let durable = || self.tables.db.durable_epoch().number();
+        let batch = slice.batch;
+        let outcome = if batch == 1 {
+            slice.repeat(durable, |random| terminal.one(random))
+        } else {
+            let mut requests = Vec::with_capacity(batch);
+            slice.repeat(durable, |random| terminal.many(random, batch, &mut requests))
+        };
+        self.counts.lock().add(terminal.counts());
+        outcome
+    }
+}
+
+/// A system that has its business.
+struct Loaded {
+    running: Running,
+    rows: u64,
+    rss_bytes: u64,
+}
+
+/// Where it runs.
+enum Running {
+    Here(Box<Business<'static>>),
+    Elsewhere(Processes),
+}
+
+impl Loaded {
+    fn load(kind: SystemKind, options: &Options, arguments: &TpccArguments) -> Result<Self> {
+        if kind == SystemKind::MemsiloProcesses {
+            let (run, business) = (&arguments.run, &arguments.business);
+            let processes = Processes::start(run.threads, |index| for_process(run, business, index))?;
+            let (rows, rss_bytes) = (processes.records(), processes.resident_bytes());
+            return Ok(Self { running: Running::Elsewhere(processes), rows, rss_bytes });
+        }
+        let before = resident_bytes();
+        let founding = Founding {
+            scale: arguments.business.scale(),
+            split: false,
+            flags: arguments.business.flags(),
+            seed: arguments.run.seed,
+            threads: arguments.run.threads,
+        };
+        let (business, rows) = Business::load(kind, options, &founding)?;
+        let rss_bytes = resident_bytes().saturating_sub(before);
+        Ok(Self { running: Running::Here(Box::new(business)), rows, rss_bytes })
+    }
+
+    fn subject(&self) -> &dyn Subject {
+        match &self.running {
+            Running::Here(business) => &**business,
+            Running::Elsewhere(processes) => processes,
+        }
+    }
+
+    /// Whether the consistency conditions hold; what is wrong is printed.
+    fn check(&self) -> Result<bool> {
+        let Running::Here(business) = &self.running else { return Ok(true) };
+        let findings = consistency::check(&business.tables)?;
+        if !findings.is_clean() {
+            eprint!("{}: {findings}", business.name());
+        }
+        Ok(findings.is_clean())
+    }
+
+    fn outcome(&self, run: &RunArguments, rounds: &[Round]) -> Outcome {
+        let subject = self.subject();
+        let facts = Facts {
+            system: subject.name(),
+            threads: subject.parallelism(run.threads),
+            batch: run.batch,
+            durable: subject.durable_epoch().is_some(),
+            records: self.rows,
+            rss_bytes: self.rss_bytes,
+        };
+        Outcome::new(&facts, rounds)
+    }
+}
+
+/// Runs TPC-C and reports it. The second answer tells whether every consistency condition held, where asked for.
+pub(crate) fn run(arguments: &TpccArguments) -> Result<(Report, bool)> {
+    let systems = arguments.run.systems_or(&[SystemKind::Memsilo, SystemKind::Silo])?;
+    if let Some(kind) = systems.iter().find(|kind| !kind.is_transactional()) {
+        let name = kind.name();
+        return Err(Failure::Usage(format!("{name} has no transactions: tpcc runs on memsilo and silo")));
+    }
+    let machine = Machine::look();
+    let mut progress = Progress::new(arguments.run.rounds);
+    let options = arguments.run.options();
+    let mut loaded = Vec::new();
+    for kind in systems {
+        progress.say(&format!("loading {} warehouses into {}", arguments.business.warehouses, kind.name()));
+        loaded.push(Loaded::load(kind, &options, arguments)?);
+    }
+    let subjects: Vec<&dyn Subject> = loaded.iter().map(Loaded::subject).collect();
+    processes::ready(arguments.run.conducted, loaded.iter().map(|loaded| (loaded.rss_bytes, loaded.rows)));
+    let rounds = driver::run(&subjects, &arguments.run.plan(), |round, subject, done| {
+        processes::tell_round(arguments.run.conducted, done);
+        progress.round(round, subject.name(), done.rate());
+    })?;
+    let mut consistent = true;
+    if arguments.check {
+        for loaded in &loaded {
+            progress.say(&format!("checking the consistency conditions of {}", loaded.subject().name()));
+            consistent &= loaded.check()?;
+        }
+    }
+    progress.clear();
+    let results =
+        loaded.iter().zip(&rounds).map(|(loaded, rounds)| loaded.outcome(&arguments.run, rounds)).collect();
+    Ok((Report { machine, results }, consistent))
+}
+
+/// The command line of one of several processes: it gets its share of the warehouses.
+fn for_process(run: &RunArguments, business: &BusinessArguments, index: usize) -> Vec<String> {
+    let mut words = vec!["tpcc".to_owned()];
+    words.extend(run.for_process(index));
+    words.extend(business.words(business.warehouses.div_ceil(run.threads as u16)));
+    words
+}
+
+/// What heads the table: every flag that the figures depend on.
+pub(crate) fn title(run: &RunArguments, business: &BusinessArguments) -> String {
+    let mix: Vec<String> = business.mix.0.iter().map(u64::to_string).collect();
+    format!(
+        "TPC-C: {} warehouses, {} items, {} customers a district, mix {} (new-order/payment/order-status/delivery/\
+         stock-level), remote {} % of lines and {} % of payments, order-status {:?}, stock-level {:?}, {} rounds of \
+         {} s, epochs of {} ms, snapshots every {} ms, garbage collected{}{}",
+        business.warehouses,
+        business.items,
+        business.customers,
+        mix.join("/"),
+        if business.warehouses > 1 { business.remote } else { 0 },
+        if business.warehouses > 1 { business.remote_payments } else { 0 },
+        business.order_status,
+        business.stock_level,
+        run.rounds,
+        run.seconds,
+        run.epoch_ms,
+        run.snapshot_ms,
+        if business.no_announce { ", nothing announced" } else { "" },
+        if cfg!(feature = "peer-keys") { ", keys of four bytes an integer" } else { "" },
+    )
+}

@@ -1,0 +1,304 @@
+//! A terminal: draws TPC-C's transactions by the mix and runs them, one at a time or in batches, conflicts retried.
+//!
+//! Invariants:
+//! - What is entered is drawn before the transaction begins: a retry enters the same again.
+//! - A new-order that the specification wants rolled back counts as done; any other error ends the run.
+//! - Nothing is allocated per transaction.
+//!
+//! Neighbours: a [`super::Business`] under the driver has one for each worker; [`crate::crash`] listens to what was placed.
+
+use std::cell::Cell;
+use std::hint::black_box;
+
+use ensile::{Error, Receipt, Transaction};
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::random::Random;
+
+use super::counts::Counts;
+use super::desk::{Desk, Selection};
+use super::draw::Constants;
+use super::flags::{Flags, ReadMode};
+use super::load::date_now;
+use super::tables::Tables;
+use super::{delivery, keys, new_order, order_status, payment, stock_level};
+use crate::failure::Result;
+use crate::tally::{Step, epoch_to_wait_for};
+
+/// A transaction as it is entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request {
+    NewOrder(new_order::Input),
+    Payment(payment::Input),
+    OrderStatus(order_status::Input),
+    Delivery(delivery::Input),
+    StockLevel(stock_level::Input),
+}
+
+impl Request {
+    /// Its place in the mix.
+    #[inline]
+    fn kind(&self) -> usize {
+        match self {
+            Self::NewOrder(_) => 0,
+            Self::Payment(_) => 1,
+            Self::OrderStatus(_) => 2,
+            Self::Delivery(_) => 3,
+            Self::StockLevel(_) => 4,
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Placed(new_order::Placed),
+    Delivered(delivery::Delivered),
+    Shown,
+}
+
+/// Hears of every transaction that committed.
+pub(crate) trait Observer: Sync {
+    /// A terminal's transaction committed under this receipt; it is not yet durable.
+    fn committed(&self, request: &Request, answer: &Answer, receipt: &Receipt);
+}
+
+/// One terminal.
+pub(crate) struct Terminal<'a> {
+    tables: &'a Tables,
+    flags: &'a Flags,
+    desk: Desk<'a>,
+    scratch: Vec<u32>,
+    clock: Clock,
+    born: u64,
+    observer: Option<&'a dyn Observer>,
+    counts: Counts,
+}
+
+impl<'a> Terminal<'a> {
+    /// A terminal of `worker`, one of `workers`.
+    pub(crate) fn new(
+        tables: &'a Tables,
+        flags: &'a Flags,
+        constants: Constants,
+        place: (usize, usize),
+        observer: Option<&'a dyn Observer>,
+    ) -> Self {
+        Self {
+            tables,
+            flags,
+            desk: Desk::new(tables, flags, constants, place),
+            scratch: Vec::with_capacity(512),
+            clock: Clock::machine(),
+            born: date_now(),
+            observer,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What it has counted.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    #[inline]
+    fn date(&self) -> u64 {
+        self.born + self.clock.nanos() / 1_000
+    }
+
+    /// Draws the next transaction.
+    #[inline]
+    pub(crate) fn draw(&self, random: &mut Random) -> Request {
+        let mix = &self.flags.mix;
+        let mut dice = random.below(mix.iter().sum());
+        for (kind, &share) in mix.iter().enumerate() {
+            if dice < share {
+                return match kind {
+                    0 => Request::NewOrder(new_order::Input::draw(&self.desk, random, self.date())),
+                    1 => Request::Payment(payment::Input::draw(&self.desk, random, self.date())),
+                    2 => Request::OrderStatus(order_status::Input::draw(&self.desk, random)),
+                    3 => Request::Delivery(delivery::Input::draw(&self.desk, random, self.date())),
+                    _ => Request::StockLevel(stock_level::Input::draw(&self.desk, random)),
+                };
+            }
+            dice -= share;
+        }
+        unreachable!("the dice is below the sum of the shares")
+    }
+
+    /// Draws and runs one transaction. The rows that an order names are known before it begins, so even alone it gains
+    /// from descents that overlap.
+    #[inline]
+    pub(crate) fn one(&mut self, random: &mut Random) -> Result<Step> {
+        let request = self.draw(random);
+        if self.reads_snapshot(&request) {
+            return self.on_snapshot(&request);
+        }
+        self.execute(std::slice::from_ref(&request))
+    }
+
+    /// Draws and runs `batch` independent transactions with their descents overlapping.
+    pub(crate) fn many(
+        &mut self,
+        random: &mut Random,
+        batch: usize,
+        requests: &mut Vec<Request>,
+    ) -> Result<Step> {
+        requests.clear();
+        let (mut on_snapshot, mut epoch) = (0, 0);
+        for _ in 0..batch {
+            let request = self.draw(random);
+            if self.reads_snapshot(&request) {
+                on_snapshot += 1;
+                epoch = self.on_snapshot(&request)?.epoch.max(epoch);
+            } else {
+                requests.push(request);
+            }
+        }
+        let step = self.execute(requests)?;
+        Ok(Step { committed: step.committed + on_snapshot, epoch: step.epoch.max(epoch), ..step })
+    }
+
+    /// Runs requests, each as a transaction of its own.
+    #[inline]
+    fn execute(&mut self, requests: &[Request]) -> Result<Step> {
+        let Self { tables, flags, scratch, observer, counts, .. } = self;
+        let (attempts, mut seen) = (Cell::new(0), 0);
+        let (mut ended, mut epoch, mut failed) = (0, Epoch::ZERO, None);
+        tables.db.run_batch_with(
+            requests,
+            |request, touch| {
+                if flags.announce {
+                    announce(touch, tables, request);
+                }
+            },
+            |tx, request| {
+                attempts.set(attempts.get() + 1);
+                body(tx, tables, flags, request, scratch)
+            },
+            |outcome| {
+                let request = &requests[ended];
+                ended += 1;
+                counts.note(request.kind(), attempts.get() - seen - 1);
+                seen = attempts.get();
+                match outcome {
+                    Ok((answer, receipt)) => {
+                        epoch = epoch.max(receipt.epoch());
+                        after_commit(tables, request, &answer);
+                        if let Some(observer) = observer {
+                            observer.committed(request, &answer, &receipt);
+                        }
+                    }
+                    Err(Error::RolledBack) => {}
+                    Err(error) => failed = Some(error),
+                }
+            },
+        );
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let committed = requests.len() as u32;
+        let epoch = epoch_to_wait_for(epoch, tables.db.durable_epoch());
+        Ok(Step { committed, conflicts: attempts.get() - committed, epoch })
+    }
+
+    fn reads_snapshot(&self, request: &Request) -> bool {
+        match request {
+            Request::OrderStatus(_) => self.flags.order_status == ReadMode::Snapshot,
+            Request::StockLevel(_) => self.flags.stock_level == ReadMode::Snapshot,
+            _ => false,
+        }
+    }
+
+    fn on_snapshot(&mut self, request: &Request) -> Result<Step> {
+        let mut conflicts = 0;
+        let shown = loop {
+            match self.read_snapshot(request) {
+                Ok(shown) => break shown,
+                Err(error) if error.is_retryable() => conflicts += 1,
+                Err(error) => return Err(error.into()),
+            }
+        };
+        self.counts.note(request.kind(), conflicts);
+        let epoch = epoch_to_wait_for(shown, self.tables.db.durable_epoch());
+        Ok(Step { committed: 1, conflicts, epoch })
+    }
+
+    /// Answers a request from a snapshot, and with which epoch the answer is durable.
+    fn read_snapshot(&mut self, request: &Request) -> Result<Epoch, Error> {
+        let mut snapshot = self.tables.db.snapshot()?;
+        match request {
+            Request::OrderStatus(input) => {
+                black_box(order_status::run(&mut snapshot, self.tables, input, &mut self.scratch)?);
+            }
+            Request::StockLevel(input) => {
+                black_box(stock_level::run(&mut snapshot, self.tables, input, &mut self.scratch)?);
+            }
+            _ => unreachable!("only order-status and stock-level read snapshots"),
+        }
+        Ok(snapshot.shown_epoch())
+    }
+}
+
+/// What a terminal remembers of a commit.
+#[inline]
+fn after_commit(tables: &Tables, request: &Request, answer: &Answer) {
+    if let (Request::Delivery(input), Answer::Delivered(delivered)) = (request, answer) {
+        delivery::committed(tables, input, delivered);
+    }
+}
+
+/// One transaction's body.
+#[inline]
+fn body(
+    tx: &mut Transaction<'_>,
+    tables: &Tables,
+    flags: &Flags,
+    request: &Request,
+    scratch: &mut Vec<u32>,
+) -> Result<Answer, Error> {
+    match request {
+        Request::NewOrder(input) => {
+            let placed = new_order::run(tx, tables, input)?;
+            // What the terminal would show and nobody here looks at.
+            black_box((placed.total, placed.brand_lines));
+            Ok(Answer::Placed(placed))
+        }
+        Request::Payment(input) => payment::run(tx, tables, input, scratch).map(|_| Answer::Shown),
+        Request::Delivery(input) => delivery::run(tx, tables, input, flags.announce).map(Answer::Delivered),
+        Request::OrderStatus(input) => {
+            black_box(order_status::run(tx, tables, input, scratch)?.balance);
+            Ok(Answer::Shown)
+        }
+        Request::StockLevel(input) => {
+            black_box(stock_level::run(tx, tables, input, scratch)?);
+            Ok(Answer::Shown)
+        }
+    }
+}
+
+/// Announces the rows whose descents are worth overlapping: those that are known before the transaction begins.
+#[inline]
+fn announce(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
+    match request {
+        Request::NewOrder(input) => {
+            let home = tables.of(input.warehouse);
+            touch.key(&home.customer, &keys::customer(input.warehouse, input.district, input.customer));
+            for line in input.lines() {
+                let supply = tables.of(line.supply_warehouse);
+                touch.key(&home.item, &line.item);
+                touch.key(&supply.stock, &keys::stock(line.supply_warehouse, line.item));
+                touch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
+            }
+        }
+        Request::Payment(input) => {
+            if let Selection::Number(customer) = input.customer {
+                touch.key(
+                    &tables.customer,
+                    &keys::customer(input.customer_warehouse, input.customer_district, customer),
+                );
+            }
+        }
+        Request::OrderStatus(_) | Request::Delivery(_) | Request::StockLevel(_) => {}
+    }
+}

@@ -1,0 +1,91 @@
+//! In which order keys are loaded, and by how many threads.
+//!
+//! Neighbours: every system of [`crate::system`] loads by the same plan.
+
+use std::ops::Range;
+
+use clap::ValueEnum;
+
+use super::permutation::Permutation;
+use crate::failure::Result;
+use crate::ycsb::arguments::YcsbArguments;
+
+/// The order of loading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadOrder {
+    /// Ascending keys.
+    InOrder,
+    /// A fixed random order.
+    Random,
+}
+
+/// What is loaded.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadPlan {
+    /// The keys are `0..records`.
+    pub(crate) records: u64,
+    threads: usize,
+    order: Option<Permutation>,
+}
+
+impl LoadPlan {
+    pub(crate) fn new(arguments: &YcsbArguments) -> Self {
+        Self::in_order(arguments.records, arguments.run.threads)
+            .shuffled(arguments.load_order, arguments.run.seed)
+    }
+
+    /// Ascending keys.
+    pub(crate) fn in_order(records: u64, threads: usize) -> Self {
+        Self { records, threads, order: None }
+    }
+
+    fn shuffled(mut self, order: LoadOrder, seed: u64) -> Self {
+        self.order = (order == LoadOrder::Random).then(|| Permutation::new(self.records, seed));
+        self
+    }
+
+    /// The key that is loaded at this position.
+    #[inline]
+    pub(crate) fn key_at(&self, position: u64) -> u64 {
+        self.order.map_or(position, |order| order.at(position))
+    }
+}
+
+/// Gives each loading thread its share of the positions.
+pub(crate) fn for_each_share(plan: &LoadPlan, load: impl Fn(Range<u64>) -> Result<()> + Sync) -> Result<()> {
+    let threads = plan.threads as u64;
+    let share = |index: u64| plan.records * index / threads..plan.records * (index + 1) / threads;
+    std::thread::scope(|scope| {
+        let load = &load;
+        let others: Vec<_> = (1..threads).map(|index| scope.spawn(move || load(share(index)))).collect();
+        let mut outcome = load(share(0));
+        for other in others {
+            outcome = outcome.and(other.join().expect("a loader does not panic"));
+        }
+        outcome
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use ensile_base::sync::{AtomicU64, Ordering};
+
+    use super::{LoadOrder, LoadPlan, for_each_share};
+
+    #[test]
+    fn the_shares_cover_every_key_once() {
+        let plan = LoadPlan::in_order(1_001, 3).shuffled(LoadOrder::Random, 5);
+        let (count, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+        for_each_share(&plan, |positions| {
+            for position in positions {
+                // Relaxed: counted by threads that are joined before the sums are read.
+                count.fetch_add(1, Ordering::Relaxed);
+                // Relaxed: as above.
+                sum.fetch_add(plan.key_at(position), Ordering::Relaxed);
+            }
+            Ok(())
+        })
+        .expect("nothing fails");
+        assert_eq!((count.into_inner(), sum.into_inner()), (1_001, 1_001 * 1_000 / 2));
+    }
+}
