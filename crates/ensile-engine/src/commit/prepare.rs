@@ -3,12 +3,12 @@
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
 
 use ensile_epoch::Pinned;
-use ensile_index::{Insert, Lookup};
 
 use super::{Commit, images};
 use crate::error::Result;
 use crate::formats::log_entry;
-use crate::record::{HEADER_BYTES, Handle};
+use crate::record::HEADER_BYTES;
+use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
@@ -97,23 +97,23 @@ impl Placing<'_> {
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
             match table.tree.get(key, self.pinned) {
-                Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
-                Lookup::Missing(witness) => self.nodes.push(witness),
+                RecordLookup::Found(record) => write.record = Some(record.handle()),
+                RecordLookup::Missing(witness) => self.nodes.push(witness),
             }
             return Ok(());
         }
         let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
         self.worker.changes.clear();
         let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
-        match table.tree.insert_if_absent(key, placeholder.value(), &mut memory, changes, self.pinned) {
-            Insert::Inserted => {
-                write.record = Some(placeholder);
+        match table.tree.insert_if_absent(key, placeholder, &mut memory, changes, self.pinned) {
+            RecordInsert::Inserted(placeholder) => {
+                write.record = Some(placeholder.handle());
                 write.placed = true;
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
-            Insert::Exists(value) => {
-                self.worker.blocks.destroy(placeholder);
-                let record = Handle::from_value(value);
+            RecordInsert::Exists(record, placeholder) => {
+                self.worker.blocks.discard(placeholder);
+                let record = record.handle();
                 record.prefetch(HEADER_BYTES);
                 write.record = Some(record);
                 Ok(())

@@ -15,6 +15,7 @@ use ensile_epoch::Pinned;
 
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
+use crate::record::blocks::Fresh;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
@@ -42,7 +43,7 @@ pub(crate) enum Expect {
 }
 
 /// One entry.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: u32,
     pub(crate) kind: WriteKind,
@@ -54,7 +55,7 @@ pub(crate) struct Write {
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
     pub(crate) placed: bool,
     /// Commit: a filled, unpublished record that replaces the present one.
-    pub(crate) replacement: Option<Handle>,
+    pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
     pub(crate) old_version: Option<Handle>,
     /// Commit: the TID word that the lock was taken over.
@@ -159,7 +160,15 @@ impl WriteSet {
         }
     }
 
+    /// Whether keys and values lie in the arena, and each entry has a hash once there are two.
+    pub(crate) fn check(&self) -> bool {
+        let lies_in = |part: (u32, u32)| range(part).end <= self.arena.len();
+        let hashed = self.entries.len() < 2 || self.hashes.len() == self.entries.len();
+        hashed && self.entries.iter().all(|write| lies_in(write.key) && lies_in(write.value))
+    }
+
     fn forget(&mut self) {
+        debug_assert!(self.check(), "a write-set that is given up was whole");
         self.entries.clear();
         self.hashes.clear();
         self.tables = TableFilter::default();
@@ -286,6 +295,7 @@ impl WriteSet {
             self.check_room(0, value.len())?;
             self.append(value)
         };
+        debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
@@ -310,6 +320,7 @@ impl WriteSet {
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         self.arena.extend_from_slice(bytes);
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
 
