@@ -41,8 +41,8 @@ impl Commit<'_> {
         let worker = &*self.worker;
         let installing =
             Installing { shared: self.shared, worker, arena, pinned: self.pinned, tid, boundary };
-        for at in &worker.order {
-            let write = &mut entries[*at as usize];
+        for lock in &worker.order {
+            let write = &mut entries[lock.at as usize];
             write.installed = installing.install(write);
         }
     }
