@@ -14,6 +14,7 @@
 //! Neighbours: `chain`, `verdict`, `load` and `replay` read; `ordered` reads once more, by TIDs; `repair` cuts by what
 //! was found; the engine gives the state that takes the entries, the `ensile` command prints.
 
+mod cut;
 mod facts;
 mod judge;
 mod repair;
@@ -71,7 +72,7 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     }
     if !found.is_whole() {
         found.durable_epoch = None;
-        let plan = repair::plan(&**disk, &found, seen)?;
+        let plan = cut::plan(&**disk, &found, seen)?;
         found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
     }
     assert_eq!(

@@ -28,6 +28,14 @@ fn fill(life: &Life, worker: &mut Worker) {
     }
 }
 
+/// A database with a checkpoint and log files behind it, and a process that has a lease of all of them.
+fn leased_beside(disk: &SimDisk) -> (Life, Worker, SimDisk, Lease) {
+    let (life, mut worker) = checkpointed(disk);
+    fill(&life, &mut worker);
+    let (reader, lease) = leased(disk);
+    (life, worker, reader, lease)
+}
+
 /// A lease that another process holds, and that process.
 fn leased(disk: &SimDisk) -> (SimDisk, Lease) {
     let reader = disk.mounted();
@@ -56,9 +64,7 @@ fn pass(life: &Life, seconds: u64) -> LogStats {
 #[test]
 fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (_reader, lease) = leased(&disk);
+    let (life, worker, _reader, lease) = leased_beside(&disk);
     let before = disk.files();
     assert!(lease.files().iter().any(|file| file.name().contains("ckpt-1-")), "{lease:?}");
     assert!(lease.files().iter().any(|file| file.name().contains("-to-")), "{lease:?}");
@@ -84,9 +90,7 @@ fn i3_a_removal_waits_for_a_lease_and_goes_on_once_it_has_ended() {
 #[test]
 fn i3_log_files_are_not_removed_beside_a_lease() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (_reader, lease) = leased(&disk);
+    let (life, _worker, _reader, lease) = leased_beside(&disk);
     // The caller has installed a checkpoint that covers them.
     let covered = life.rig.epochs.now();
     assert_eq!(life.rig.log.remove_files_below(covered).expect("it is put off").files, 0);
@@ -98,9 +102,7 @@ fn i3_log_files_are_not_removed_beside_a_lease() {
 #[test]
 fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (reader, lease) = leased(&disk);
+    let (life, _worker, reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");
     assert!(disk.files().iter().any(|name| name.contains("ckpt-1-")));
     reader.kill_process();
@@ -113,9 +115,7 @@ fn i3_the_lease_of_a_reader_that_died_holds_nothing_up() {
 #[test]
 fn i3_a_lease_beyond_the_limit_is_overrun_and_counted_and_its_files_stay_readable() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (_reader, lease) = leased(&disk);
+    let (life, _worker, _reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");
     // From the first refusal on, by the log's clock.
     assert_eq!(pass(&life, LEASE_SECONDS_MAX - 2).leases_overrun, 0);
@@ -130,9 +130,7 @@ fn i3_a_lease_beyond_the_limit_is_overrun_and_counted_and_its_files_stay_readabl
 #[test]
 fn i3_a_failed_attempt_takes_its_own_files_and_not_the_leased_ones() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (_reader, lease) = leased(&disk);
+    let (life, _worker, _reader, lease) = leased_beside(&disk);
     life.checkpoint().expect("is installed");
     // The next one is given up in its midst, by the close.
     let _handle = life.checkpoints.demand();
@@ -153,9 +151,7 @@ fn i3_a_failed_attempt_takes_its_own_files_and_not_the_leased_ones() {
 #[test]
 fn i3_an_open_does_not_wait_for_a_lease_and_a_lease_needs_a_database() {
     let disk = SimDisk::new();
-    let (life, mut worker) = checkpointed(&disk);
-    fill(&life, &mut worker);
-    let (_reader, lease) = leased(&disk);
+    let (life, worker, _reader, lease) = leased_beside(&disk);
     life.checkpoints.close();
     life.rig.log.close().expect("closes");
     drop((worker, life));

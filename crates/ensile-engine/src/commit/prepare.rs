@@ -3,12 +3,12 @@
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
 
 use ensile_epoch::Pinned;
-use ensile_index::{Insert, Lookup, OrderedInserts};
 
 use super::{Commit, images};
 use crate::error::Result;
 use crate::formats::log_entry;
-use crate::record::{HEADER_BYTES, Handle};
+use crate::record::HEADER_BYTES;
+use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
@@ -87,7 +87,7 @@ struct Placing<'p> {
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
     /// Inserts into one table, one after the other: keys that follow each other are placed beside the last.
-    run: Option<(u32, OrderedInserts<'p, 'p>)>,
+    run: Option<(u32, RecordRun<'p, 'p>)>,
     pinned: Pinned<'p>,
 }
 
@@ -99,8 +99,8 @@ impl<'p> Placing<'p> {
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
             match table.tree.get(key, self.pinned) {
-                Lookup::Found(value) => write.record = Some(Handle::from_value(value)),
-                Lookup::Missing(witness) => self.nodes.push(witness),
+                RecordLookup::Found(record) => write.record = Some(record.handle()),
+                RecordLookup::Missing(witness) => self.nodes.push(witness),
             }
             return Ok(());
         }
@@ -109,17 +109,17 @@ impl<'p> Placing<'p> {
         let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
         let inserts = match &mut self.run {
             Some((id, inserts)) if *id == write.table => inserts,
-            _ => &mut self.run.insert((write.table, OrderedInserts::new(&table.tree))).1,
+            _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
         };
-        match inserts.insert(key, placeholder.value(), &mut memory, changes, self.pinned) {
-            Insert::Inserted => {
-                write.record = Some(placeholder);
+        match inserts.insert(key, placeholder, &mut memory, changes, self.pinned) {
+            RecordInsert::Inserted(placeholder) => {
+                write.record = Some(placeholder.handle());
                 write.placed = true;
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
-            Insert::Exists(value) => {
-                self.worker.blocks.destroy(placeholder);
-                let record = Handle::from_value(value);
+            RecordInsert::Exists(record, placeholder) => {
+                self.worker.blocks.discard(placeholder);
+                let record = record.handle();
                 record.prefetch(HEADER_BYTES);
                 write.record = Some(record);
                 Ok(())

@@ -9,11 +9,11 @@
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
-use ensile_index::{Lookup, Masstree, Probe};
 
 use super::KEEP_BYTES_MAX;
 use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
+use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
 
@@ -106,10 +106,10 @@ impl Descents {
         for (chunk, found) in found[base..].chunks_mut(CHUNK).enumerate() {
             let mut guesses = 0u32;
             let probes = (0..found.len() as u32).zip(&mut keys);
-            let probes = probes.map(|(label, (table, key))| Probe { tree: &table.tree, key, label });
-            Masstree::get_batch(probes, pinned, &mut |at, lookup| {
-                if let Lookup::Found(value) = lookup {
-                    let record = Handle::from_value(value);
+            let probes = probes.map(|(label, (table, key))| RecordProbe { tree: &table.tree, key, label });
+            RecordTree::get_batch(probes, pinned, &mut |at, lookup| {
+                if let RecordLookup::Found(record) = lookup {
+                    let record = record.handle();
                     let fetch = fetch(chunk * CHUNK + at as usize);
                     fetch.ask(record);
                     found[at as usize] = Some(record);

@@ -16,6 +16,7 @@ use ensile_epoch::Pinned;
 use super::keys::{KeyTable, Place};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
+use crate::record::blocks::Fresh;
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
@@ -40,7 +41,7 @@ pub(crate) enum Expect {
 }
 
 /// One entry.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Write {
     pub(crate) table: u32,
     pub(crate) kind: WriteKind,
@@ -54,7 +55,7 @@ pub(crate) struct Write {
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
     pub(crate) placed: bool,
     /// Commit: a filled, unpublished record that replaces the present one.
-    pub(crate) replacement: Option<Handle>,
+    pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
     pub(crate) old_version: Option<Handle>,
     /// Commit: the TID word that the lock was taken over.
@@ -138,7 +139,16 @@ impl WriteSet {
         }
     }
 
+    /// Whether keys and values lie in the arena, and the table of keys leads to each entry.
+    pub(crate) fn check(&self) -> bool {
+        let lies_in = |part: (u32, u32)| range(part).end <= self.arena.len();
+        let led_to = |at: usize, write: &Write| self.find(write.table, self.key(write)) == Some(at);
+        let mut entries = self.entries.iter().enumerate();
+        entries.all(|(at, write)| lies_in(write.key) && lies_in(write.value) && led_to(at, write))
+    }
+
     fn forget(&mut self) {
+        debug_assert!(self.check(), "a write-set that is given up was whole");
         let bytes = self.keys.restart(&self.arena);
         self.arena.truncate(bytes);
         self.entries.clear();
@@ -372,6 +382,7 @@ impl WriteSet {
             self.bytes += value.len();
             self.append(value)
         };
+        debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
@@ -400,6 +411,7 @@ impl WriteSet {
             Ok(word) => self.arena.extend_from_slice(&word),
             Err(_) => self.arena.extend_from_slice(bytes),
         }
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
 

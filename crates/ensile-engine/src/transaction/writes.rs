@@ -3,13 +3,13 @@
 //! Neighbours: `typed` encodes what is written; `indexes` keeps secondary indexes in step; commit installs.
 
 use ensile_epoch::Call;
-use ensile_index::Lookup;
 
 use super::Transaction;
 use super::indexes::Maintenance;
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::tree::RecordLookup;
+use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::sets::{Read, Sets};
@@ -240,9 +240,9 @@ impl Sets {
         call: &Call<'_>,
     ) -> bool {
         loop {
-            let Lookup::Found(value) = table.tree.get(key, call.pinned()) else { return false };
-            let record = Handle::from_value(value);
-            match record.at(call.pinned()).read(scratch) {
+            let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
+            let record = found.handle();
+            match found.read(scratch) {
                 Seen::Present(word) => {
                     self.reads.push(Read { record, word });
                     return true;

@@ -1,0 +1,418 @@
+//! Where a damaged folder is cut, and what is given up: decided from what an examination found, with nothing changed.
+//!
+//! The oldest generation in which something is damaged is closed at the least mark that is whole in all its logs; what
+//! comes after it, later generations included, is given up.
+//!
+//! Invariants:
+//! - E2: the state that is kept is that at the end of an epoch, as if the database had crashed then.
+//! - K1: nothing is cut below e_h of the installed checkpoint, as the log before it is gone.
+//! - What is judged is judged as an open judges it.
+//!
+//! Neighbours: [`super`] has the findings; `repair` carries the plan out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ensile_base::Epoch;
+use ensile_disk::Disk;
+
+use super::super::chain::{self, Chain};
+use super::super::file::{FileChain, Tail};
+use super::super::judgement::{self, FirstEnds};
+use super::super::listing::{self, Files};
+use super::facts::{Damage, Examination, Loss, Unread};
+use crate::DurabilityError;
+use crate::block::origin::OPENING_BYTES;
+use crate::block::scan::Scanner;
+use crate::checkpoint::parts;
+use crate::store::hint::Hint;
+use crate::store::manifest::{Generation, Manifest};
+use crate::store::names::{SegmentFile, SegmentName, logger_of};
+
+/// How a user asks to give up what missing folders held.
+pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-folders`";
+
+/// What a repair would do.
+pub(super) struct RepairPlan {
+    pub(super) loss: Loss,
+    /// Generations up to the cut one, which is closed at the cut, and the numbers of those that stay.
+    pub(super) generations: Vec<Generation>,
+    pub(super) with_entries: Vec<u64>,
+    /// Chains of the cut one, if it stays.
+    pub(super) chains: Vec<Chain>,
+    /// Where files that stay are cut.
+    pub(super) cuts: Vec<(SegmentFile, u64)>,
+    /// Files that do not stay, none of a chain.
+    pub(super) dropped: Vec<SegmentFile>,
+    /// Files of a merge that had not ended.
+    pub(super) unfinished: Vec<SegmentFile>,
+    /// The largest epoch that any file showed, and the last generation's number and logs.
+    pub(super) seen: Epoch,
+    pub(super) last: (u64, u32),
+}
+
+/// What a repair would do, or why there is none. `seen`: the largest epoch that any file showed.
+pub(super) fn plan(
+    disk: &dyn Disk,
+    found: &Examination,
+    seen: Epoch,
+) -> Result<Result<RepairPlan, String>, DurabilityError> {
+    assert!(!found.is_whole(), "what is whole is not repaired");
+    if let Some(Unread { detail, .. }) = found.unread.first() {
+        return Ok(Err(format!(
+            "{detail}: what stands there is unknown, and a cut might give it up; make it readable, or copy the folder to \
+             another device"
+        )));
+    }
+    let limits = match limits_of(&found.damage) {
+        Ok(limits) => limits,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let Some(manifest) = Manifest::read(disk)? else {
+        return Ok(Err("the manifest is missing, and no other file says what it held".to_owned()));
+    };
+    let is_listed = |number| manifest.generations.iter().any(|generation| generation.number == number);
+    if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
+        return Ok(Err(format!("generation {number} is damaged, and not listed")));
+    }
+    let (files, unfinished) = match listing::find(disk, &manifest) {
+        Ok(files) => files,
+        Err(error) => {
+            let Damage { file, detail, .. } = Damage::of(error)?;
+            return Ok(Err(format!("{file}: {detail}; move that one away")));
+        }
+    };
+    let hint = judgement::hint(disk, &manifest, &mut FirstEnds)?;
+    let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
+    let cut = match cutting.find()? {
+        Ok(cut) => cut,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if let Some(reason) = cutting.reason_against(&cut)? {
+        return Ok(Err(reason));
+    }
+    let plan = cutting.plan(cut, found, seen)?;
+    Ok(Ok(RepairPlan { unfinished, ..plan }))
+}
+
+/// A folder that is to be cut.
+struct Cutting<'c> {
+    disk: &'c dyn Disk,
+    manifest: &'c Manifest,
+    files: &'c Files,
+    limits: &'c WholeLimits,
+    hint: Option<&'c Hint>,
+}
+
+/// Where it is cut.
+struct RepairCut {
+    /// Of the generation that is closed there, in the manifest's order.
+    index: usize,
+    durable: Epoch,
+    /// Its logs, those of which something is whole.
+    chains: Vec<Chain>,
+    /// Nothing is given up but bytes that do not belong there.
+    is_lossless: bool,
+    /// Where files of it, and of generations before it, are cut.
+    cuts: Vec<(SegmentFile, u64)>,
+}
+
+impl Cutting<'_> {
+    /// The first generation that cannot be whole again, or the last one; or why nothing can be cut.
+    fn find(&self) -> Result<Result<RepairCut, String>, DurabilityError> {
+        let mut cuts = Vec::new();
+        let generations = &self.manifest.generations;
+        for (index, generation) in generations.iter().enumerate() {
+            let is_last = index + 1 == generations.len();
+            let is_damaged = self.limits.keys().any(|(number, _)| *number == generation.number);
+            if !is_damaged && !is_last {
+                continue;
+            }
+            if let Some((durable, chains)) = self.whole(generation)? {
+                cuts.extend(self.cuts_of(&chains)?);
+                if is_last {
+                    return Ok(Ok(RepairCut { index, durable, chains, is_lossless: true, cuts }));
+                }
+                continue;
+            }
+            let mut chains = Vec::new();
+            for logger in 0..generation.logs {
+                chains.push(self.cut_chain(generation, logger)?);
+            }
+            let mark = |chain: &Option<Chain>| chain.as_ref().map_or(Epoch::ZERO, |chain| chain.mark);
+            let whole = chains.iter().map(mark).min().unwrap_or_default();
+            let chains: Vec<Chain> = chains.into_iter().flatten().collect();
+            cuts.extend(self.cuts_of(&chains)?);
+            if self.is_strange(generation)? {
+                return Ok(Err(format!(
+                    "no log of generation {} is that of the manifest: if the manifest is of another database or of another \
+                     time, put the right one back; if the logs are, move them away",
+                    generation.number
+                )));
+            }
+            let durable =
+                whole.min(generation.durable.unwrap_or(Epoch::MAX)).max(generation.first.previous());
+            return Ok(Ok(RepairCut { index, durable, chains, is_lossless: false, cuts }));
+        }
+        Ok(Err("the manifest lists no log".to_owned()))
+    }
+
+    /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the
+    /// verdict is that of an open.
+    fn whole(&self, generation: &Generation) -> Result<Option<(Epoch, Vec<Chain>)>, DurabilityError> {
+        let checkpoint = self.manifest.checkpoint.as_ref();
+        let judged = || -> Result<_, DurabilityError> {
+            let mut chains = Vec::new();
+            for logger in 0..generation.logs {
+                let key = (generation.number, logger);
+                let Some(files) = self.files.get(&key) else {
+                    let missing = SegmentName { generation: key.0, logger, number: 0 };
+                    return Err(listing::missing_file(missing));
+                };
+                let read = read_until(self.disk, files, None)?;
+                chains.extend(judgement::log(self.disk, generation, read, self.covered(), &mut FirstEnds)?);
+            }
+            let verdict = judgement::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
+            Ok(verdict.map(|verdict| (verdict.durable, chains)))
+        };
+        let judged = judged().or_else(|error| Damage::of(error).map(|_| None))?;
+        Ok(judged.filter(|(_, chains)| chains.iter().all(|chain| self.is_damaged_behind_only(chain))))
+    }
+
+    /// Is all damage of a log behind the ends of its files?
+    fn is_damaged_behind_only(&self, chain: &Chain) -> bool {
+        let Some(limits) = self.limits.get(&(chain.generation, chain.logger)) else { return true };
+        assert!(!limits.is_empty(), "a log is in the list for its damage");
+        let is_behind = |(file, offset): (&SegmentFile, &u64)| {
+            chain.links.iter().any(|link| link.file == *file && link.end <= *offset)
+        };
+        limits.iter().all(is_behind)
+    }
+
+    /// A log as it is once it is cut: see [`cut_chain`].
+    fn cut_chain(&self, generation: &Generation, logger: u32) -> Result<Option<Chain>, DurabilityError> {
+        let key = (generation.number, logger);
+        let own = self.files.get(&key).map_or(&[][..], Vec::as_slice);
+        cut_chain(self.disk, own, self.covered(), generation, self.limits.get(&key))
+    }
+
+    /// Entries of smaller epochs are in the checkpoint.
+    fn covered(&self) -> Epoch {
+        self.manifest.checkpoint.as_ref().map_or(Epoch::ZERO, |checkpoint| checkpoint.low)
+    }
+
+    /// Does no file of this generation's logs bear the salt that the manifest lists, and one another?
+    fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
+        let (mut own, mut strange) = (false, false);
+        for file in files_of(self.files, generation) {
+            let opening = match FileChain::read(self.disk, *file, None) {
+                Ok(chain) => chain.opening,
+                Err(error) => {
+                    Damage::of(error)?;
+                    continue;
+                }
+            };
+            own |= opening.as_ref().is_some_and(|opening| opening.origin.salt == generation.salt);
+            strange |= opening.is_some_and(|opening| opening.origin.salt != generation.salt);
+        }
+        Ok(strange && !own)
+    }
+
+    /// Where files of damaged logs are cut: behind the end of each.
+    fn cuts_of(&self, chains: &[Chain]) -> Result<Vec<(SegmentFile, u64)>, DurabilityError> {
+        let mut cuts = Vec::new();
+        for chain in chains.iter().filter(|chain| self.limits.contains_key(&(chain.generation, chain.logger)))
+        {
+            for link in &chain.links {
+                assert!(link.end >= OPENING_BYTES as u64, "the opening block of {} stays", link.file);
+                let mut scanner = Scanner::new(self.disk.open_to_read(&link.file.to_string())?)?;
+                // Space that was set aside is no reason to touch a file.
+                if scanner.used_to(link.end)? > link.end {
+                    cuts.push((link.file, link.end));
+                }
+            }
+        }
+        Ok(cuts)
+    }
+
+    /// Why a cut there would not help, or would do harm.
+    fn reason_against(&self, cut: &RepairCut) -> Result<Option<String>, DurabilityError> {
+        let RepairCut { durable, is_lossless, .. } = *cut;
+        let installed = self.manifest.checkpoint.as_ref();
+        if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.high > durable) {
+            return Ok(Some(format!(
+                "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
+                 the checkpoint is gone",
+                checkpoint.high
+            )));
+        }
+        if is_lossless {
+            return Ok(None);
+        }
+        let known = installed.map_or(0, |checkpoint| checkpoint.number);
+        for part in parts::list(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
+        {
+            let file = self.disk.open_to_read(&part.to_string())?;
+            // A checkpoint's opening block says its e_l there.
+            if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
+            {
+                return Ok(Some(format!(
+                    "{part} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if \
+                     the manifest is an older copy, put the newer one back; if not, move that file away"
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
+        let RepairCut { index, durable, chains, is_lossless, cuts } = cut;
+        let (before, rest) = self.manifest.generations.split_at(index);
+        let (generation, later) = rest.split_first().expect("it stands at its index");
+        let stays = durable >= generation.first;
+        let chains = if stays { chains } else { Vec::new() };
+        let is_kept = |file: &SegmentFile| chains.iter().any(|chain| is_of_chain(chain, *file));
+        let mut dropped: Vec<SegmentFile> =
+            files_of(self.files, generation).filter(|file| !is_kept(file)).copied().collect();
+        dropped.extend(later.iter().flat_map(|other| files_of(self.files, other)));
+        let cuts: Vec<_> = cuts.into_iter().filter(|(file, _)| !dropped.contains(file)).collect();
+        let mut loss = Loss { durable, ..Loss::default() };
+        if !is_lossless {
+            for other in rest {
+                loss.entries += entries_above(self.disk, self.files, other, durable)?;
+            }
+            loss.epochs = (seen > durable).then(|| (durable.next(), seen));
+            let damaged = found.damage.iter().map(|damage| damage.file.clone());
+            loss.unreadable = damaged.collect::<BTreeSet<_>>().into_iter().collect();
+        }
+        loss.files = cuts.iter().map(|(file, from)| (file.to_string(), *from)).collect();
+        let beyond = chains.iter().flat_map(|chain| &chain.beyond);
+        loss.files.extend(beyond.chain(&dropped).map(|file| (file.to_string(), 0)));
+        assert!(durable.next() >= generation.first, "L4: a generation is closed in its own epochs, or empty");
+        assert!(
+            loss.epochs.is_none_or(|(low, high)| durable < low && low <= high),
+            "E2: a whole epoch is cut"
+        );
+        let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
+        let closed = Generation { durable: Some(durable), ..generation.clone() };
+        let with_entries =
+            before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
+        let generations = before.iter().cloned().chain([closed]).collect();
+        let unfinished = Vec::new();
+        Ok(RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
+    }
+}
+
+/// By generation and log, up to where what files it is whole; `None` if something else than a log is damaged.
+type WholeLimits = BTreeMap<(u64, u32), BTreeMap<SegmentFile, u64>>;
+
+fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
+    let mut limits = WholeLimits::new();
+    for Damage { file, offset, detail, is_refused } in damage {
+        if *is_refused {
+            return Err(format!(
+                "{file} is whole, and nothing of it is cut: {detail}; use a newer version, or put the file where it belongs"
+            ));
+        }
+        if logger_of(file).is_some() {
+            return Err(format!(
+                "{file} is missing as a whole, and may be on a device that is not mounted; to give up what it held: {GIVE_UP}"
+            ));
+        }
+        let Some(file) = parsed(file) else {
+            return Err(format!("no other file says what {file} held"));
+        };
+        let log = limits.entry((file.name.generation, file.name.logger)).or_default();
+        let limit = log.entry(file).or_insert(*offset);
+        *limit = (*limit).min(*offset);
+    }
+    Ok(limits)
+}
+
+fn parsed(path: &str) -> Option<SegmentFile> {
+    let (folder, name) = path.split_once('/')?;
+    SegmentFile::parse(folder.strip_prefix("log")?.parse().ok()?, name)
+}
+
+fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {
+    let number = generation.number;
+    (0..generation.logs).filter_map(move |logger| files.get(&(number, logger))).flatten()
+}
+
+fn is_of_chain(chain: &Chain, file: SegmentFile) -> bool {
+    let is_link = chain.links.iter().any(|link| link.file == file);
+    is_link || chain.beyond.contains(&file) || chain.discarded.contains(&file)
+}
+
+/// Reads the files of a log as if each ended where it is damaged, and where the next one goes on.
+fn read_until(
+    disk: &dyn Disk,
+    files: &[SegmentFile],
+    limits: Option<&BTreeMap<SegmentFile, u64>>,
+) -> Result<Vec<FileChain>, DurabilityError> {
+    assert!(files.windows(2).all(|pair| pair[0].name < pair[1].name), "of one log, in order");
+    let mut read = Vec::new();
+    for (index, file) in files.iter().enumerate() {
+        let limit = limits.and_then(|limits| limits.get(file)).copied();
+        // What the next file shows to be synced was so before it was damaged.
+        let next = files.get(index + 1).copied().filter(|_| limit.is_none());
+        read.push(FileChain::read_until(disk, *file, next, limit.unwrap_or(u64::MAX))?);
+    }
+    for index in 1..read.len() {
+        let (before, next) = read.split_at_mut(index);
+        if let (Some(last), Some(next)) = (before.last_mut(), next.first())
+            && chain::is_next(last, next)
+        {
+            // Nothing is missing between the two: what stands behind the first one's end does not belong there.
+            last.tail = Tail::default();
+        }
+    }
+    Ok(read)
+}
+
+/// A log read from its files as if each ended where it is damaged, and where the next one goes on; `None` if nothing of
+/// it is whole. A missing file ends it before the gap.
+fn cut_chain(
+    disk: &dyn Disk,
+    files: &[SegmentFile],
+    covered: Epoch,
+    generation: &Generation,
+    limits: Option<&BTreeMap<SegmentFile, u64>>,
+) -> Result<Option<Chain>, DurabilityError> {
+    let mut read = read_until(disk, files, limits)?;
+    let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
+    read.truncate(strange.unwrap_or(read.len()));
+    while !read.is_empty() {
+        match Chain::stitch(disk, read.clone(), covered) {
+            Ok(chain) => return Ok((!chain.links.is_empty()).then_some(chain)),
+            Err(error) => drop(Damage::of(error)?),
+        }
+        let number = |file: &FileChain| file.file.name.number;
+        let gap = read.windows(2).rposition(|pair| number(&pair[0]) + 1 != number(&pair[1]));
+        read.truncate(gap.map_or(0, |index| index + 1));
+    }
+    Ok(None)
+}
+
+/// Entries of a generation above an epoch that counted, or might have, as far as they can be read. A piece that
+/// straddles the epoch counts whole.
+fn entries_above(
+    disk: &dyn Disk,
+    files: &Files,
+    generation: &Generation,
+    durable: Epoch,
+) -> Result<u64, DurabilityError> {
+    let counted = generation.durable.unwrap_or(Epoch::MAX);
+    let mut entries = 0;
+    for file in files_of(files, generation) {
+        let chain = match FileChain::read(disk, *file, None) {
+            Ok(chain) => chain,
+            Err(error) => {
+                Damage::of(error)?;
+                continue;
+            }
+        };
+        let lost = chain.runs.iter().filter(|run| run.epoch_max > durable && run.epoch_min <= counted);
+        entries += lost.map(|run| run.entries).sum::<u64>();
+    }
+    Ok(entries)
+}
