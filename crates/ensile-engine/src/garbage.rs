@@ -15,9 +15,9 @@ use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, GarbageList, Pinned, ReclaimLimits};
 
-use crate::record::Handle;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::word::Word;
+use crate::record::{Handle, Record};
 use crate::tables::Directory;
 
 /// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
@@ -73,6 +73,44 @@ fn drain<T>(
     false
 }
 
+/// What one replaying thread leaves behind: nodes and records that no tree leads to any more.
+#[derive(Debug, Default)]
+pub(crate) struct ReplayGarbage {
+    pub(crate) nodes: GarbageList<NodeBlock>,
+    records: GarbageList<Handle>,
+    pub(crate) node_bytes: usize,
+}
+
+impl ReplayGarbage {
+    /// A record that no tree leads to any more: another thread may still look at it.
+    pub(crate) fn retire(&mut self, record: Record<'_>, epochs: &Epochs) {
+        // SeqCst: the unlink comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        self.records.push(epochs.now(), record.handle());
+    }
+
+    /// Frees what no thread of replay can reach any more: every pin is newer than its unlink (E3).
+    pub(crate) fn collect(&mut self, blocks: &mut Blocks, epochs: &Epochs) {
+        self.collect_below(blocks, epochs.limits().pins);
+    }
+
+    /// Frees all of it. Replay is over: the caller has all of it, so no thread is in a block.
+    pub(crate) fn collect_all(&mut self, blocks: &mut Blocks) {
+        self.collect_below(blocks, Epoch::MAX);
+    }
+
+    fn collect_below(&mut self, blocks: &mut Blocks, limit: Epoch) {
+        while let Some(record) = self.records.pop_below(limit) {
+            // SAFETY: every pin is newer than the record's unlink (E3), or no thread is left; the list held it once.
+            unsafe { blocks.destroy(record) };
+        }
+        while let Some(node) = self.nodes.pop_below(limit) {
+            // SAFETY: every pin is newer than the node's unlink (E3), or no thread is left; the list held it once.
+            self.node_bytes -= unsafe { blocks.destroy_node(node) };
+        }
+    }
+}
+
 impl Garbage {
     /// A page of versions, the last of which a commit of `epoch` superseded; only snapshot readers can reach them.
     pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
@@ -122,12 +160,18 @@ impl Garbage {
         let (pins, snapshots) = (horizon.limits.pins, horizon.limits.snapshots);
         let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
         let fetch = |record: &Handle| record.prefetch(1);
-        let mut drained =
-            drain(pages, snapshots, most, |_| (), |page| *version_bytes -= blocks.destroy_page(page));
-        drained &=
-            drain(versions, snapshots, most, fetch, |version| *version_bytes -= blocks.destroy(version));
-        drained &= drain(records, pins, most, fetch, |record| *pinned_bytes -= blocks.destroy(record));
-        drained &= drain(nodes, pins, most, |_| (), |node| *pinned_bytes -= blocks.destroy_node(node));
+        // SAFETY: the snapshots that could reach a version of the page are over (S1); the list held the page once.
+        let free_page = |page| *version_bytes -= unsafe { blocks.destroy_page(page) };
+        let mut drained = drain(pages, snapshots, most, |_| (), free_page);
+        // SAFETY: the snapshots that could reach the version are over (S1); the list held it once.
+        let free_version = |version| *version_bytes -= unsafe { blocks.destroy(version) };
+        drained &= drain(versions, snapshots, most, fetch, free_version);
+        // SAFETY: every pin is newer than the record's unlink (E3); the list held it once.
+        let free_record = |record| *pinned_bytes -= unsafe { blocks.destroy(record) };
+        drained &= drain(records, pins, most, fetch, free_record);
+        // SAFETY: every pin is newer than the node's unlink (E3); the list held it once.
+        let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
+        drained &= drain(nodes, pins, most, |_| (), free_node);
         drained &= self.collect_replaced(horizon, pinned, most);
         drained &= self.collect_unhooks(blocks, horizon, pinned, most);
         // What waits to be unhooked waits for D too, which moves without the limits.
@@ -197,8 +241,7 @@ impl Garbage {
             epochs: horizon.epochs,
             retired_bytes: &mut self.pinned_bytes,
         };
-        let removed = table.tree.remove(&unhook.key, unhook.record.value(), &mut nodes, pinned);
-        assert!(removed, "the index maps a key to its latest record");
+        table.tree.remove(&unhook.key, record, &mut nodes, pinned);
         record.unlock_with(word.superseded());
         let bytes = record.class().bytes();
         // SeqCst: the unlink comes before the tag's epoch is read (E3).

@@ -21,13 +21,13 @@ struct Chunk<T> {
 #[derive(Debug)]
 pub struct GarbageList<T> {
     chunks: VecDeque<Chunk<T>>,
-    spare: Vec<Vec<T>>,
+    unused: Vec<Vec<T>>,
     len: usize,
 }
 
 impl<T> Default for GarbageList<T> {
     fn default() -> Self {
-        Self { chunks: VecDeque::new(), spare: Vec::new(), len: 0 }
+        Self { chunks: VecDeque::new(), unused: Vec::new(), len: 0 }
     }
 }
 
@@ -46,9 +46,11 @@ impl<T> GarbageList<T> {
     #[cold]
     fn push_chunk(&mut self, tag: Epoch, thing: T) {
         let tag = self.chunks.back().map_or(tag, |last| last.tag.max(tag));
-        let mut things = self.spare.pop().unwrap_or_default();
+        let mut things = self.unused.pop().unwrap_or_default();
+        debug_assert!(things.is_empty(), "an emptied chunk is used again");
         things.push(thing);
         self.chunks.push_back(Chunk { tag, things });
+        debug_assert!(self.check(), "things leave in the order of their tags");
     }
 
     /// Takes out a thing whose tag is below `limit`, if there is one.
@@ -58,6 +60,7 @@ impl<T> GarbageList<T> {
         if first.tag >= limit {
             return None;
         }
+        debug_assert!(!first.things.is_empty(), "a chunk that is empty has gone");
         let thing = first.things.pop();
         if first.things.is_empty() {
             self.recycle_first();
@@ -68,12 +71,20 @@ impl<T> GarbageList<T> {
         thing
     }
 
+    /// Whether tags only grow from chunk to chunk, no chunk is empty, and as many things wait as are counted.
+    #[must_use]
+    pub fn check(&self) -> bool {
+        let in_order = self.chunks.iter().is_sorted_by_key(|chunk| chunk.tag);
+        let count: usize = self.chunks.iter().map(|chunk| chunk.things.len()).sum();
+        in_order && count == self.len && self.chunks.iter().all(|chunk| !chunk.things.is_empty())
+    }
+
     #[cold]
     fn recycle_first(&mut self) {
         if let Some(chunk) = self.chunks.pop_front()
-            && self.spare.len() < 4
+            && self.unused.len() < 4
         {
-            self.spare.push(chunk.things);
+            self.unused.push(chunk.things);
         }
     }
 
@@ -122,6 +133,7 @@ mod tests {
         }
         assert_eq!(garbage_list.len(), 5 * (CHUNK + 3));
         let mut freed = 0;
+        assert!(garbage_list.check());
         while let Some(thing) = garbage_list.pop_below(Epoch::new(3)) {
             assert!(thing < 30_000, "tag 3 is not below 3");
             freed += 1;

@@ -416,6 +416,12 @@ impl<T> Arc<T> {
 impl<T: ?Sized> Arc<T> {
     /// As std's.
     #[inline]
+    pub fn get_mut(this: &mut Self) -> Option<&mut T> {
+        std::sync::Arc::get_mut(&mut this.0)
+    }
+
+    /// As std's.
+    #[inline]
     #[must_use]
     pub fn ptr_eq(this: &Self, other: &Self) -> bool {
         std::sync::Arc::ptr_eq(&this.0, &other.0)

@@ -105,7 +105,7 @@ where
             // Relaxed: only ends the other threads.
             over.store(true, Ordering::Relaxed);
         });
-        // Relaxed: as above.
+        // Relaxed: it only says that this life is over; nothing is read by its leave.
         write_pass(db, table, writes, writes.passes() - 1, &|| over.load(Ordering::Relaxed))
     })?;
     Err(Failure::Usage("the checkpoint ended before it was interrupted: raise --records".to_owned()))

@@ -14,7 +14,6 @@ use crate::record::word::Word;
 use crate::sets::write_set::{Arena, Installed, Write, WriteKind};
 use crate::shared::Shared;
 use crate::tables::is_logged;
-use crate::worker::Worker;
 
 impl Locked<'_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
@@ -39,10 +38,9 @@ impl Commit<'_> {
     fn install(&mut self, tid: Tid, boundary: Epoch) {
         let (entries, arena) = self.sets.writes.parts();
         let worker = &*self.worker;
-        let installing =
-            Installing { shared: self.shared, worker, arena, pinned: self.pinned, tid, boundary };
-        for at in &worker.order {
-            let write = &mut entries[*at as usize];
+        let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
+        for lock in &worker.order {
+            let write = &mut entries[lock.at as usize];
             write.installed = installing.install(write);
         }
     }
@@ -74,7 +72,6 @@ impl Commit<'_> {
 /// What installing an entry takes.
 struct Installing<'i> {
     shared: &'i Shared,
-    worker: &'i Worker,
     arena: Arena<'i>,
     pinned: Pinned<'i>,
     tid: Tid,
@@ -83,7 +80,7 @@ struct Installing<'i> {
 
 impl Installing<'_> {
     #[inline(always)]
-    fn install(&self, write: &Write) -> Installed {
+    fn install(&self, write: &mut Write) -> Installed {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
         let record = write.record_at(self.pinned);
         debug_assert!(record.word().is_locked(), "a record is changed under its lock");
@@ -119,16 +116,13 @@ impl Installing<'_> {
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
-    fn replace(&self, write: &Write) -> Installed {
-        let Some(new) = write.replacement else { unreachable!("asked by the caller") };
+    fn replace(&self, write: &mut Write) -> Installed {
+        let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
         let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
-        self.worker.blocks.finish(new, Word::written(self.tid), previous);
-        let tree = &self.shared.table(write.table).tree;
-        let key = self.arena.key(write);
-        let replaced = tree.replace(key, old.handle().value(), new.value(), self.pinned);
-        assert!(replaced, "the index maps a key to its latest record");
+        new.finish(Word::written(self.tid), previous);
+        self.shared.table(write.table).tree.replace(self.arena.key(write), old, new, self.pinned);
         old.unlock_with(write.before.superseded());
         Installed::Replaced { kept }
     }

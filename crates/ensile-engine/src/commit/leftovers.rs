@@ -18,7 +18,7 @@ impl Commit<'_> {
         let Self { shared, worker, sets, pinned } = self;
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
-        for write in entries.iter() {
+        for write in entries.iter_mut() {
             let preserved = matches!(
                 write.installed,
                 Installed::InPlace { preserved: true } | Installed::Deleted { preserved: true }
@@ -50,8 +50,8 @@ impl Commit<'_> {
                     worker.garbage.unhook(done.epoch, unhook);
                 }
                 Installed::Untouched => {
-                    if let Some(unused) = write.replacement {
-                        worker.blocks.destroy(unused);
+                    if let Some(unused) = write.replacement.take() {
+                        worker.blocks.discard(unused);
                     }
                 }
             }
@@ -69,7 +69,7 @@ impl Commit<'_> {
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
             if let Some(unused) = write.replacement.take() {
-                worker.blocks.destroy(unused);
+                worker.blocks.discard(unused);
             }
             if let Some(unused) = write.old_version.take() {
                 worker.blocks.unused_version(unused);

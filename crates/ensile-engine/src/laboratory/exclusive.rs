@@ -10,14 +10,14 @@
 
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{PinHandle, Pinned};
-use ensile_index::{Insert, Lookup};
 
 use crate::codec::{Key, Value};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::laboratory::key_value::encoded;
+use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::record::word::Word;
-use crate::record::{Handle, Record, Scratch};
+use crate::record::{Record, Scratch};
 use crate::session;
 use crate::shared::Shared;
 use crate::tables::TableCore;
@@ -89,8 +89,7 @@ impl<'x> ExclusiveRows<'x> {
     #[inline]
     fn find(&self, table: &TableCore, key: &[u8]) -> Result<Option<Record<'x>>> {
         self.shared.check_table(table)?;
-        let Lookup::Found(value) = table.tree.get(key, self.pinned) else { return Ok(None) };
-        let record = Handle::from_value(value).at(self.pinned);
+        let RecordLookup::Found(record) = table.tree.get(key, self.pinned) else { return Ok(None) };
         Ok((!record.word().is_absent()).then_some(record))
     }
 
@@ -196,11 +195,11 @@ impl<'x> ExclusiveRows<'x> {
         let record = self.worker.blocks.filled(value, Word::written(Tid::first_of(Epoch::FIRST)));
         self.worker.changes.clear();
         let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
-        match table.tree.insert_if_absent(key, record.value(), &mut nodes, changes, self.pinned) {
-            Insert::Inserted => Ok(None),
-            Insert::Exists(there) => {
-                self.worker.blocks.destroy(record);
-                Ok(Some(Handle::from_value(there).at(self.pinned)))
+        match table.tree.insert_if_absent(key, record, &mut nodes, changes, self.pinned) {
+            RecordInsert::Inserted(_) => Ok(None),
+            RecordInsert::Exists(there, record) => {
+                self.worker.blocks.discard(record);
+                Ok(Some(there))
             }
         }
     }

@@ -12,15 +12,15 @@
 use ensile_base::sync::{Arc, fence_after_exchange};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::PinHandle;
-use ensile_index::{Insert, Lookup};
 
 use std::marker::PhantomData;
 
 use crate::codec::{CodecError, Key, KeyBuffer, Value};
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::record::word::Word;
-use crate::record::{Handle, Record, Scratch, Seen};
+use crate::record::{Record, Scratch, Seen};
 use crate::session;
 use crate::shared::Shared;
 use crate::tables::TableCore;
@@ -72,8 +72,8 @@ impl<'db> RawKeyValue<'db> {
     fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let call = self.pin.begin(self.shared.epochs.now());
         let found = loop {
-            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { break false };
-            match Handle::from_value(value).at(call.pinned()).read(&mut self.scratch) {
+            let RecordLookup::Found(record) = self.table.tree.get(key, call.pinned()) else { break false };
+            match record.read(&mut self.scratch) {
                 Seen::Present(_) => break true,
                 Seen::Absent(_) => break false,
                 Seen::Superseded => {}
@@ -90,8 +90,9 @@ impl<'db> RawKeyValue<'db> {
     fn modify(&mut self, key: &[u8], change: impl FnOnce(&[u8], &mut Vec<u8>)) -> Result<bool, TooLong> {
         let call = self.pin.begin(self.shared.epochs.now());
         let result = (|| {
-            let Lookup::Found(value) = self.table.tree.get(key, call.pinned()) else { return Ok(false) };
-            let record = Handle::from_value(value).at(call.pinned());
+            let RecordLookup::Found(record) = self.table.tree.get(key, call.pinned()) else {
+                return Ok(false);
+            };
             let before = record.lock();
             if !before.is_latest() || before.is_absent() {
                 record.unlock_with(before);
@@ -134,23 +135,20 @@ impl<'db> RawKeyValue<'db> {
             worker.changes.clear();
             let (mut nodes, changes) = worker.nodes(&shared.epochs);
             let tree = &self.table.tree;
-            match tree.insert_if_absent(key, record.value(), &mut nodes, changes, call.pinned()) {
-                Insert::Inserted => true,
-                Insert::Exists(there) => {
-                    let there = Handle::from_value(there).at(call.pinned());
+            match tree.insert_if_absent(key, record, &mut nodes, changes, call.pinned()) {
+                RecordInsert::Inserted(_) => true,
+                RecordInsert::Exists(there, record) => {
                     let before = there.lock();
                     if before.is_latest() && before.is_absent() {
                         // As in commit: whoever registered the absent record for removal frees it (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
-                        worker.blocks.finish(record, Word::written(tid), None);
-                        let handle = there.handle();
-                        let replaced = tree.replace(key, handle.value(), record.value(), call.pinned());
-                        assert!(replaced, "the index maps a key to its latest record");
+                        record.finish(Word::written(tid), None);
+                        tree.replace(key, there, record, call.pinned());
                         there.unlock_with(before.superseded());
                         true
                     } else {
                         there.unlock_with(before);
-                        worker.blocks.destroy(record);
+                        worker.blocks.discard(record);
                         false
                     }
                 }

@@ -13,7 +13,7 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
-use ensile_base::sync::Mutex;
+use ensile_base::sync::{self, Mutex};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::{Disk, RealDisk};
 pub use ensile_durability::examine::{
@@ -21,7 +21,7 @@ pub use ensile_durability::examine::{
 };
 pub use ensile_durability::{Adopted, Lease, LeasedFile};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
-use ensile_index::{Direction, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::error::Result;
@@ -30,7 +30,8 @@ use crate::formats::definition::Definition;
 pub use crate::formats::log_entry::Before;
 use crate::formats::log_entry::{LoggedWrite, Writes};
 use crate::open::replay::Replay;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::tree::{RecordTree, RecordVisitor};
+use crate::record::{Record, Scratch, Seen};
 use crate::tables::CATALOG_ID;
 use crate::tables::catalog::Trees;
 
@@ -94,8 +95,8 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     let memory = Memory::new(&MemoryConfig::default());
     let target = Counting { replay: Replay::new(&memory), images: Mutex::default() };
     let found = ensile_durability::examine::examine(&disk, &target)?;
-    let trees = target.replay.finish();
-    let mut tables = if found.is_whole() { tables_of(&trees) } else { Vec::new() };
+    let mut trees = target.replay.finish();
+    let mut tables = if found.is_whole() { tables_of(&mut trees) } else { Vec::new() };
     let images = target.images.into_inner();
     for table in &mut tables {
         table.before_images = images.get(&table.id).copied().unwrap_or(0);
@@ -278,9 +279,9 @@ impl Recoverable for Names {
 }
 
 /// What is in recovered trees, by the catalogue among them.
-fn tables_of(trees: &Trees) -> Vec<TableFacts> {
+fn tables_of(trees: &mut Trees) -> Vec<TableFacts> {
     let mut tables: BTreeMap<u32, TableFacts> = BTreeMap::new();
-    for (&id, tree) in trees {
+    for (&id, tree) in &mut *trees {
         let table = tables.entry(id).or_insert_with(|| TableFacts { id, ..TableFacts::default() });
         each_row(tree, &mut |key, value| {
             table.rows += 1;
@@ -290,7 +291,7 @@ fn tables_of(trees: &Trees) -> Vec<TableFacts> {
     if let Some(catalog) = tables.get_mut(&CATALOG_ID) {
         catalog.name = Some(CATALOG_NAME.to_owned());
     }
-    if let Some(tree) = trees.get(&CATALOG_ID) {
+    if let Some(tree) = trees.get_mut(&CATALOG_ID) {
         each_row(tree, &mut |name, definition| {
             let Some(Definition { id, key_type, value_type, indexes }) = Definition::decode(definition)
             else {
@@ -306,23 +307,23 @@ fn tables_of(trees: &Trees) -> Vec<TableFacts> {
 }
 
 /// Visits every row of a recovered tree.
-fn each_row(tree: &Masstree, visit: &mut dyn FnMut(&[u8], &[u8])) {
+fn each_row(tree: &mut sync::Arc<RecordTree>, visit: &mut dyn FnMut(&[u8], &[u8])) {
     const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
-    let mut rows = RowVisitor { tree, scratch: Scratch::default(), visit };
-    tree.scan(ALL, Direction::Forward, &mut rows, crate::record::blocks::sole_owner(tree));
+    let tree = sync::Arc::get_mut(tree).expect("replay is over, so its threads have given their trees back");
+    let (tree, pinned) = tree.sole_owner();
+    let mut rows = RowVisitor { scratch: Scratch::default(), visit };
+    tree.scan(ALL, Direction::Forward, &mut rows, pinned);
 }
 
-struct RowVisitor<'t, 'v> {
-    tree: &'t Masstree,
+struct RowVisitor<'v> {
     scratch: Scratch,
     visit: &'v mut dyn FnMut(&[u8], &[u8]),
 }
 
-impl ScanVisitor for RowVisitor<'_, '_> {
+impl<'p> RecordVisitor<'p> for RowVisitor<'_> {
     fn witness(&mut self, _witness: Witness) {}
 
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        let record = Handle::from_value(value).at(crate::record::blocks::sole_owner(self.tree));
+    fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
         if matches!(record.read(&mut self.scratch), Seen::Present(_)) {
             (self.visit)(key, self.scratch.bytes());
         }

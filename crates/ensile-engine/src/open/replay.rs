@@ -25,11 +25,11 @@ use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicU64, Mutex, Ordering};
 use ensile_durability::{Entry, Recoverable, Refused};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle, Pinned};
-use ensile_index::{Insert, Masstree, OrderedInserts};
 use ensile_memory::Memory;
 
 use crate::formats::checkpoint_entry;
 use crate::formats::log_entry::Writes;
+use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::record::word::Word;
 use crate::tables::catalog::Trees;
 use tombstones::{Batch, Tombstones};
@@ -37,7 +37,7 @@ use worker::{GROUP, Pending, Worker};
 
 /// What a thread takes for as long as it is in a block: memory, the trees that it has met, and a pin.
 struct Seat {
-    trees: Vec<(u32, Arc<Masstree>)>,
+    trees: Vec<(u32, Arc<RecordTree>)>,
     worker: Worker,
     pin: PinHandle,
 }
@@ -71,7 +71,7 @@ impl Replay {
     /// Works in a seat that no other thread has, under its pin.
     fn seated<R>(
         &self,
-        work: impl FnOnce(&mut Worker, &mut Vec<(u32, Arc<Masstree>)>, Pinned<'_>) -> R,
+        work: impl FnOnce(&mut Worker, &mut Vec<(u32, Arc<RecordTree>)>, Pinned<'_>) -> R,
     ) -> R {
         let free = self.seats.lock().pop();
         let mut seat = free.unwrap_or_else(|| {
@@ -83,7 +83,7 @@ impl Replay {
         let result = work(worker, trees, call.pinned());
         drop(call);
         pin.end();
-        worker.collect(self.epochs.limits().pins);
+        worker.garbage.collect(&mut worker.blocks, &self.epochs);
         if worker.deletes.len() > 0 {
             self.tombstones.give(std::mem::take(&mut worker.deletes));
         }
@@ -93,7 +93,7 @@ impl Replay {
 
     /// The place of a table's tree among those that a worker has met.
     #[inline]
-    fn tree_at(&self, table: u32, trees: &mut Vec<(u32, Arc<Masstree>)>, worker: &mut Worker) -> usize {
+    fn tree_at(&self, table: u32, trees: &mut Vec<(u32, Arc<RecordTree>)>, worker: &mut Worker) -> usize {
         let known = trees.iter().position(|(id, _)| *id == table);
         known.unwrap_or_else(|| {
             trees.push((table, self.tree(table, worker)));
@@ -102,17 +102,17 @@ impl Replay {
     }
 
     #[cold]
-    fn tree(&self, table: u32, worker: &mut Worker) -> Arc<Masstree> {
+    fn tree(&self, table: u32, worker: &mut Worker) -> Arc<RecordTree> {
         // Once for each thread and table, and for each block of a checkpoint.
         let mut trees = self.trees.lock();
-        let new = || Arc::new(Masstree::new(&mut worker.nodes(&self.epochs).0));
+        let new = || Arc::new(RecordTree::new(&mut worker.nodes(&self.epochs).0));
         Arc::clone(trees.entry(table).or_insert_with(new))
     }
 
     fn replay_block(
         &self,
         entries: &[Entry<'_>],
-        trees: &mut Vec<(u32, Arc<Masstree>)>,
+        trees: &mut Vec<(u32, Arc<RecordTree>)>,
         worker: &mut Worker,
         pinned: Pinned<'_>,
     ) -> Result<(), Refused> {
@@ -135,18 +135,20 @@ impl Replay {
     fn load_block(
         &self,
         entries: &[Entry<'_>],
-        tree: &Masstree,
+        tree: &RecordTree,
         worker: &mut Worker,
         pinned: Pinned<'_>,
     ) -> Result<(), Refused> {
-        let mut run = OrderedInserts::new(tree);
+        let mut run = RecordRun::new(tree);
         for (at, entry) in entries.iter().enumerate() {
             let refused = |detail: &str| Refused { entry: at, detail: detail.to_owned() };
             let (key, value) = checkpoint_entry::decode(entry.body).map_err(refused)?;
             let record = worker.blocks.filled(value, Word::written(entry.tid));
             let (mut nodes, changes) = worker.nodes(&self.epochs);
             changes.clear();
-            if let Insert::Exists(_) = run.insert(key, record.value(), &mut nodes, changes, pinned) {
+            let inserted = run.insert(key, record, &mut nodes, changes, pinned);
+            if let RecordInsert::Exists(_, record) = inserted {
+                worker.blocks.discard(record);
                 return Err(refused("its key came before in this checkpoint"));
             }
         }
@@ -158,7 +160,7 @@ impl Replay {
         self.seated(|worker, trees, pinned| {
             let of_batch: Vec<_> =
                 batch.iter().map(|noted| self.tree_at(noted.table, trees, worker)).collect();
-            let of_batch: Vec<&Masstree> = of_batch.into_iter().map(|at| &*trees[at].1).collect();
+            let of_batch: Vec<&RecordTree> = of_batch.into_iter().map(|at| &*trees[at].1).collect();
             worker.remove(batch, &of_batch, &self.epochs, pinned);
         });
     }
@@ -178,7 +180,8 @@ impl Replay {
         let seats = self.seats.into_inner();
         for mut seat in seats {
             // No thread is in a block any more: nothing retired is reached.
-            seat.worker.collect(Epoch::MAX);
+            let Worker { blocks, garbage, .. } = &mut seat.worker;
+            garbage.collect_all(blocks);
         }
         self.trees.into_inner()
     }

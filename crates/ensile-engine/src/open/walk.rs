@@ -15,11 +15,11 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_durability::{CheckpointBlock, Slice, Walk};
-use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use crate::formats::checkpoint_entry;
-use crate::record::{HEADER_BYTES, Handle, Scratch};
+use crate::record::tree::RecordVisitor;
+use crate::record::{HEADER_BYTES, Record, Scratch};
 use crate::shared::Shared;
 
 /// Slices of a part, so that progress can be told by them.
@@ -59,7 +59,6 @@ impl Walk for Shared {
         let pinned = call.pinned();
         let mut visit = RowCopier {
             low,
-            pinned,
             block,
             scratch: Scratch::default(),
             keys: Vec::new(),
@@ -87,19 +86,18 @@ impl Walk for Shared {
 /// A scan that copies old enough records into a block.
 struct RowCopier<'w> {
     low: Epoch,
-    pinned: Pinned<'w>,
     block: &'w mut CheckpointBlock,
     scratch: Scratch,
     /// Keys of the batch, one behind the other, each with its end and its record.
     keys: Vec<u8>,
-    batch: Vec<(usize, Handle)>,
+    batch: Vec<(usize, Record<'w>)>,
     /// Bytes of the last record: the next ones are taken to be as large.
     record_bytes: usize,
     /// The key that found no room.
     full_at: Option<Vec<u8>>,
 }
 
-impl RowCopier<'_> {
+impl<'w> RowCopier<'w> {
     /// Copies the records of the batch, which have been asked for.
     fn flush(&mut self) -> ControlFlow<()> {
         let (mut keys, mut batch) = (std::mem::take(&mut self.keys), std::mem::take(&mut self.batch));
@@ -119,8 +117,7 @@ impl RowCopier<'_> {
     }
 
     /// Adds a record to the block if it belongs there; false if there is no room.
-    fn copy(&mut self, key: &[u8], record: Handle) -> bool {
-        let record = record.at(self.pinned);
+    fn copy(&mut self, key: &[u8], record: Record<'w>) -> bool {
         if record.word().epoch() >= self.low {
             return true;
         }
@@ -142,13 +139,12 @@ impl RowCopier<'_> {
     }
 }
 
-impl ScanVisitor for RowCopier<'_> {
+impl<'w> RecordVisitor<'w> for RowCopier<'w> {
     fn witness(&mut self, _witness: Witness) {}
 
     #[inline]
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        let record = Handle::from_value(value);
-        record.prefetch_exactly(self.record_bytes);
+    fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
+        record.handle().prefetch_exactly(self.record_bytes);
         self.keys.extend_from_slice(key);
         self.batch.push((self.keys.len(), record));
         if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }

@@ -11,10 +11,11 @@ pub(crate) mod snapshot;
 use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Lookup, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use crate::codec::KeyBuffer;
 use crate::error::Result;
+use crate::record::tree::{RecordLookup, RecordVisitor};
 use crate::record::{Fetch, Handle, Record, Scratch};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
@@ -75,7 +76,7 @@ pub(crate) trait Reader {
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet>;
 
-    /// Notes where a present key was found, for a write that may follow.
+    /// Notes where the key was found.
     fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
         let _ = (table, key, record);
     }
@@ -87,29 +88,29 @@ pub(crate) fn lookup(
     reader: &mut impl Reader,
     table: &TableCore,
     key: &[u8],
-    hint: Option<Handle>,
+    place: Option<Handle>,
     scratch: &mut Scratch,
     pinned: Pinned<'_>,
 ) -> bool {
-    let mut hint = hint;
+    let mut place = place;
     loop {
-        let record = match hint.take() {
-            Some(record) => record,
+        let record = match place.take() {
+            Some(record) => record.at(pinned),
             None => match table.tree.get(key, pinned) {
-                Lookup::Found(value) => Handle::from_value(value),
-                Lookup::Missing(witness) => {
+                RecordLookup::Found(record) => record,
+                RecordLookup::Missing(witness) => {
                     reader.witness(witness);
                     return false;
                 }
             },
         };
-        match reader.read(record.at(pinned), scratch) {
+        match reader.read(record, scratch) {
             VersionRead::Present => {
-                reader.found(table, key, record);
+                reader.found(table, key, record.handle());
                 return true;
             }
             VersionRead::Absent => {
-                reader.found(table, key, record);
+                reader.found(table, key, record.handle());
                 return false;
             }
             VersionRead::Superseded => ensile_base::sync::spin_loop(),
@@ -209,7 +210,7 @@ struct Merge<'m, R, F> {
     broken: bool,
 }
 
-impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, F> {
+impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'m, R, F> {
     /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
     /// says whether `key` itself is an own write, which the caller then skips.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
@@ -246,8 +247,8 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
     }
 
     /// Reads the record behind an entry; if it was superseded since the leaf was read, looks the key up again.
-    fn present(&mut self, key: &[u8], value: u64) -> bool {
-        match self.reader.read(Handle::from_value(value).at(self.pinned), self.scratch) {
+    fn present(&mut self, key: &[u8], record: Record<'m>) -> bool {
+        match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
             VersionRead::Absent => false,
             VersionRead::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
@@ -255,21 +256,21 @@ impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, R, 
     }
 }
 
-impl<R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> ScanVisitor for Merge<'_, R, F> {
+impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'m> for Merge<'m, R, F> {
     fn witness(&mut self, witness: Witness) {
         self.reader.witness(witness);
     }
 
     #[inline]
-    fn soon(&mut self, value: u64) {
-        self.fetch.ask(Handle::from_value(value));
+    fn soon(&mut self, record: Handle) {
+        self.fetch.ask(record);
     }
 
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+    fn entry(&mut self, key: &[u8], record: Record<'m>) -> ControlFlow<()> {
         if !self.own.positions.is_empty() && self.own_before(Some(key))? {
             return ControlFlow::Continue(());
         }
-        if !self.present(key, value) {
+        if !self.present(key, record) {
             return ControlFlow::Continue(());
         }
         let flow = (self.visit)(self.reader, key, self.scratch.bytes());

@@ -1,18 +1,16 @@
 //! Building and destroying records, and the index's nodes, in a worker's memory.
 //!
-//! Contract of [`Blocks::destroy`], [`Blocks::destroy_page`] and [`Blocks::destroy_node`]: called by `collect` only, when the
-//! limits say that no pin and no snapshot can reach the block (E3); for what was never published; or by recovery, before
-//! anyone else is let in. They are safe functions all the same: see ARCHITECTURE.md for who is trusted with that.
+//! A record is born [`Fresh`], which its holder publishes in a tree or discards. What was published is freed by `garbage`
+//! only, by unsafe functions, when the limits say that no pin and no snapshot can reach it (E3, S1).
 //!
-//! Neighbours: commit builds, `collect` destroys, the index allocates nodes through [`NodeBlocks`].
+//! Neighbours: commit builds, `garbage` destroys, the index allocates nodes through [`NodeBlocks`].
 
 use std::alloc::Layout;
-use std::ops::{Bound, ControlFlow};
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, GarbageList, Pinned};
-use ensile_index::{Direction, Masstree, NodeMemory, Range, ScanVisitor, Witness};
+use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::version_page::VersionPage;
@@ -38,6 +36,7 @@ impl Blocks {
     #[inline]
     fn create(&mut self, capacity: usize, word: Word) -> Handle {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
+        debug_assert!(class.bytes() >= HEADER_BYTES + capacity, "the class has the room that is asked for");
         let block = self.cache.allocate(class);
         Self::begin(block, class, word)
     }
@@ -48,6 +47,8 @@ impl Blocks {
         let address = block.expose_provenance();
         assert_eq!(address.get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
+        debug_assert!(words.is_aligned(), "blocks and pages are cut at words");
+        debug_assert!(class.bytes() >= (DATA_WORD + 1) * 8, "a record holds its header and its length");
         let chain = (class.index() as u64) << ADDRESS_BITS;
         // SAFETY: the block is ours alone, word-aligned and at least three words long; its words become atomics here.
         unsafe {
@@ -69,16 +70,16 @@ impl Blocks {
 
     /// An absent record with TID 0 that has room for `capacity` bytes (§4.5 inserts; C3).
     #[inline]
-    pub(crate) fn placeholder(&mut self, capacity: usize) -> Handle {
-        self.create(capacity, Word::PLACEHOLDER)
+    pub(crate) fn placeholder(&mut self, capacity: usize) -> Fresh {
+        Fresh(self.create(capacity, Word::PLACEHOLDER))
     }
 
     /// A record that holds `value`, with the word `word`: for a replacement before it is published, or recovery.
     #[inline]
-    pub(crate) fn filled(&mut self, value: &[u8], word: Word) -> Handle {
-        let handle = self.create(value.len(), word);
-        self.private(handle).store_data(value);
-        handle
+    pub(crate) fn filled(&mut self, value: &[u8], word: Word) -> Fresh {
+        let fresh = Fresh(self.create(value.len(), word));
+        fresh.record().store_data(value);
+        fresh
     }
 
     /// Room for a preserved version of a record of `class` (§4.9): in the page, if it is not too large for one.
@@ -97,6 +98,7 @@ impl Blocks {
 
     #[cold]
     fn turn_page(&mut self, class: SizeClass) -> NonNull<u8> {
+        debug_assert!(VersionPage::takes(class), "larger versions have blocks of their own");
         let fresh = VersionPage::new(self.cache.allocate(VersionPage::class()));
         let full = std::mem::replace(&mut self.page, fresh);
         self.full.extend(full.start().map(|start| PageBlock { address: start.as_ptr() as u64 }));
@@ -109,11 +111,14 @@ impl Blocks {
     /// Takes back room for a version that was not needed. In a page it is used again if it was the last one taken,
     /// and is lost until the page is freed otherwise.
     pub(crate) fn unused_version(&mut self, handle: Handle) {
-        let class = self.private(handle).class();
+        let record = self.private(handle);
+        let class = record.class();
+        debug_assert!(record.previous_handle().is_none(), "room that was not needed is part of no chain");
         if VersionPage::takes(class) {
             self.page.untake(handle.value() as usize, class.bytes());
         } else {
-            self.destroy(handle);
+            // SAFETY: the version was not needed, so nothing was linked to it.
+            unsafe { self.destroy(handle) };
         }
     }
 
@@ -132,7 +137,9 @@ impl Blocks {
         let begun = begun.start().map(|start| PageBlock { address: start.as_ptr() as u64 });
         let kept = before.start().map(|start| start.as_ptr() as u64);
         for page in turned.into_iter().chain(begun).filter(|page| Some(page.address) != kept) {
-            self.destroy_page(page);
+            debug_assert!(page.address != 0, "a page that was begun lies somewhere");
+            // SAFETY: the commit that began the page failed, so no version in it was published.
+            unsafe { self.destroy_page(page) };
         }
     }
 
@@ -149,50 +156,90 @@ impl Blocks {
         self.full.pop()
     }
 
-    /// Frees a page of versions (contract in the module header). Returns its bytes.
-    pub(crate) fn destroy_page(&mut self, page: PageBlock) -> usize {
+    /// Frees a page of versions. Returns its bytes.
+    ///
+    /// # Safety
+    /// Nothing reaches a version in the page any more (S1).
+    pub(crate) unsafe fn destroy_page(&mut self, page: PageBlock) -> usize {
         let class = VersionPage::class();
-        // SAFETY: by contract nothing reaches a version in the page any more; `turn_page` allocated it under this class.
+        debug_assert_eq!(class.bytes(), PageBlock::BYTES);
+        // SAFETY: nothing reaches a version in the page, by the caller's word; `turn_page` allocated it under this class.
         unsafe { self.cache.free(NonNull::new_unchecked(page.address as *mut u8), class) };
         class.bytes()
     }
 
-    /// Gives an unpublished replacement its final word and version chain, before it is published.
+    /// Frees a record that was not published after all.
     #[inline]
-    pub(crate) fn finish(&self, handle: Handle, word: Word, previous: Option<Handle>) {
-        let record = self.private(handle);
-        record.link(previous);
-        record.unlock_with(word);
+    pub(crate) fn discard(&mut self, fresh: Fresh) {
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || !fresh.record().word().is_locked(),
+            "nobody locks a record that nobody knows"
+        );
+        // SAFETY: its holder alone knew the record, and gives it away.
+        unsafe { self.destroy(fresh.0) };
     }
 
-    /// Frees a record (contract in the module header). Returns its bytes.
+    /// Frees a record. Returns its bytes.
+    ///
+    /// # Safety
+    /// Nothing reaches the record any more (E3), and it is freed once.
     #[inline]
-    pub(crate) fn destroy(&mut self, handle: Handle) -> usize {
+    pub(crate) unsafe fn destroy(&mut self, handle: Handle) -> usize {
         let class = self.private(handle).class();
-        // SAFETY: by contract nothing reaches the record any more; its class is the one it was allocated under.
+        // SAFETY: nothing reaches the record, by the caller's word; its class is the one it was allocated under.
         unsafe { self.cache.free(NonNull::new_unchecked(handle.value() as *mut u8), class) };
         class.bytes()
     }
 
-    /// Frees a tree that nobody but its builder has ever had, and the records that are its values and nobody's else.
-    pub(crate) fn destroy_tree(&mut self, mut tree: Masstree) {
-        let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
-        tree.scan(all, Direction::Forward, &mut Unseen(self), sole_owner(&tree));
-        // SAFETY: the tree is ours, by value, so nobody uses it now or later; its nodes were allocated by workers of this
-        // database, and nobody else can reach them.
-        unsafe { tree.dismantle(&mut Unseen(self)) };
-    }
-
-    /// Frees an index node (contract in the module header). Returns its bytes.
-    pub(crate) fn destroy_node(&mut self, node: NodeBlock) -> usize {
-        // SAFETY: by contract nothing reaches the node any more; class and address are those of its allocation.
+    /// Frees an index node. Returns its bytes.
+    ///
+    /// # Safety
+    /// Nothing reaches the node any more (E3).
+    pub(crate) unsafe fn destroy_node(&mut self, node: NodeBlock) -> usize {
+        debug_assert!(node.address != 0 && node.address.is_multiple_of(8), "a node lies at a word's address");
+        // SAFETY: nothing reaches the node, by the caller's word; class and address are those of its allocation.
         unsafe { self.cache.free(NonNull::new_unchecked(node.address as *mut u8), node.class) };
         node.class.bytes()
     }
 }
 
-/// A page of versions on its way out.
-#[derive(Clone, Copy, Debug)]
+/// A record that no tree has: its holder alone knows it, and publishes or discards it. Not to be copied.
+#[derive(Debug)]
+#[must_use = "publish it or discard it: its memory is lost otherwise"]
+pub(crate) struct Fresh(Handle);
+
+impl Fresh {
+    /// The record, which nobody frees while its holder looks at it.
+    #[inline]
+    pub(crate) fn record(&self) -> Record<'_> {
+        // SAFETY: nobody else knows the record, and freeing it takes `self` by value.
+        self.0.at(unsafe { Pinned::assume() })
+    }
+
+    /// What a tree is to hold.
+    #[inline]
+    pub(super) fn value(&self) -> u64 {
+        self.0.value()
+    }
+
+    /// A tree has it: others know the record from here on.
+    #[inline]
+    pub(super) fn publish(self) -> Handle {
+        self.0
+    }
+
+    /// Gives the record its final word and version chain, before it is published.
+    #[inline]
+    pub(crate) fn finish(&self, word: Word, previous: Option<Handle>) {
+        let record = self.record();
+        debug_assert!(word.is_latest() && !word.is_locked(), "what is published is its key's latest record");
+        record.link(previous);
+        record.unlock_with(word);
+    }
+}
+
+/// A page of versions on its way out. Not to be copied: it is freed once.
+#[derive(Debug)]
 pub(crate) struct PageBlock {
     address: u64,
 }
@@ -202,8 +249,8 @@ impl PageBlock {
     pub(crate) const BYTES: usize = VersionPage::class().bytes();
 }
 
-/// An index node on its way out.
-#[derive(Clone, Copy, Debug)]
+/// An index node on its way out. Not to be copied: it is freed once.
+#[derive(Debug)]
 pub(crate) struct NodeBlock {
     address: u64,
     class: SizeClass,
@@ -229,11 +276,14 @@ impl NodeBlocks<'_> {
 // belong to nobody else, and retired ones are freed by `collect` only once every pin has passed (E3).
 unsafe impl NodeMemory for NodeBlocks<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
-        self.blocks.cache.allocate(Self::class(layout))
+        let block = self.blocks.cache.allocate(Self::class(layout));
+        debug_assert!(block.as_ptr().addr().is_multiple_of(layout.align()), "a node lies as it asks");
+        block
     }
 
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         let class = Self::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
         // SeqCst: the unlink before comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
         self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
@@ -254,18 +304,9 @@ pub(crate) fn release(memory: &Memory) {
 }
 
 /// Frees at once what nobody else has ever seen.
-struct Unseen<'b>(&'b mut Blocks);
+pub(super) struct Unseen<'b>(pub(super) &'b mut Blocks);
 
-impl ScanVisitor for Unseen<'_> {
-    fn witness(&mut self, _witness: Witness) {}
-
-    fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
-        self.0.destroy(Handle::from_value(value));
-        ControlFlow::Continue(())
-    }
-}
-
-// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `destroy_tree` is the only one that has them.
+// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `UnseenTree::destroy` is the only one that has them.
 unsafe impl NodeMemory for Unseen<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         self.0.cache.allocate(NodeBlocks::class(layout))
@@ -275,14 +316,4 @@ unsafe impl NodeMemory for Unseen<'_> {
         // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
         unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
     }
-}
-
-/// The evidence that nothing below `root` is freed, for who holds all of it: recovery, before anyone else is let in, and
-/// who takes apart a tree that nobody else has.
-#[inline]
-pub(crate) fn sole_owner<T: ?Sized>(root: &T) -> Pinned<'_> {
-    let _ = root;
-    // SAFETY: nobody else has the tree: recovery's threads have ended (`Replay::finish`), or it is about to be
-    // destroyed, and `destroy_tree` frees nodes only once it has no use for them.
-    unsafe { Pinned::assume() }
 }

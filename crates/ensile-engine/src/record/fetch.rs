@@ -27,6 +27,10 @@ impl Fetch {
     /// For rows of `bytes` bytes each, if they have one length.
     pub(crate) fn of_rows(bytes: Option<usize>) -> Self {
         let at_once = bytes.map_or(GUESS, |bytes| bytes.saturating_add(HEADER_BYTES).min(BYTES_MAX));
+        debug_assert!(
+            (1..=BYTES_MAX).contains(&at_once),
+            "rows have bytes, and no more is asked for than pays"
+        );
         Self { at_once: at_once as u16, is_guess: bytes.is_none() }
     }
 
@@ -40,6 +44,7 @@ impl Fetch {
     #[inline]
     pub(crate) fn ask_knowing(self, record: Handle, class: SizeClass) {
         let bytes = if self.is_guess { class.bytes().min(BYTES_MAX) } else { usize::from(self.at_once) };
+        debug_assert!(bytes <= BYTES_MAX);
         record.prefetch_exactly(bytes);
     }
 

@@ -20,6 +20,7 @@
 pub(crate) mod blocks;
 mod fetch;
 mod scratch;
+pub(crate) mod tree;
 pub(crate) mod version_page;
 pub(crate) mod word;
 
@@ -49,6 +50,7 @@ const UNROLLED: usize = 4;
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
+const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies above the address");
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
 
@@ -58,16 +60,17 @@ const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_M
 pub(crate) struct Handle(NonZeroUsize);
 
 impl Handle {
-    /// The handle that an index value stands for.
+    /// The handle that a tree's value stands for.
     #[inline]
-    pub(crate) const fn from_value(value: u64) -> Self {
+    const fn from_value(value: u64) -> Self {
         let Some(address) = NonZeroUsize::new(value as usize) else { panic!("no record at address zero") };
+        debug_assert!(value & 7 == 0 && value & !ADDRESS_MASK == 0, "a record lies at a word's address");
         Self(address)
     }
 
-    /// The index value for this handle.
+    /// The tree's value for this handle.
     #[inline]
-    pub(crate) const fn value(self) -> u64 {
+    const fn value(self) -> u64 {
         self.0.get() as u64
     }
 
@@ -91,6 +94,7 @@ impl Handle {
     /// Asks for the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
     #[inline]
     pub(crate) fn prefetch_exactly(self, bytes: usize) {
+        debug_assert!(bytes > 0, "a record has a header");
         prefetch::line(self.bytes());
         // Most records that are read in numbers are small: no loop for them.
         if bytes > LINE_BYTES {
@@ -102,6 +106,7 @@ impl Handle {
     /// Asks for the lines from byte `from` to byte `to`.
     #[inline]
     pub(crate) fn prefetch_rest(self, from: usize, to: usize) {
+        debug_assert!(from <= to);
         prefetch::lines(self.bytes().wrapping_add(from), to - from);
     }
 }
@@ -127,6 +132,7 @@ pub(crate) enum Seen {
 impl<'p> Record<'p> {
     #[inline(always)]
     fn at_word(self, index: usize) -> &'p AtomicU64 {
+        debug_assert!(index < SizeClass::BYTES_MAX / 8, "no record is so long");
         // SAFETY: every caller stays below the record's size: header words always exist, data words are bounded by
         // the capacity. The record lives for 'p (module header), and all its words are only used as atomics.
         unsafe { self.words.add(index).as_ref() }
@@ -178,6 +184,10 @@ impl<'p> Record<'p> {
     #[inline]
     fn previous(self) -> Option<Self> {
         let words = NonNull::new((self.chain() & ADDRESS_MASK) as *mut AtomicU64)?;
+        debug_assert!(
+            words.is_aligned() && words != self.words,
+            "a version lies elsewhere, at a word's address"
+        );
         Some(Self { words, _pin: self._pin })
     }
 
@@ -190,7 +200,9 @@ impl<'p> Record<'p> {
     /// The most data bytes that it can hold: fixed for its life.
     #[inline]
     pub(crate) fn capacity(self) -> usize {
-        self.class().bytes() - HEADER_BYTES
+        let class = self.class();
+        debug_assert!(class.bytes() >= (DATA_WORD + 1) * 8, "a record holds its header and its length");
+        class.bytes() - HEADER_BYTES
     }
 
     /// Whether `bytes` data bytes can be overwritten in place.
@@ -208,6 +220,9 @@ impl<'p> Record<'p> {
         let length = (first as u32 as usize).min(self.capacity());
         let words = (FIRST_BYTES + length).div_ceil(8);
         let out = scratch.fill(length, words);
+        debug_assert!(
+            out.len() == words && (DATA_WORD + words) * 8 <= (HEADER_BYTES + length).next_multiple_of(8)
+        );
         // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
         // Relaxed, both loops: as above. Compilers do not unroll loops over atomics by themselves.
@@ -291,6 +306,10 @@ impl<'p> Record<'p> {
             } else if word.is_locked() {
                 backoff.wait();
             } else {
+                debug_assert!(
+                    word.epoch() < boundary && !word.is_locked(),
+                    "the snapshot's version is complete (S1)"
+                );
                 return Some((version, word));
             }
         }
@@ -392,6 +411,7 @@ impl<'p> Record<'p> {
         // before the lock, which `fence_after_exchange` rests on (E2). The stores that follow are ordered after the lock
         // by that fence (C1, C5). Relaxed on failure: nothing is concluded.
         let locked = seen.locked().bits();
+        debug_assert_ne!(locked, seen.bits(), "taking a lock changes the word");
         self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
@@ -445,6 +465,11 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {
         debug_assert!(!word.is_locked());
+        let before = || Word::from_bits(self.at_word(0).load(Ordering::Relaxed)); // Relaxed: for the assertion only.
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || before().tid() <= word.tid(),
+            "a record's TID only grows (E5)"
+        );
         // Release: data, link and index change come before; partner: Acquire in `word` and `lock`.
         self.at_word(0).store(word.bits(), Ordering::Release);
     }
@@ -459,6 +484,7 @@ impl<'p> Record<'p> {
 
     #[inline]
     fn store_data(self, value: &[u8]) {
+        debug_assert!(cfg!(any(loom, shuttle)) || self.fits(value.len()), "the value fits the record");
         let (head, rest) = match value.split_first_chunk::<FIRST_BYTES>() {
             Some((head, rest)) => (*head, rest),
             None => (padded(value), &[][..]),
@@ -488,7 +514,8 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3).
+    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a version
+    /// that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
     pub(crate) fn link(self, previous: Option<Handle>) {
         // Relaxed: the class bits never change, and links change under the lock only.
@@ -515,6 +542,9 @@ impl<'p> Record<'p> {
     /// under the lock (§4.9: the tree's pointer is not rewritten).
     #[inline]
     pub(crate) fn preserve(self, word: Word, aside: Self) {
+        debug_assert!(word.is_latest() && !word.is_locked(), "the version that was locked is copied");
+        debug_assert!(cfg!(any(loom, shuttle)) || self.word().is_locked(), "a copy is made under the lock");
+        debug_assert!(aside.capacity() >= self.length(), "the room is as large as the record");
         let words = (FIRST_BYTES + self.length()).div_ceil(8).max(1);
         for index in DATA_WORD..DATA_WORD + words {
             // Relaxed, both: our lock holds the source still; the copy is published by `link`'s Release.
@@ -531,12 +561,14 @@ impl<'p> Record<'p> {
 /// Length in the low half, first data bytes above it, whatever the machine's byte order.
 #[inline]
 fn combine(length: u32, first: [u8; FIRST_BYTES]) -> u64 {
+    debug_assert!(length as usize <= ensile_base::limits::VALUE_BYTES_MAX, "no value is so long");
     u64::from(length) | u64::from(u32::from_le_bytes(first)) << 32
 }
 
 /// The few bytes that are left, with zeros behind.
 #[inline]
 fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    debug_assert!(bytes.len() <= N, "what is left fills a word at most");
     let mut word = [0; N];
     word[..bytes.len()].copy_from_slice(bytes);
     word

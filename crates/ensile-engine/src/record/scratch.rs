@@ -17,6 +17,7 @@ impl Scratch {
     /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
     #[inline]
     pub(super) fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
+        debug_assert!(FIRST_BYTES + length <= words * size_of::<u64>(), "the words hold the data");
         self.length = length;
         if self.words.len() < words {
             return self.grow(words);
@@ -26,6 +27,7 @@ impl Scratch {
 
     #[cold]
     fn grow(&mut self, words: usize) -> &mut [u64] {
+        debug_assert!(words > self.words.len(), "asked for what does not fit");
         self.words.resize(words.next_power_of_two(), 0);
         &mut self.words[..words]
     }
@@ -39,6 +41,7 @@ impl Scratch {
     /// The data.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
+        debug_assert!(self.length == 0 || FIRST_BYTES + self.length <= self.words.len() * size_of::<u64>());
         &self.words.as_bytes()[FIRST_BYTES..][..self.length]
     }
 }

@@ -35,7 +35,7 @@ fn every_length_comes_back_as_it_was_written() {
     let mut scratch = Scratch::default();
     for length in (0..200).chain([1000, 4096, 100_000]) {
         let value: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
-        let record = at(blocks.filled(&value, Word::written(tid(3))));
+        let record = at(blocks.filled(&value, Word::written(tid(3))).publish());
         assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(3))));
         assert_eq!(scratch.bytes(), value);
         assert_eq!(record.length(), length);
@@ -54,7 +54,7 @@ fn every_length_comes_back_as_it_was_written() {
 #[test]
 fn a_hundred_byte_record_takes_120_bytes() {
     let mut blocks = blocks();
-    let record = at(blocks.filled(&[1; 100], Word::written(tid(1))));
+    let record = at(blocks.filled(&[1; 100], Word::written(tid(1))).publish());
     assert_eq!(record.class().bytes(), 120);
     assert_eq!(HEADER_BYTES, 20);
     assert!(record.fits(100) && !record.fits(101));
@@ -64,7 +64,7 @@ fn a_hundred_byte_record_takes_120_bytes() {
 fn a_placeholder_reads_as_absent_until_it_is_written() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
-    let record = at(blocks.placeholder(10));
+    let record = at(blocks.placeholder(10).publish());
     assert_eq!(record.read(&mut scratch), Seen::Absent(Word::PLACEHOLDER));
     write(record, b"hello", 2);
     assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(2))));
@@ -74,7 +74,7 @@ fn a_placeholder_reads_as_absent_until_it_is_written() {
 #[test]
 fn a_superseded_record_sends_its_reader_back_to_the_index() {
     let mut blocks = blocks();
-    let record = at(blocks.filled(b"x", Word::written(tid(2))));
+    let record = at(blocks.filled(b"x", Word::written(tid(2))).publish());
     let word = record.lock();
     record.unlock_with(word.superseded());
     assert_eq!(record.read(&mut Scratch::default()), Seen::Superseded);
@@ -84,7 +84,7 @@ fn a_superseded_record_sends_its_reader_back_to_the_index() {
 fn every_snapshot_finds_its_version() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
-    let record = at(blocks.filled(b"two", Word::written(tid(2))));
+    let record = at(blocks.filled(b"two", Word::written(tid(2))).publish());
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
         let aside = at(blocks.version(record.class()));
@@ -127,7 +127,7 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
     };
     for length in [0, 1, 4, 5, 12, 13, 100, 5000] {
         let (old, new) = (vec![1; length], vec![2; length]);
-        let record = at(blocks.filled(&old, Word::written(tid(2))));
+        let record = at(blocks.filled(&old, Word::written(tid(2))).publish());
         let mut seen = Epoch::ZERO;
         // Overwritten in place at any time, so only a copy of it can be shown.
         let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
@@ -156,7 +156,7 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
 #[test]
 fn readers_never_see_a_torn_value() {
     let mut blocks = blocks();
-    let handle = blocks.filled(&[0; 64], Word::written(tid(1)));
+    let handle = blocks.filled(&[0; 64], Word::written(tid(1))).publish();
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
             for round in 2..20_000u64 {
@@ -182,7 +182,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
     let mut blocks = blocks();
     let mut largest = value(7);
     largest.fill(1);
-    let handle = blocks.filled(&largest, Word::written(tid(1)));
+    let handle = blocks.filled(&largest, Word::written(tid(1))).publish();
     // Lent, so that the memory is there as long as somebody reads.
     let blocks = &mut blocks;
     std::thread::scope(|scope| {

@@ -41,6 +41,7 @@ impl VersionPage {
     /// A block of [`VersionPage::class`], nothing of it taken.
     pub(super) fn new(block: NonNull<u8>) -> Self {
         let start = block.as_ptr();
+        debug_assert!(start.addr().is_multiple_of(8), "versions are cut at words");
         prefetch::lines(start, FETCHED_AHEAD);
         Self { start, next: start, end: start.wrapping_add(PAGE_BYTES) }
     }
@@ -59,6 +60,11 @@ impl VersionPage {
     /// Takes the next `bytes` (a multiple of eight), if there are as many.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
+        debug_assert!(bytes.is_multiple_of(8) && bytes > 0, "versions are cut at words");
+        debug_assert!(
+            self.start <= self.next && self.next <= self.end,
+            "a page is used from its start to its end"
+        );
         if (self.end as usize) - (self.next as usize) < bytes {
             return None;
         }
@@ -70,6 +76,7 @@ impl VersionPage {
 
     /// Gives `bytes` at `address` back if they were the last ones taken.
     pub(super) fn untake(&mut self, address: usize, bytes: usize) {
+        debug_assert!(bytes.is_multiple_of(8), "versions are cut at words");
         if (self.next as usize).wrapping_sub(bytes) == address && address >= self.start as usize {
             self.next = self.next.wrapping_sub(bytes);
         }
@@ -81,6 +88,8 @@ impl VersionPage {
     }
 }
 
+const _: () =
+    assert!(VERSION_BYTES_MAX <= PAGE_BYTES, "an empty page takes any version that goes into pages");
 const _: () = assert!(VersionPage::class().bytes() == PAGE_BYTES && PAGE_BYTES.is_multiple_of(8));
 
 #[cfg(all(test, not(any(loom, shuttle))))]

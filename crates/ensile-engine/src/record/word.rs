@@ -16,6 +16,9 @@ const LOCK: u64 = 1;
 const LATEST: u64 = 2;
 const ABSENT: u64 = 4;
 
+const _: () = assert!(LOCK & LATEST == 0 && (LOCK | LATEST) & ABSENT == 0, "each flag has a bit of its own");
+const _: () = assert!(Tid::MASK & (LOCK | LATEST | ABSENT) == 0, "no flag is part of the TID");
+
 /// A TID word as it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(u64);
@@ -37,17 +40,20 @@ impl Word {
     /// The word of a record that `tid` has written.
     #[inline]
     pub(crate) const fn written(tid: Tid) -> Self {
+        debug_assert!(tid.bits() & !Tid::MASK == 0, "a TID has no status bits");
         Self(tid.bits() | LATEST)
     }
 
     /// The word of a record that `tid` has deleted.
     #[inline]
     pub(crate) const fn deleted(tid: Tid) -> Self {
+        debug_assert!(tid.bits() & !Tid::MASK == 0, "a TID has no status bits");
         Self(tid.bits() | LATEST | ABSENT)
     }
 
     #[inline]
     pub(crate) const fn locked(self) -> Self {
+        debug_assert!(!self.is_locked(), "a lock is taken while it is free");
         Self(self.0 | LOCK)
     }
 
@@ -59,6 +65,7 @@ impl Word {
     /// The word of the same version once it is no longer the key's latest record.
     #[inline]
     pub(crate) const fn superseded(self) -> Self {
+        debug_assert!(self.is_latest(), "a record is superseded once");
         Self(self.0 & !(LATEST | LOCK))
     }
 

@@ -76,6 +76,7 @@ impl NodeSet {
                 }
             }
         }
+        debug_assert!(self.check(), "own inserts keep the set's order");
         Ok(())
     }
 
@@ -95,7 +96,13 @@ impl NodeSet {
         } else {
             self.entries.len()
         };
+        debug_assert!(at <= self.entries.len());
         self.entries.insert(at, witness);
+    }
+
+    /// Whether the set is in the order that it claims.
+    pub(crate) fn check(&self) -> bool {
+        !self.sorted || self.entries.is_sorted()
     }
 
     /// Phase 2: whether every leaf is as it was seen, with nobody else writing in it (C4).

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 
 use ensile_base::sync::Arc;
-use ensile_index::Masstree;
 
 use super::{CATALOG_ID, TableCore};
+use crate::record::tree::RecordTree;
 
 /// The trees of all tables, by id.
-pub(crate) type Trees = HashMap<u32, Arc<Masstree>>;
+pub(crate) type Trees = HashMap<u32, Arc<RecordTree>>;
 
 /// What is known of tables in this process.
 pub(crate) struct Catalog {
@@ -34,7 +34,7 @@ impl Catalog {
 
     /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
     /// panic in an index's key function, and the tree stays for the next opening.
-    pub(crate) fn tree(&mut self, id: u32, new: impl FnOnce() -> Masstree) -> Arc<Masstree> {
+    pub(crate) fn tree(&mut self, id: u32, new: impl FnOnce() -> RecordTree) -> Arc<RecordTree> {
         Arc::clone(self.trees.entry(id).or_insert_with(|| Arc::new(new())))
     }
 }

@@ -11,10 +11,10 @@ pub(crate) mod logged_trees;
 use ensile_base::sync::{Arc, OnceLock};
 
 use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUE_BYTES_MAX};
-use ensile_index::Masstree;
 
 use crate::error::{Error, Result};
 use crate::record::Fetch;
+use crate::record::tree::RecordTree;
 
 /// Set in the id of a table that is not logged: the entries of a secondary index.
 pub(crate) const VOLATILE: u32 = 1 << 31;
@@ -51,7 +51,7 @@ pub(crate) struct IndexSpec {
 pub(crate) struct TableCore {
     pub(crate) database: u64,
     pub(crate) id: u32,
-    pub(crate) tree: Arc<Masstree>,
+    pub(crate) tree: Arc<RecordTree>,
     pub(crate) indexes: Box<[Arc<IndexCore>]>,
     /// What is asked for of a record as soon as its address is known.
     pub(crate) fetch: Fetch,
@@ -75,7 +75,7 @@ impl TableCore {
     pub(crate) fn new(
         database: u64,
         id: u32,
-        tree: Arc<Masstree>,
+        tree: Arc<RecordTree>,
         spec: &TableSpec,
         indexes: Vec<Arc<IndexCore>>,
     ) -> Self {

@@ -7,12 +7,13 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::limits::INDEX_KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicUsize, Ordering};
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Insert, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 
 use super::new_tree;
 use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
+use crate::record::{Record, Scratch, Seen};
 use crate::session;
 use crate::shared::Shared;
 use crate::tables::{TableSpec, check_length};
@@ -25,7 +26,7 @@ const PARTS_PER_THREAD: usize = 8;
 /// they are freed: nobody has seen them.
 pub(super) struct NewEntries<'c> {
     shared: &'c Shared,
-    pub(super) trees: Vec<Masstree>,
+    pub(super) trees: Vec<UnseenTree>,
 }
 
 impl<'c> NewEntries<'c> {
@@ -34,8 +35,8 @@ impl<'c> NewEntries<'c> {
     }
 
     /// The trees, for tables to have them.
-    pub(super) fn take(mut self) -> Vec<Masstree> {
-        std::mem::take(&mut self.trees)
+    pub(super) fn take(mut self) -> Vec<RecordTree> {
+        std::mem::take(&mut self.trees).into_iter().map(UnseenTree::publish).collect()
     }
 }
 
@@ -46,7 +47,7 @@ impl Drop for NewEntries<'_> {
             return;
         }
         session::with_worker(shared, |worker| {
-            trees.into_iter().for_each(|tree| worker.blocks.destroy_tree(tree));
+            trees.into_iter().for_each(|tree| tree.destroy(&mut worker.blocks));
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
             let pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
@@ -59,9 +60,9 @@ impl Drop for NewEntries<'_> {
 /// table yet.
 pub(super) fn fill_indexes(
     shared: &Shared,
-    tree: &Masstree,
+    tree: &RecordTree,
     spec: &TableSpec,
-    entries: &[Masstree],
+    entries: &[UnseenTree],
 ) -> Result<()> {
     if spec.indexes.is_empty() {
         return Ok(());
@@ -89,9 +90,9 @@ pub(super) fn fill_indexes(
 /// Enters the rows of a range of keys.
 fn fill_part(
     shared: &Shared,
-    tree: &Masstree,
+    tree: &RecordTree,
     spec: &TableSpec,
-    entries: &[Masstree],
+    entries: &[UnseenTree],
     range: Range<'_>,
 ) -> Result<()> {
     let pin = shared.epochs.register_pin();
@@ -116,16 +117,16 @@ struct Fill<'f> {
     shared: &'f Shared,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
-    entries: &'f [Masstree],
+    entries: &'f [UnseenTree],
     pinned: Pinned<'f>,
     scratch: Scratch,
     entry_key: Vec<u8>,
     result: Result<()>,
 }
 
-impl Fill<'_> {
-    fn row(&mut self, key: &[u8], value: u64) -> Result<()> {
-        let Seen::Present(word) = Handle::from_value(value).at(self.pinned).read(&mut self.scratch) else {
+impl<'f> Fill<'f> {
+    fn row(&mut self, key: &[u8], record: Record<'f>) -> Result<()> {
+        let Seen::Present(word) = record.read(&mut self.scratch) else {
             return Ok(());
         };
         for (index, tree) in self.spec.indexes.iter().zip(self.entries) {
@@ -145,10 +146,9 @@ impl Fill<'_> {
             let record = self.worker.blocks.filled(key, word);
             let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
             changes.clear();
-            let inserted =
-                tree.insert_if_absent(&self.entry_key, record.value(), &mut nodes, changes, self.pinned);
-            if let Insert::Exists(_) = inserted {
-                self.worker.blocks.destroy(record);
+            let inserted = tree.insert(&self.entry_key, record, &mut nodes, changes, self.pinned);
+            if let Err(record) = inserted {
+                self.worker.blocks.discard(record);
                 return Err(Error::NotUnique { table: self.spec.name.clone(), index: index.name.clone() });
             }
         }
@@ -156,11 +156,11 @@ impl Fill<'_> {
     }
 }
 
-impl ScanVisitor for Fill<'_> {
+impl<'f> RecordVisitor<'f> for Fill<'f> {
     fn witness(&mut self, _witness: Witness) {}
 
-    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-        self.result = self.row(key, value);
+    fn entry(&mut self, key: &[u8], record: Record<'f>) -> ControlFlow<()> {
+        self.result = self.row(key, record);
         if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

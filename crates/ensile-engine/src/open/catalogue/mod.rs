@@ -12,12 +12,13 @@ mod indexes;
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::sync::Arc;
-use ensile_index::{Direction, Masstree, Range};
+use ensile_index::{Direction, Range};
 
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::formats::definition::{Definition, IndexDefinition};
 use crate::reading::RawRead;
+use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
 use crate::shared::{Durability, Shared};
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
@@ -36,8 +37,8 @@ impl Database {
     }
 }
 
-fn new_tree(shared: &Shared) -> Masstree {
-    session::with_worker(shared, |worker| Masstree::new(&mut worker.nodes(&shared.epochs).0))
+fn new_tree(shared: &Shared) -> UnseenTree {
+    session::with_worker(shared, |worker| UnseenTree::new(&mut worker.nodes(&shared.epochs).0))
 }
 
 /// The definition of a table that is opened as `spec` says.
@@ -60,7 +61,7 @@ fn definition_of(id: u32, spec: &TableSpec) -> Definition {
 pub(super) fn bootstrap(database: &Database) -> Result<()> {
     let shared = database.shared();
     let mut catalog = shared.catalog.lock();
-    let tree = catalog.tree(CATALOG_ID, || new_tree(shared));
+    let tree = catalog.tree(CATALOG_ID, || new_tree(shared).publish());
     catalog.trees.remove(&CATALOG_ID);
     let spec = TableSpec {
         name: "ensile.tables".to_owned(),
@@ -110,7 +111,7 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
         }
         None => catalog.next_id,
     };
-    let tree = catalog.tree(id, || new_tree(shared));
+    let tree = catalog.tree(id, || new_tree(shared).publish());
     let entries = NewEntries::new(shared, spec.indexes.len());
     fill_indexes(shared, &tree, &spec, &entries.trees)?;
     let ids = catalog.next_volatile..catalog.next_volatile + spec.indexes.len() as u32;
@@ -140,7 +141,7 @@ fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Res
     let encoded = definition.encode();
     loop {
         let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
-        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), &encoded)?;
+        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), |out| out.extend_from_slice(&encoded))?;
         match tx.submit() {
             Err(error) if error.is_retryable() => {}
             result => return result.map(drop),
@@ -152,9 +153,9 @@ fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Res
 fn enter_table(
     shared: &Shared,
     id: u32,
-    tree: Arc<Masstree>,
+    tree: Arc<RecordTree>,
     spec: TableSpec,
-    trees: impl Iterator<Item = (u32, Masstree)>,
+    trees: impl Iterator<Item = (u32, RecordTree)>,
 ) -> Result<Arc<TableCore>> {
     let TableSpec { name, key_type, value_type, row_bytes, indexes, defines_indexes } = spec;
     let mut opened = Vec::new();

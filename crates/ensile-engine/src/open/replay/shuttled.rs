@@ -11,14 +11,12 @@ use shuttle::sync::Arc;
 use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable, Refused};
-use ensile_index::Lookup;
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::Replay;
 use super::queue_log::{self, Queue};
 use crate::formats::log_entry;
-use crate::record::Handle;
-use crate::record::blocks::sole_owner;
+use crate::record::tree::RecordLookup;
 
 const TABLE: u32 = 1;
 
@@ -33,14 +31,15 @@ fn write(replay: &Replay, epoch: u64, key: &[u8], value: Option<&[u8]>) {
 fn look(replay: Replay, key: &[u8]) -> Option<(Epoch, bool)> {
     // The records live in it.
     let _memory = std::sync::Arc::clone(&replay.memory);
-    let trees = replay.finish();
-    let tree = &trees[&TABLE];
-    match tree.get(key, sole_owner(tree)) {
-        Lookup::Found(value) => {
-            let word = Handle::from_value(value).at(sole_owner(tree)).word();
+    let mut trees = replay.finish();
+    let tree = trees.get_mut(&TABLE).and_then(Arc::get_mut).expect("replay is over");
+    let (tree, alone) = tree.sole_owner();
+    match tree.get(key, alone) {
+        RecordLookup::Found(record) => {
+            let word = record.word();
             Some((word.epoch(), word.is_absent()))
         }
-        Lookup::Missing(_) => None,
+        RecordLookup::Missing(_) => None,
     }
 }
 
@@ -169,11 +168,16 @@ fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
                 BOTH.fetch_add(1, Ordering::Relaxed);
             }
             let _memory = std::sync::Arc::clone(&replay.memory);
-            let trees = replay.finish();
-            let tree = &trees[&queue_log::TABLE];
+            let mut trees = replay.finish();
+            let tree = trees.get_mut(&queue_log::TABLE).and_then(Arc::get_mut).expect("replay is over");
+            let (tree, alone) = tree.sole_owner();
             for key in 0..queue.rows {
-                let found = tree.get(&key.to_be_bytes(), sole_owner(tree));
-                assert_eq!(matches!(found, Lookup::Found(_)), key >= queue.rows - queue.left, "key {key}");
+                let found = tree.get(&key.to_be_bytes(), alone);
+                assert_eq!(
+                    matches!(found, RecordLookup::Found(_)),
+                    key >= queue.rows - queue.left,
+                    "key {key}"
+                );
             }
         },
         60,

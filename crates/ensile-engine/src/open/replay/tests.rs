@@ -8,13 +8,14 @@ use ensile_base::limits::{REPLAY_WAITING_BYTES_MAX, STATUS_BITS};
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable, Refused};
-use ensile_index::{Direction, Lookup, Masstree, Range, ScanVisitor, Witness};
+use ensile_index::{Direction, Range, Witness};
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::Replay;
 use super::queue_log::Queue;
 use crate::formats::log_entry;
-use crate::record::{Handle, Scratch, Seen};
+use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
+use crate::record::{Record, Scratch, Seen};
 
 type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
 
@@ -31,11 +32,10 @@ fn rows(replay: Replay) -> Rows {
         rows: &'r mut Rows,
         scratch: Scratch,
     }
-    impl ScanVisitor for Collect<'_> {
+    impl<'p> RecordVisitor<'p> for Collect<'_> {
         fn witness(&mut self, _witness: Witness) {}
 
-        fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
-            let record = Handle::from_value(value).at(crate::record::blocks::sole_owner(self.rows));
+        fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
             assert!(matches!(record.read(&mut self.scratch), Seen::Present(_)), "a tombstone is left");
             self.rows.insert((self.table, key.to_vec()), self.scratch.bytes().to_vec());
             ControlFlow::Continue(())
@@ -43,22 +43,24 @@ fn rows(replay: Replay) -> Rows {
     }
     // The records live in it.
     let _memory = Arc::clone(&replay.memory);
-    let trees = replay.finish();
+    let mut trees = replay.finish();
     let mut rows = Rows::new();
-    for (&table, tree) in &trees {
+    for (&table, tree) in &mut trees {
+        let tree = ensile_base::sync::Arc::get_mut(tree).expect("replay is over");
         let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
         let mut collect = Collect { table, rows: &mut rows, scratch: Scratch::default() };
-        tree.scan(all, Direction::Forward, &mut collect, crate::record::blocks::sole_owner(&trees));
+        let (all_of_it, alone) = tree.sole_owner();
+        all_of_it.scan(all, Direction::Forward, &mut collect, alone);
         check_points(tree, table, &rows);
     }
     rows
 }
 
 /// What a scan finds, a descent finds.
-fn check_points(tree: &Masstree, table: u32, rows: &Rows) {
+fn check_points(tree: &mut RecordTree, table: u32, rows: &Rows) {
     for ((_, key), _) in rows.iter().filter(|((of, _), _)| *of == table) {
-        let lookup = tree.get(key, crate::record::blocks::sole_owner(tree));
-        assert!(matches!(lookup, Lookup::Found(_)), "{key:?}");
+        let (tree, alone) = tree.sole_owner();
+        assert!(matches!(tree.get(key, alone), RecordLookup::Found(_)), "{key:?}");
     }
 }
 

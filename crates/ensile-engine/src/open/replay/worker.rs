@@ -8,17 +8,19 @@
 //!
 //! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
 
+use ensile_base::Tid;
 use ensile_base::sync::{Arc, Ordering, fence};
-use ensile_base::{Epoch, Tid};
-use ensile_epoch::{Epochs, GarbageList, Pinned};
-use ensile_index::{Gap, Insert, Lookup, Masstree, NodeChanges, Place, Probe};
+use ensile_epoch::{Epochs, Pinned};
+use ensile_index::NodeChanges;
 use ensile_memory::Cache;
 
 use super::tombstones::Batch;
 use crate::formats::log_entry::LoggedWrite;
-use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks};
+use crate::garbage::ReplayGarbage;
+use crate::record::blocks::{Blocks, NodeBlocks};
+use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, RecordProbe, RecordTree};
 use crate::record::word::Word;
-use crate::record::{HEADER_BYTES, Handle, Record};
+use crate::record::{HEADER_BYTES, Record};
 
 /// Writes looked up together: enough for the descents to overlap from one to the next, few enough that all that they
 /// asked for stays in the caches until it is used.
@@ -27,15 +29,12 @@ pub(super) const GROUP: usize = 64;
 const PREFETCHED_BYTES_MAX: usize = 768;
 
 /// The trees that a worker has met, to find them without a shared lock.
-pub(super) type MetTrees = [(u32, Arc<Masstree>)];
+pub(super) type MetTrees = [(u32, Arc<RecordTree>)];
 
 /// One replaying thread's memory and garbage.
 pub(super) struct Worker {
     pub(super) blocks: Blocks,
-    /// Nodes and records that no tree leads to any more.
-    nodes: GarbageList<NodeBlock>,
-    records: GarbageList<Handle>,
-    retired_bytes: usize,
+    pub(super) garbage: ReplayGarbage,
     pub(super) changes: NodeChanges,
     /// Of the block that it is at.
     pub(super) deletes: Batch,
@@ -68,34 +67,16 @@ impl Worker {
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             blocks: Blocks::new(cache),
-            nodes: GarbageList::default(),
-            records: GarbageList::default(),
-            retired_bytes: 0,
+            garbage: ReplayGarbage::default(),
             changes: NodeChanges::new(),
             deletes: Batch::default(),
         }
     }
 
     pub(super) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
-        let Self { blocks, nodes: garbage_list, retired_bytes, changes, .. } = self;
+        let Self { blocks, garbage, changes, .. } = self;
+        let ReplayGarbage { nodes: garbage_list, node_bytes: retired_bytes, .. } = garbage;
         (NodeBlocks { blocks, garbage_list, epochs, retired_bytes }, changes)
-    }
-
-    /// Frees what was retired in epochs below `limit`, which no thread can reach any more (E3).
-    pub(super) fn collect(&mut self, limit: Epoch) {
-        while let Some(record) = self.records.pop_below(limit) {
-            self.blocks.destroy(record);
-        }
-        while let Some(node) = self.nodes.pop_below(limit) {
-            self.retired_bytes -= self.blocks.destroy_node(node);
-        }
-    }
-
-    /// A record that no tree leads to any more: another thread may still look at it.
-    fn retire(&mut self, record: Record<'_>, epochs: &Epochs) {
-        // SeqCst: the unlink comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
-        fence(Ordering::SeqCst);
-        self.records.push(epochs.now(), record.handle());
     }
 
     /// Applies a group of writes, each if it is newer than what its key has.
@@ -109,24 +90,24 @@ impl Worker {
         if group.is_empty() {
             return;
         }
-        let probes = group.iter().enumerate().map(|(at, pending)| Probe {
+        let probes = group.iter().enumerate().map(|(at, pending)| RecordProbe {
             tree: &trees[pending.tree].1,
             key: pending.write.key,
             label: at,
         });
-        let mut places = [Place::Found(0); GROUP];
-        Masstree::place_batch(probes, pinned, &mut |at, place| {
-            if let Place::Found(value) = place {
+        let mut places = [None; GROUP];
+        RecordTree::place_batch(probes, pinned, &mut |at, place| {
+            if let RecordPlace::Found(record) = place {
                 let bytes = group[at].record_bytes().min(PREFETCHED_BYTES_MAX);
-                Handle::from_value(value).prefetch_exactly(bytes);
+                record.handle().prefetch_exactly(bytes);
             }
-            places[at] = place;
+            places[at] = Some(place);
         });
-        for (pending, place) in group.iter().zip(&places) {
+        for (pending, place) in group.iter().zip(places.into_iter().flatten()) {
             let tree = &trees[pending.tree].1;
             let record = match place {
-                Place::Found(value) => Some(Handle::from_value(*value)),
-                Place::Gap(gap) => self.insert(tree, Some(gap), pending, epochs, pinned),
+                RecordPlace::Found(record) => Some(record),
+                RecordPlace::Gap(gap) => self.insert(tree, Some(&gap), pending, epochs, pinned),
             };
             if let Some(record) = record {
                 self.renew(tree, record, pending, epochs, pinned);
@@ -137,12 +118,12 @@ impl Worker {
     /// Inserts the record of a key that had none, at its place if that is known. If it has one by now, that one.
     fn insert<'p>(
         &mut self,
-        tree: &Masstree,
-        gap: Option<&Gap<'p, 'p>>,
+        tree: &RecordTree,
+        gap: Option<&RecordGap<'p, 'p>>,
         pending: &Pending<'_>,
         epochs: &Epochs,
         pinned: Pinned<'p>,
-    ) -> Option<Handle> {
+    ) -> Option<Record<'p>> {
         let word = match pending.write.value {
             Some(_) => Word::written(pending.tid),
             None => Word::deleted(pending.tid),
@@ -151,40 +132,40 @@ impl Worker {
         let (mut nodes, changes) = self.nodes(epochs);
         changes.clear();
         let inserted = match gap {
-            Some(gap) => gap.insert(record.value(), &mut nodes, changes, pinned),
-            None => tree.insert_if_absent(pending.write.key, record.value(), &mut nodes, changes, pinned),
+            Some(gap) => gap.insert(record, &mut nodes, changes, pinned),
+            None => tree.insert_if_absent(pending.write.key, record, &mut nodes, changes, pinned),
         };
         match inserted {
-            Insert::Inserted => {
+            RecordInsert::Inserted(record) => {
                 if pending.write.value.is_none() {
-                    self.note_delete(pending, record.at(pinned));
+                    self.note_delete(pending, record);
                 }
                 None
             }
-            Insert::Exists(value) => {
-                self.blocks.destroy(record);
-                Some(Handle::from_value(value))
+            RecordInsert::Exists(found, record) => {
+                self.blocks.discard(record);
+                Some(found)
             }
         }
     }
 
     /// Applies a write to its key's record if it is newer.
-    fn renew(
+    fn renew<'p>(
         &mut self,
-        tree: &Masstree,
-        found: Handle,
+        tree: &RecordTree,
+        found: Record<'p>,
         pending: &Pending<'_>,
         epochs: &Epochs,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) {
         let mut found = Some(found);
         while let Some(record) = found {
-            found = match self.renew_record(tree, record.at(pinned), pending, epochs, pinned) {
+            found = match self.renew_record(tree, record, pending, epochs, pinned) {
                 Renewed::Done => None,
                 Renewed::Superseded => match tree.get(pending.write.key, pinned) {
-                    Lookup::Found(value) => Some(Handle::from_value(value)),
+                    RecordLookup::Found(record) => Some(record),
                     // A tombstone that another thread has just removed.
-                    Lookup::Missing(_) => self.insert(tree, None, pending, epochs, pinned),
+                    RecordLookup::Missing(_) => self.insert(tree, None, pending, epochs, pinned),
                 },
             };
         }
@@ -192,7 +173,7 @@ impl Worker {
 
     fn renew_record(
         &mut self,
-        tree: &Masstree,
+        tree: &RecordTree,
         record: Record<'_>,
         pending: &Pending<'_>,
         epochs: &Epochs,
@@ -225,10 +206,9 @@ impl Worker {
             }
             Some(value) => {
                 let new = self.blocks.filled(value, Word::written(tid));
-                let replaced = tree.replace(write.key, record.handle().value(), new.value(), pinned);
-                assert!(replaced, "the index maps a key to its latest record");
+                tree.replace(write.key, record, new, pinned);
                 record.unlock_with(before.superseded());
-                self.retire(record, epochs);
+                self.garbage.retire(record, epochs);
             }
         }
         Renewed::Done
@@ -241,17 +221,22 @@ impl Worker {
     }
 
     /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.
-    pub(super) fn remove(&mut self, batch: &Batch, trees: &[&Masstree], epochs: &Epochs, pinned: Pinned<'_>) {
+    pub(super) fn remove(
+        &mut self,
+        batch: &Batch,
+        trees: &[&RecordTree],
+        epochs: &Epochs,
+        pinned: Pinned<'_>,
+    ) {
         let mut all = batch.iter().zip(trees);
         loop {
             let group: [_; GROUP] = std::array::from_fn(|_| all.next());
             let probes = group.iter().flatten().enumerate();
-            let probes = probes.map(|(at, (noted, tree))| Probe { tree, key: noted.key, label: at });
+            let probes = probes.map(|(at, (noted, tree))| RecordProbe { tree, key: noted.key, label: at });
             let mut found = [None; GROUP];
-            Masstree::get_batch(probes, pinned, &mut |at, lookup| {
-                if let Lookup::Found(value) = lookup {
-                    let record = Handle::from_value(value);
-                    record.prefetch(HEADER_BYTES);
+            RecordTree::get_batch(probes, pinned, &mut |at, lookup| {
+                if let RecordLookup::Found(record) = lookup {
+                    record.handle().prefetch(HEADER_BYTES);
                     found[at] = Some(record);
                 }
             });
@@ -269,14 +254,13 @@ impl Worker {
     /// Takes a key out of its tree if its record is still the tombstone with this word (U1).
     fn remove_one(
         &mut self,
-        tree: &Masstree,
+        tree: &RecordTree,
         key: &[u8],
         tombstone: Word,
-        record: Handle,
+        found: Record<'_>,
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) {
-        let found = record.at(pinned);
         if found.word().unlocked() != tombstone {
             return;
         }
@@ -287,9 +271,8 @@ impl Worker {
             return;
         }
         let (mut nodes, _) = self.nodes(epochs);
-        let removed = tree.remove(key, record.value(), &mut nodes, pinned);
-        assert!(removed, "the index maps a key to its latest record");
+        tree.remove(key, found, &mut nodes, pinned);
         found.unlock_with(before.superseded());
-        self.retire(found, epochs);
+        self.garbage.retire(found, epochs);
     }
 }

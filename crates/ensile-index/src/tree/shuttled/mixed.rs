@@ -16,7 +16,8 @@ type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
 
 /// Each key has its own value, so that a value which is another's, or no value at all, shows.
 fn value_of(key: &[u8]) -> u64 {
-    key.iter().fold(1, |value, &byte| value * 31 + u64::from(byte) + 1) % 1_000_003
+    key.iter().fold(1, |value: u64, &byte| value.wrapping_mul(31).wrapping_add(u64::from(byte) + 1))
+        % 1_000_003
 }
 
 fn put(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {

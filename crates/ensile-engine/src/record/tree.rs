@@ -1,0 +1,334 @@
+//! Trees that map keys to records, and to nothing else: a lookup's answer is a record that carries its pin.
+//!
+//! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and what goes into one is a [`Fresh`]
+//! record or nothing. So each value that comes out is the address of a record that was linked while the caller's pin stood,
+//! and that is not freed while it stands (E3).
+//!
+//! Neighbours: tables and their indexes are such trees; `blocks` makes records; `ensile-index` has the algorithms.
+
+use std::ops::ControlFlow;
+
+use ensile_epoch::Pinned;
+use ensile_index::{
+    Direction, Gap, Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range, ScanVisitor,
+    Witness,
+};
+
+use super::blocks::{Blocks, Fresh, NodeBlocks, Unseen};
+use super::{Handle, Record};
+
+/// A tree of records.
+#[derive(Debug)]
+pub(crate) struct RecordTree(Masstree);
+
+/// The answer of a point read.
+#[derive(Clone, Copy)]
+pub(crate) enum RecordLookup<'p> {
+    /// The key's record.
+    Found(Record<'p>),
+    /// No such key; for as long as the witness holds there is none.
+    Missing(Witness),
+}
+
+/// The outcome of an insert.
+pub(crate) enum RecordInsert<'p> {
+    /// The key was missing; this record is there now.
+    Inserted(Record<'p>),
+    /// The key was there, with this record; the new one is given back.
+    Exists(Record<'p>, Fresh),
+}
+
+/// One key to look up in one tree.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordProbe<'a, L> {
+    pub(crate) tree: &'a RecordTree,
+    pub(crate) key: &'a [u8],
+    /// What the caller knows it by: handed back with the answer.
+    pub(crate) label: L,
+}
+
+impl<'a, L> RecordProbe<'a, L> {
+    #[inline(always)]
+    fn of_index(self) -> Probe<'a, L> {
+        Probe { tree: &self.tree.0, key: self.key, label: self.label }
+    }
+}
+
+/// Where the way of a key ended.
+#[derive(Clone, Copy)]
+pub(crate) enum RecordPlace<'a, 'p> {
+    /// At its record.
+    Found(Record<'p>),
+    /// Where it would stand.
+    Gap(RecordGap<'a, 'p>),
+}
+
+/// Where a missing key would stand.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordGap<'a, 'p>(Gap<'a, 'p>);
+
+impl<'a: 'p, 'p> RecordGap<'a, 'p> {
+    /// Inserts the key unless it has been inserted meanwhile.
+    #[inline]
+    pub(crate) fn insert(
+        &self,
+        record: Fresh,
+        nodes: &mut NodeBlocks<'_>,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'p>,
+    ) -> RecordInsert<'p> {
+        inserted(self.0.insert(record.value(), nodes, changes, pinned), record, pinned)
+    }
+}
+
+/// A run of inserts in key order.
+pub(crate) struct RecordRun<'a, 'p>(OrderedInserts<'a, 'p>);
+
+impl<'a: 'p, 'p> RecordRun<'a, 'p> {
+    pub(crate) fn new(tree: &'a RecordTree) -> Self {
+        Self(OrderedInserts::new(&tree.0))
+    }
+
+    /// Inserts the next key unless it is there.
+    pub(crate) fn insert(
+        &mut self,
+        key: &'a [u8],
+        record: Fresh,
+        nodes: &mut NodeBlocks<'_>,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'p>,
+    ) -> RecordInsert<'p> {
+        inserted(self.0.insert(key, record.value(), nodes, changes, pinned), record, pinned)
+    }
+}
+
+/// What the index answered to an insert of `record`.
+#[inline(always)]
+fn inserted(answer: Insert, record: Fresh, pinned: Pinned<'_>) -> RecordInsert<'_> {
+    match answer {
+        // Whoever unlinks the record from here on waits for this pin (E3).
+        Insert::Inserted => RecordInsert::Inserted(record.publish().at(pinned)),
+        Insert::Exists(value) => {
+            debug_assert_ne!(value, record.value(), "a new record is in no tree");
+            RecordInsert::Exists(of_value(value, pinned), record)
+        }
+    }
+}
+
+/// The record that a tree's value stands for.
+#[inline(always)]
+fn of_value(value: u64, pinned: Pinned<'_>) -> Record<'_> {
+    // A tree holds addresses of records only, and this one was linked while the pin stood (module header).
+    Handle::from_value(value).at(pinned)
+}
+
+/// What a scan calls.
+pub(crate) trait RecordVisitor<'p> {
+    /// A leaf that the answer depends on; before the entries read from it.
+    fn witness(&mut self, witness: Witness);
+
+    /// The next entry in order. `Break` ends the scan.
+    fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
+
+    /// The record of an entry that comes up soon: it can be asked for.
+    #[inline]
+    fn soon(&mut self, record: Handle) {
+        let _ = record;
+    }
+}
+
+/// A visitor of records as the index calls it.
+struct OfIndex<'v, 'p, V> {
+    visitor: &'v mut V,
+    pinned: Pinned<'p>,
+}
+
+impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
+    #[inline]
+    fn witness(&mut self, witness: Witness) {
+        self.visitor.witness(witness);
+    }
+
+    #[inline]
+    fn entry(&mut self, key: &[u8], value: u64) -> ControlFlow<()> {
+        self.visitor.entry(key, of_value(value, self.pinned))
+    }
+
+    #[inline]
+    fn soon(&mut self, value: u64) {
+        self.visitor.soon(Handle::from_value(value));
+    }
+}
+
+impl RecordTree {
+    /// An empty tree.
+    pub(crate) fn new(nodes: &mut NodeBlocks<'_>) -> Self {
+        Self(Masstree::new(nodes))
+    }
+
+    /// The record of a key: it was the key's at some moment during the call.
+    #[inline]
+    pub(crate) fn get<'p>(&self, key: &[u8], pinned: Pinned<'p>) -> RecordLookup<'p> {
+        match self.0.get(key, pinned) {
+            Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
+            Lookup::Missing(witness) => RecordLookup::Missing(witness),
+        }
+    }
+
+    /// Looks up many keys, in many trees; `found(label, lookup)` is called once for each probe, in any order.
+    #[inline]
+    pub(crate) fn get_batch<'a, 'p, L: Copy>(
+        probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
+        pinned: Pinned<'p>,
+        found: &mut impl FnMut(L, RecordLookup<'p>),
+    ) {
+        let probes = probes.into_iter().map(RecordProbe::of_index);
+        Masstree::get_batch(probes, pinned, &mut |label, lookup| {
+            found(
+                label,
+                match lookup {
+                    Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
+                    Lookup::Missing(witness) => RecordLookup::Missing(witness),
+                },
+            );
+        });
+    }
+
+    /// As [`RecordTree::get_batch`], for keys of which many are to be inserted.
+    #[inline]
+    pub(crate) fn place_batch<'a: 'p, 'p, L: Copy>(
+        probes: impl IntoIterator<Item = RecordProbe<'a, L>>,
+        pinned: Pinned<'p>,
+        placed: &mut impl FnMut(L, RecordPlace<'a, 'p>),
+    ) {
+        let probes = probes.into_iter().map(RecordProbe::of_index);
+        Masstree::place_batch(probes, pinned, &mut |label, place| {
+            placed(
+                label,
+                match place {
+                    Place::Found(value) => RecordPlace::Found(of_value(value, pinned)),
+                    Place::Gap(gap) => RecordPlace::Gap(RecordGap(gap)),
+                },
+            );
+        });
+    }
+
+    /// Inserts a key unless it is there. Every leaf whose witness this changes is reported in `changes`.
+    #[inline]
+    pub(crate) fn insert_if_absent<'p>(
+        &self,
+        key: &[u8],
+        record: Fresh,
+        nodes: &mut NodeBlocks<'_>,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'p>,
+    ) -> RecordInsert<'p> {
+        inserted(self.0.insert_if_absent(key, record.value(), nodes, changes, pinned), record, pinned)
+    }
+
+    /// Puts `new` in the place of `old`, which is the key's record and locked by the caller.
+    #[inline]
+    pub(crate) fn replace(&self, key: &[u8], old: Record<'_>, new: Fresh, pinned: Pinned<'_>) {
+        debug_assert!(new.record().handle() != old.handle(), "a record is not replaced by itself");
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || old.word().is_locked(),
+            "the record that is replaced is locked"
+        );
+        let replaced = self.0.replace(key, old.handle().value(), new.publish().value(), pinned);
+        assert!(replaced, "the index maps a key to its latest record");
+    }
+
+    /// Takes a key out, whose record is `old` and locked by the caller.
+    pub(crate) fn remove(&self, key: &[u8], old: Record<'_>, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+        debug_assert!(
+            cfg!(any(loom, shuttle)) || old.word().is_locked(),
+            "the record that is removed is locked (U1)"
+        );
+        let removed = self.0.remove(key, old.handle().value(), nodes, pinned);
+        assert!(removed, "the index maps a key to its latest record");
+    }
+
+    /// Visits the keys of a range in order.
+    #[inline]
+    pub(crate) fn scan<'p>(
+        &self,
+        range: Range<'_>,
+        direction: Direction,
+        visitor: &mut impl RecordVisitor<'p>,
+        pinned: Pinned<'p>,
+    ) {
+        self.0.scan(range, direction, &mut OfIndex { visitor, pinned }, pinned);
+    }
+
+    /// Keys that divide the tree into parts of about the same size.
+    pub(crate) fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
+        let separators = self.0.separators(parts, pinned);
+        debug_assert!(separators.is_sorted(), "parts follow each other");
+        debug_assert!(separators.len() < parts.max(1), "so many parts have fewer ends between them");
+        separators
+    }
+
+    /// The evidence that no record of this tree is freed while the caller has all of it: no other thread can unlink one.
+    #[inline]
+    pub(crate) fn sole_owner(&mut self) -> (&Self, Pinned<'_>) {
+        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's time.
+        (self, unsafe { Pinned::assume() })
+    }
+}
+
+/// A tree that nobody but its builder has: records go in, and none comes out before it is published.
+pub(crate) struct UnseenTree(RecordTree);
+
+impl UnseenTree {
+    /// An empty tree.
+    pub(crate) fn new(nodes: &mut NodeBlocks<'_>) -> Self {
+        Self(RecordTree::new(nodes))
+    }
+
+    /// Inserts a key unless it is there.
+    ///
+    /// # Errors
+    /// Gives the record back if the key is there.
+    pub(crate) fn insert(
+        &self,
+        key: &[u8],
+        record: Fresh,
+        nodes: &mut NodeBlocks<'_>,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'_>,
+    ) -> Result<(), Fresh> {
+        match self.0.insert_if_absent(key, record, nodes, changes, pinned) {
+            RecordInsert::Inserted(_) => Ok(()),
+            RecordInsert::Exists(_, record) => Err(record),
+        }
+    }
+
+    /// The tree, for others to read.
+    pub(crate) fn publish(self) -> RecordTree {
+        self.0
+    }
+
+    /// Frees the tree and its records.
+    pub(crate) fn destroy(self, blocks: &mut Blocks) {
+        let Self(RecordTree(mut tree)) = self;
+        let all = Range { lower: std::ops::Bound::Unbounded, upper: std::ops::Bound::Unbounded };
+        // SAFETY: nobody else has the tree, and its nodes are freed below only.
+        let alone = unsafe { Pinned::assume() };
+        tree.scan(all, Direction::Forward, &mut FreeRecords(blocks), alone);
+        // SAFETY: the tree is ours, by value, so nobody uses it now or later. Workers of this database allocated its nodes.
+        unsafe { tree.dismantle(&mut Unseen(blocks)) };
+    }
+}
+
+/// Frees the records of a tree that is destroyed.
+struct FreeRecords<'b>(&'b mut Blocks);
+
+impl ScanVisitor for FreeRecords<'_> {
+    fn witness(&mut self, _witness: Witness) {}
+
+    fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
+        // SAFETY: no record came out of the tree, so nobody else knows this one; the scan shows each key once.
+        unsafe { self.0.destroy(Handle::from_value(value)) };
+        ControlFlow::Continue(())
+    }
+}
