@@ -40,16 +40,10 @@ impl Commit<'_> {
         let (entries, arena) = self.sets.writes.parts();
         let worker = &*self.worker;
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        for at in &worker.order {
-            let write = &mut entries[*at as usize];
+        for lock in &worker.order {
+            let write = &mut entries[lock.at as usize];
             write.effect = installing.install(write);
         }
-        debug_assert!(
-            entries
-                .iter()
-                .all(|write| write.kind == WriteKind::Delete || write.effect != WriteEffect::Untouched),
-            "every put took effect"
-        );
     }
 
     /// The log entry, built from the write-set and never re-read from records (E1).
