@@ -75,7 +75,7 @@ impl NextFile {
 
     /// Writes and syncs some of its zeros, or what else is missing; true once it is ready.
     pub(super) fn make_some(&mut self, disk: &dyn Disk) -> Result<Option<bool>, DiskError> {
-        if self.zeroed < self.wanted {
+        if self.zeroed < self.wanted && !self.is_settled {
             return Ok(self.fill_some()?.map(|()| false));
         }
         Ok(self.settle(disk)?.map(|()| true))

@@ -24,8 +24,8 @@ impl Log {
         let now = self.clock.nanos();
         let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
         match self.write_reserved(due) {
-            Ok(false) => {}
-            Ok(true) => {
+            Ok(None) => {}
+            Ok(Some(due)) => {
                 let mut reserved_epochs = self.lock_reserved_epochs();
                 reserved_epochs.renewed(due);
                 assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
@@ -38,19 +38,24 @@ impl Log {
         }
     }
 
-    /// Puts this bound into the manifest. False in a log that has ended: nothing was written, and E's limit stays (L6).
-    fn write_reserved(&self, due: Epoch) -> Result<bool, DiskError> {
+    /// Puts this bound into the manifest, unless a larger one stands there by now; the bound that stands. `None` in a log
+    /// that has ended: nothing was written, and E's limit stays (L6).
+    fn write_reserved(&self, due: Epoch) -> Result<Option<Epoch>, DiskError> {
         // The keeper holds a manifest that stood on disk.
         let mut keeper = self.manifest.lock();
         // Under this lock, for which a close waits: afterwards the manifest may be another's.
         if self.waiters.has_ended() {
-            return Ok(false);
+            return Ok(None);
         }
         let reserved = keeper.manifest().reserved;
-        assert!(due >= reserved, "epochs up to {due} are reserved, and {reserved} were (L6)");
+        if due <= reserved {
+            return Ok(Some(reserved));
+        }
         let next = Manifest { reserved: due, ..keeper.manifest().clone() };
         let replaced = keeper.replace(next);
-        replaced.map(|()| true).map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
+        replaced
+            .map(|()| Some(due))
+            .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)
     }
 
     /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
@@ -64,14 +69,14 @@ impl Log {
             written = self.write_reserved(due);
         }
         match written {
-            Ok(true) => {
+            Ok(Some(due)) => {
                 self.lock_reserved_epochs().renewed(due);
                 assert!(self.epochs.now() <= due, "E is beyond what is reserved (L6)");
                 self.epochs.set_limit(due);
                 None
             }
             // The close finds how it has ended.
-            Ok(false) => None,
+            Ok(None) => None,
             Err(error) => Some(error.to_string()),
         }
     }

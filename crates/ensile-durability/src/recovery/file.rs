@@ -344,6 +344,9 @@ impl HeaderWalk {
     fn follow(&mut self, scanner: &mut Scanner, opening: (Header, u32)) -> Result<(), DurabilityError> {
         let mut offset = opening.0.block_bytes() as u64;
         self.push(Block { offset: 0, header: opening.0, crc: opening.1 });
+        if self.contradiction.is_some() {
+            return Ok(());
+        }
         self.chain.detail = loop {
             let (header, crc) = match scanner.header(offset, self.salt)? {
                 At::Block(header, crc) if self.follows(&header) => (header, crc),

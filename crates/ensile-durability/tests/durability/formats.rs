@@ -273,3 +273,35 @@ fn l5_a_block_of_another_checkpoint_has_a_wrong_checksum() {
         found => panic!("{found:?}"),
     }
 }
+
+#[test]
+fn l5_a_file_whose_first_block_contradicts_itself_is_damage_whatever_stands_behind_it() {
+    let disk = SimDisk::new();
+    let rig = Rig::simulated(&disk, 1);
+    rig.worker().commit(&rig.epochs, 1, b"row").expect("runs");
+    rig.settle();
+    disk.kill();
+    drop(rig);
+    let mut bytes = disk.bytes("log0/log-1-0");
+    // D before the mark of the block itself.
+    bytes[56..64].copy_from_slice(&1_000_u64.to_le_bytes());
+    let crc = crc32c_append(0, &bytes[..76]);
+    bytes[76..80].copy_from_slice(&crc.to_le_bytes());
+    // A mark that stands in the place of the first block.
+    let salt = u32::from_le_bytes(bytes[96..100].try_into().expect("four bytes"));
+    let mut mark = bytes[..80].to_vec();
+    mark[6] = 1;
+    mark[12..16].fill(0);
+    mark[72..76].fill(0);
+    let crc = crc32c_append(salt, &mark[..76]);
+    mark[76..80].copy_from_slice(&crc.to_le_bytes());
+    bytes[128..208].copy_from_slice(&mark);
+    disk.put("log0/log-1-0", bytes);
+    let opened = Rig::open(
+        std::sync::Arc::new(disk.clone()),
+        crate::rig::config(1),
+        ensile_base::clock::Clock::manual(),
+    );
+    let error = opened.err().expect("refused");
+    assert!(matches!(error, ensile_durability::DurabilityError::Damaged { .. }), "{error}");
+}

@@ -278,3 +278,53 @@ fn no_space_for_the_names_of_files_without_blocks_or_with_all_of_theirs_synced_s
         }
     }
 }
+
+#[test]
+fn a_waiter_that_steps_while_a_new_file_is_made_ready_does_not_stop_the_log() {
+    let disk = SimDisk::new();
+    let rig = Rig::open(Arc::new(disk.clone()), LogConfig::default(), Clock::manual()).expect("recovers");
+    let (mut worker, busy) = (rig.worker(), rig.worker());
+    // A busy device: the next step takes its file without zeros.
+    for key in 0..40 {
+        worker.commit(&rig.epochs, key, &[1; 20_000]).expect("runs");
+    }
+    rig.settle();
+    worker.commit(&rig.epochs, 40, &[1; 100]).expect("runs");
+    rig.advance();
+    rig.log.request_roll();
+    disk.stall(&[Operation::SyncFolder]);
+    std::thread::scope(|scope| {
+        let logger = scope.spawn(|| rig.log.logger_step(0));
+        while disk.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        // The second has no room behind the first, whose block the waiter's step writes. There is no mark of it yet:
+        // another commit of that epoch is under way.
+        busy.commit.bind(rig.epochs.now());
+        let before = rig.log.stats().waiter_steps;
+        worker.commit(&rig.epochs, 41, &[1; 100_000]).expect("runs");
+        let tid = worker.commit(&rig.epochs, 42, &[1; 450_000]).expect("runs");
+        let log = Arc::clone(&rig.log);
+        let waiter = scope.spawn(move || log.wait_durable(tid.epoch()));
+        while rig.log.stats().waiter_steps == before {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        disk.release();
+        logger.join().expect("no panic");
+        // What the logger's thread does next, as in the engine: it was woken, and the other commit is still under way.
+        let goes_on = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..3 {
+                rig.log.logger_prepare(0);
+                rig.log.logger_wait(0, Duration::ZERO);
+                rig.log.logger_step(0);
+            }
+        }));
+        busy.commit.unbind();
+        assert!(goes_on.is_ok() && rig.log.health() == Health::Running, "{:?}", rig.log.health());
+        rig.settle();
+        rig.settle();
+        waiter.join().expect("no panic").expect("durable");
+    });
+    assert!(matches!(rig.log.health(), Health::Running), "{:?}", rig.log.health());
+}

@@ -336,3 +336,26 @@ fn l6_a_renewal_that_waited_while_the_log_ended_moves_no_limit() {
     disk.kill();
     assert!(open(&disk).first > shown, "E went beyond what the manifest reserves");
 }
+
+#[test]
+fn l6_a_close_beside_a_renewal_takes_back_no_reserved_epoch() {
+    let disk = SimDisk::new();
+    let (rig, last) = without_kept_epochs(&disk);
+    disk.stall(&[Operation::Rename]);
+    std::thread::scope(|scope| {
+        // The renewal has the manifest and waits for the disk; the close has worked out what it needs, and waits for it.
+        scope.spawn(|| rig.log.reserved_epochs_step());
+        while disk.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        let close = scope.spawn(|| rig.log.close());
+        std::thread::sleep(Duration::from_millis(200));
+        disk.release();
+        close.join().expect("no panic").expect("closes");
+    });
+    assert!(rig.log.durable_epoch() >= last);
+    let shown = rig.epochs.now();
+    drop(rig);
+    disk.crash(1);
+    assert!(open(&disk).first > shown);
+}

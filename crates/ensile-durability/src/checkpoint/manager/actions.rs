@@ -54,7 +54,7 @@ impl Checkpoints {
                 self.make_reserve();
                 CheckpointStep::Idle
             }
-            Action::LookForRoom { bytes } => self.look_for_room(bytes, seen),
+            Action::LookForRoom { bytes } => self.look_for_room(bytes),
             Action::Cut => self.cut(walk),
             Action::WritePart(task) => self.begin_part(checkpointer, task, part),
             Action::GiveUpReserve => {
@@ -98,12 +98,17 @@ impl Checkpoints {
     }
 
     /// A checkpoint is due: begins it if it fits.
-    fn look_for_room(&self, bytes: u64, seen: &Circumstances) -> CheckpointStep {
+    fn look_for_room(&self, bytes: u64) -> CheckpointStep {
         match Room::look(&*self.disk, self.checkpointers.len(), bytes) {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
-                if !self.life.lock().begin(room, salt, seen) {
-                    return CheckpointStep::Stopped;
+                {
+                    // E anew, and under the lock under which demands come: a demand is answered by an e_l that it precedes.
+                    let mut life = self.life.lock();
+                    let seen = self.see(&life);
+                    if !life.begin(room, salt, &seen) {
+                        return CheckpointStep::Stopped;
+                    }
                 }
                 // What is covered then stands in closed files, which can go.
                 self.log.request_roll();
