@@ -278,8 +278,13 @@ impl KeyTable {
     /// As [`KeyTable::enter`], with the key's start and length.
     #[inline(always)]
     pub(crate) fn enter_at(&mut self, arena: &[u8], table: u32, (start, length): (u32, u32)) -> usize {
+        let key = &arena[start as usize..start as usize + length as usize];
+        self.enter_short(arena, ShortKey::of(table, key), start)
+    }
+
+    #[inline(always)]
+    fn enter_short(&mut self, arena: &[u8], short: ShortKey, start: u32) -> usize {
         let at = self.met.len();
-        let short = ShortKey::of(table, &arena[start as usize..start as usize + length as usize]);
         self.filter.add(short);
         self.met.push(MetKey { short, start, write: NONE, read: NONE, record: None });
         self.last = at;
@@ -287,6 +292,18 @@ impl KeyTable {
             self.hash_last(arena);
         }
         at
+    }
+
+    /// Enters a key that is about to be used, unless it has been met.
+    pub(crate) fn announce(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) {
+        self.flush_only(arena);
+        let short = ShortKey::of(table, key);
+        if self.filter.may_have(short) && self.find_by_comparing(arena, short, key).is_some() {
+            return;
+        }
+        let start = arena.len();
+        append(arena, key);
+        self.enter_short(arena, short, start as u32);
     }
 
     /// Whether a read enters its key.
@@ -460,6 +477,22 @@ impl KeyTable {
             assert_eq!(found, Some(*at), "a key stands once");
         }
         assert!(window.len() <= LINEAR_MAX || self.hashed.filled == window.len());
+    }
+}
+
+/// Appends a key's bytes, without a call for the usual lengths.
+#[inline(always)]
+pub(crate) fn append(arena: &mut Vec<u8>, key: &[u8]) {
+    if let Ok(word) = <[u8; 8]>::try_from(key) {
+        arena.extend_from_slice(&word);
+    } else if let (4..8, Some(first), Some(last)) = (key.len(), key.first_chunk(), key.last_chunk()) {
+        // The two halves overlap in equal bytes; what is behind the key is cut off.
+        let (first, last) = (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)));
+        let end = arena.len() + key.len();
+        arena.extend_from_slice(&(first | last << (8 * (key.len() - 4))).to_le_bytes());
+        arena.truncate(end);
+    } else {
+        arena.extend_from_slice(key);
     }
 }
 

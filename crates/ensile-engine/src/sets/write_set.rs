@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
-use super::keys::{KeyTable, Place};
+use super::keys::{self, KeyTable, Place};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -228,16 +228,7 @@ impl WriteSet {
 
     /// Notes a key that is about to be used. Each stands once.
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
-        if self.find_announced(table, key).is_none() {
-            self.enter_key(table, key);
-        }
-    }
-
-    /// Whether a key has been met: by its bytes, as announcements come in any order.
-    #[inline]
-    fn find_announced(&mut self, table: u32, key: &[u8]) -> Option<usize> {
-        self.keys.flush_only(&mut self.arena);
-        self.keys.find_among(&self.arena, table, key)
+        self.keys.announce(&mut self.arena, table, key);
     }
 
     /// The keys from a position on, and what a common descent for them may write to.
@@ -406,11 +397,7 @@ impl WriteSet {
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
-        // The usual length of a key is worth a copy of its own: one store.
-        match <[u8; 8]>::try_from(bytes) {
-            Ok(word) => self.arena.extend_from_slice(&word),
-            Err(_) => self.arena.extend_from_slice(bytes),
-        }
+        keys::append(&mut self.arena, bytes);
         debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
