@@ -134,7 +134,9 @@ impl WriteSet {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
-        if !(self.keys.is_empty() && self.arena.is_empty()) {
+        if self.keys.has_announced_only() && self.entries.is_empty() {
+            self.keys.restart_announced();
+        } else {
             self.forget();
         }
     }
@@ -181,15 +183,13 @@ impl WriteSet {
         self.keys.find(&mut self.arena, table, key)
     }
 
-    /// Notes where a point read found a key.
+    /// Notes where a point read found a key that was not met before.
     #[inline(never)]
-    pub(crate) fn note_read(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), place: Place) {
-        let at = match met {
-            Some(at) => at,
-            None if !self.keys.has_room_for_reads() => return,
-            None => self.enter_key(table, key),
-        };
-        self.keys.set_found(at, place);
+    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: Place) {
+        if self.keys.has_room_for_reads() {
+            let at = self.enter_key(table, key);
+            self.keys.set_found(at, place);
+        }
     }
 
     /// Where the key stands that was just read: in the table of keys, or nowhere but here.
