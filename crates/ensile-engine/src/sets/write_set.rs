@@ -134,7 +134,9 @@ impl WriteSet {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
-        if self.keys.has_announced_only() && self.entries.is_empty() {
+        if self.keys.is_empty() {
+            debug_assert!(self.entries.is_empty(), "what is written has been met");
+        } else if self.keys.has_announced_only() && self.entries.is_empty() {
             self.keys.restart_announced();
         } else {
             self.forget();
