@@ -56,6 +56,9 @@ pub trait Source: RawSource {
     fn decode(key: &[u8], row: &[u8]) -> Result<Self::Found, CodecError>;
 }
 
+/// Gets the position of each key, with the primary key and the row that it finds.
+type VisitFound<'v> = dyn FnMut(usize, Option<(&[u8], &[u8])>) + 'v;
+
 /// Reads the bytes of a source. `S` is the type of its keys.
 pub(crate) trait RawSource {
     /// The table that has the rows.
@@ -86,7 +89,7 @@ pub(crate) trait RawSource {
         &self,
         reader: &mut impl RawRead,
         keys: &[impl AsKey<S>],
-        read: &mut dyn FnMut(usize, Option<(&[u8], &[u8])>),
+        read: &mut VisitFound<'_>,
     ) -> Result<()>;
 }
 
@@ -142,7 +145,7 @@ impl<K: Key, V: Value> RawSource for Table<K, V> {
         &self,
         reader: &mut impl RawRead,
         keys: &[impl AsKey<S>],
-        read: &mut dyn FnMut(usize, Option<(&[u8], &[u8])>),
+        read: &mut VisitFound<'_>,
     ) -> Result<()> {
         let keys = keys.iter().map(|key| encoded(key));
         reader.raw_get_many(&self.core, keys, &mut |at, row| read(at, row.map(|row| (&[][..], row))))
@@ -215,7 +218,7 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
         &self,
         reader: &mut impl RawRead,
         keys: &[impl AsKey<S>],
-        read: &mut dyn FnMut(usize, Option<(&[u8], &[u8])>),
+        read: &mut VisitFound<'_>,
     ) -> Result<()> {
         for (at, key) in keys.iter().enumerate() {
             if self.read_one(reader, key, |key, row| read(at, Some((key, row))))?.is_none() {
