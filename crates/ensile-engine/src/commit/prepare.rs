@@ -12,7 +12,7 @@ use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::{LockOrder, Worker};
 
@@ -31,6 +31,10 @@ impl Commit<'_> {
         for write in entries.iter_mut().filter(|write| write.record.is_none()) {
             placing.place(write, arena)?;
         }
+        debug_assert!(
+            entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
+            "only a delete of a missing key has no record (C3)"
+        );
         Ok(())
     }
 
@@ -38,6 +42,10 @@ impl Commit<'_> {
     pub(super) fn reserve(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned } = self;
         // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+        debug_assert!(
+            worker.commit.slot().bound().is_none(),
+            "what may wait is obtained before binding (E1)"
+        );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
         let logging = worker.appender.is_some();
         let (entries, arena) = sets.writes.parts();
@@ -62,6 +70,10 @@ impl Commit<'_> {
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
         worker.order.sort_unstable_by_key(|lock| lock.record);
+        debug_assert!(
+            worker.order.is_sorted_by(|a, b| a.record < b.record),
+            "each record is locked once, in the order of addresses"
+        );
         if log_bytes == 0 {
             return Ok(());
         }
@@ -74,6 +86,10 @@ impl Commit<'_> {
     /// Room for the log entry (E1).
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+        debug_assert!(
+            self.worker.commit.slot().bound().is_none(),
+            "log space is waited for before binding (E1)"
+        );
         match &mut self.worker.appender {
             Some(appender) => Ok(appender.reserve(bytes)?),
             None => Ok(()),
@@ -83,7 +99,7 @@ impl Commit<'_> {
 
 /// What placing an entry takes.
 struct Placing<'p> {
-    shared: &'p Shared,
+    shared: &'p SharedState,
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
     /// Inserts into one table, one after the other: keys that follow each other are placed beside the last.
@@ -95,6 +111,7 @@ impl<'p> Placing<'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key has none: it depends on the leaf instead.
     fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
+        debug_assert!(write.record.is_none() && !write.placed, "an entry is placed once");
         let table = self.shared.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
@@ -115,6 +132,7 @@ impl<'p> Placing<'p> {
             RecordInsert::Inserted(placeholder) => {
                 write.record = Some(placeholder.handle());
                 write.placed = true;
+                debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
             RecordInsert::Exists(record, placeholder) => {

@@ -39,6 +39,7 @@ impl Definition {
             out.push(u8::from(index.unique));
             put_text(&mut out, &index.key_type);
         }
+        assert_eq!(Self::decode(&out).as_ref(), Some(self), "what is written is what will be read");
         out
     }
 
@@ -67,6 +68,7 @@ impl Definition {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
+    assert!(text.len() <= usize::from(u16::MAX), "an opening refuses longer names: {} bytes", text.len());
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
