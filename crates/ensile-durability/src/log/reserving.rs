@@ -53,6 +53,7 @@ impl Log {
         }
         let next = Manifest { reserved: due, ..keeper.manifest().clone() };
         let replaced = keeper.replace(next);
+        assert!(replaced.is_err() || keeper.manifest().reserved == due, "what was reserved stands (L6)");
         replaced
             .map(|()| Some(due))
             .map_err(|(NotReplaced::OldStands(error) | NotReplaced::Unknown(error))| error)

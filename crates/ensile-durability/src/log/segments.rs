@@ -405,7 +405,8 @@ impl Segments {
         assert!(self.pending.is_empty(), "a log is cut behind its last block");
         if self.allocated > self.offset && cut(&*self.file, self.offset)? {
             self.file.sync_all()?;
-            self.allocated = self.offset;
+            // With the space its zeros are gone.
+            (self.allocated, self.zeroed) = (self.offset, 0);
         }
         Ok(())
     }
