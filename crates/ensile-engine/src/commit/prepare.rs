@@ -60,7 +60,7 @@ impl Commit<'_> {
             if write.kind == WriteKind::Put
                 && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
             {
-                write.replacement = Some(worker.blocks.filled(value, word.unlocked()));
+                write.replacement = Some(worker.blocks.filled(value, word));
             } else if !word.is_absent() && word.epoch() < boundary {
                 write.old_version = Some(worker.blocks.version(record.class()));
             }
