@@ -424,7 +424,7 @@ impl Internal {
         unsafe { std::hint::assert_unchecked(groups <= 3) };
         let group = 4 * groups;
         let rest = passes(group) + passes(group + 1) + passes(group + 2);
-        // SAFETY: as above.
+        // SAFETY: again a sum of three numbers of which none is above one.
         unsafe { std::hint::assert_unchecked(rest <= 3) };
         if slice == u64::MAX {
             // This slice alone passes keys that are not in use.

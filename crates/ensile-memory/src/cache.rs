@@ -197,7 +197,7 @@ impl Cache {
             let Some(next) = NonNull::new(unsafe { last.cast::<*mut u8>().read() }) else { return };
             last = next;
         }
-        // SAFETY: as above; `last` is the end of what is kept.
+        // SAFETY: `last` is a free block of this list, the end of what is kept; its first word is its link.
         let rest = unsafe { last.cast::<*mut u8>().replace(std::ptr::null_mut()) };
         note::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
@@ -239,7 +239,7 @@ impl Drop for Cache {
                     // SAFETY: the lists are this cache's, which ends; the memory is there, and stays while the lock is held.
                     unsafe { collect(Some(head), &mut blocks) };
                 }
-                // SAFETY: as above; the blocks are of this class.
+                // SAFETY: the blocks came from this cache's lists of this class, so they are free and in no other list now.
                 emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()

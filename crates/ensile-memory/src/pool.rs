@@ -174,7 +174,7 @@ impl SpanPool {
                 emptied += usize::from(self.give_spans(span.start(), 1));
             } else if before == 0 {
                 let spans = &mut self.spans[class.index()];
-                // SAFETY: as above.
+                // SAFETY: by the caller's word the span was cut and its memory is there; `self` shows the lock.
                 unsafe { span.set_place(spans.len()) };
                 spans.push(span);
             }
@@ -190,7 +190,7 @@ impl SpanPool {
         debug_assert_eq!(spans.get(place), Some(&span));
         spans.swap_remove(place);
         if let Some(moved) = spans.get(place) {
-            // SAFETY: as above.
+            // SAFETY: a span in this list was cut, and `self` shows the lock.
             unsafe { moved.set_place(place) };
         }
     }

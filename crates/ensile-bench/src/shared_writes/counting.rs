@@ -144,7 +144,7 @@ impl Driven {
                 over.store(true, Ordering::Relaxed);
                 result
             });
-            // Relaxed: as above. A panic ends the wait too.
+            // Relaxed: the flag only ends the wait; `join` orders the result. A panic ends the wait too.
             while !over.load(Ordering::Relaxed) && !running.is_finished() {
                 self.beat();
                 std::thread::yield_now();

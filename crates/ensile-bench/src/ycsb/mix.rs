@@ -122,7 +122,7 @@ impl Requests {
         } else {
             Operation::Scan(random.between(1, SCAN_ROWS_MAX) as u32)
         };
-        // Relaxed: as above; without inserts the counter never moves and is not looked at.
+        // Relaxed: a lower count only leaves out the newest keys. Without inserts the counter stays and is not read.
         let present = if self.inserts { present.load(Ordering::Relaxed) } else { 0 };
         Request { key: self.keys.draw(random, present), operation }
     }

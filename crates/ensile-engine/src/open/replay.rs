@@ -33,12 +33,12 @@ use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::record::word::Word;
 use crate::tables::catalog::Trees;
 use tombstones::{Batch, Tombstones};
-use worker::{GROUP, Pending, Worker};
+use worker::{GROUP, Pending, ReplayWorker};
 
 /// What a thread takes for as long as it is in a block: memory, the trees that it has met, and a pin.
 struct Seat {
     trees: Vec<(u32, Arc<RecordTree>)>,
-    worker: Worker,
+    worker: ReplayWorker,
     pin: PinHandle,
 }
 
@@ -71,11 +71,11 @@ impl Replay {
     /// Works in a seat that no other thread has, under its pin.
     fn seated<R>(
         &self,
-        work: impl FnOnce(&mut Worker, &mut Vec<(u32, Arc<RecordTree>)>, Pinned<'_>) -> R,
+        work: impl FnOnce(&mut ReplayWorker, &mut Vec<(u32, Arc<RecordTree>)>, Pinned<'_>) -> R,
     ) -> R {
         let free = self.seats.lock().pop();
         let mut seat = free.unwrap_or_else(|| {
-            let worker = Worker::new(self.memory.cache());
+            let worker = ReplayWorker::new(self.memory.cache());
             Box::new(Seat { trees: Vec::new(), worker, pin: self.epochs.register_pin() })
         });
         let Seat { trees, worker, pin } = &mut *seat;
@@ -93,7 +93,12 @@ impl Replay {
 
     /// The place of a table's tree among those that a worker has met.
     #[inline]
-    fn tree_at(&self, table: u32, trees: &mut Vec<(u32, Arc<RecordTree>)>, worker: &mut Worker) -> usize {
+    fn tree_at(
+        &self,
+        table: u32,
+        trees: &mut Vec<(u32, Arc<RecordTree>)>,
+        worker: &mut ReplayWorker,
+    ) -> usize {
         let known = trees.iter().position(|(id, _)| *id == table);
         known.unwrap_or_else(|| {
             trees.push((table, self.tree(table, worker)));
@@ -102,7 +107,7 @@ impl Replay {
     }
 
     #[cold]
-    fn tree(&self, table: u32, worker: &mut Worker) -> Arc<RecordTree> {
+    fn tree(&self, table: u32, worker: &mut ReplayWorker) -> Arc<RecordTree> {
         // Once for each thread and table, and for each block of a checkpoint.
         let mut trees = self.trees.lock();
         let new = || Arc::new(RecordTree::new(&mut worker.nodes(&self.epochs).0));
@@ -113,7 +118,7 @@ impl Replay {
         &self,
         entries: &[Entry<'_>],
         trees: &mut Vec<(u32, Arc<RecordTree>)>,
-        worker: &mut Worker,
+        worker: &mut ReplayWorker,
         pinned: Pinned<'_>,
     ) -> Result<(), Refused> {
         let mut group = Vec::with_capacity(GROUP);
@@ -136,7 +141,7 @@ impl Replay {
         &self,
         entries: &[Entry<'_>],
         tree: &RecordTree,
-        worker: &mut Worker,
+        worker: &mut ReplayWorker,
         pinned: Pinned<'_>,
     ) -> Result<(), Refused> {
         let mut run = RecordRun::new(tree);
@@ -180,7 +185,7 @@ impl Replay {
         let seats = self.seats.into_inner();
         for mut seat in seats {
             // No thread is in a block any more: nothing retired is reached.
-            let Worker { blocks, garbage, .. } = &mut seat.worker;
+            let ReplayWorker { blocks, garbage, .. } = &mut seat.worker;
             garbage.collect_all(blocks);
         }
         self.trees.into_inner()

@@ -152,7 +152,7 @@ pub(crate) fn in_parallel<E: Send>(
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // Relaxed: as above.
+                    // Relaxed: a thread that misses the flag does one more step; the join hands the error on.
                     failed.store(true, Ordering::Relaxed);
                     return Err(error);
                 }

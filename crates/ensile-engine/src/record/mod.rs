@@ -225,14 +225,15 @@ impl<'p> Record<'p> {
         );
         // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
-        // Relaxed, both loops: as above. Compilers do not unroll loops over atomics by themselves.
+        // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
+        // Compilers do not unroll loops over atomics by themselves.
         let (slots, last_slots) = out.as_chunks_mut::<UNROLLED>();
         let (words, last_words) = data.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter_mut().zip(words) {
             *slots = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         }
         for (slot, word) in last_slots.iter_mut().zip(last_words) {
-            // Relaxed: as above.
+            // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
             *slot = word.load(Ordering::Relaxed);
         }
         // The first data bytes lie above the length in the word, whatever the machine's byte order.
@@ -435,7 +436,7 @@ impl<'p> Record<'p> {
         let at = out.len();
         out.resize(at + length - head, 0);
         let word = |index| {
-            // Relaxed: as above.
+            // Relaxed: the lock's exchange acquired what its last holder installed.
             self.at_word(DATA_WORD + 1 + index).load(Ordering::Relaxed).to_ne_bytes()
         };
         let (whole, tail) = out[at..].as_chunks_mut::<8>();
@@ -499,16 +500,16 @@ impl<'p> Record<'p> {
         let (words, last_words) = words.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter().zip(words) {
             for (slot, word) in slots.each_ref().into_iter().zip(*words) {
-                // Relaxed: as above.
+                // Relaxed: behind the lock's fence, before the unlocking Release (C5).
                 slot.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
         }
         for (slot, word) in last_slots.iter().zip(last_words) {
-            // Relaxed: as above.
+            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
             slot.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         if !tail.is_empty() {
-            // Relaxed: as above.
+            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
             self.at_word(DATA_WORD + 1 + rest.len() / 8)
                 .store(u64::from_ne_bytes(padded(tail)), Ordering::Relaxed);
         }
@@ -552,7 +553,7 @@ impl<'p> Record<'p> {
             aside.at_word(index).store(data, Ordering::Relaxed);
         }
         aside.link(self.previous_handle());
-        // Relaxed: as above.
+        // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
         aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
         self.link(Some(aside.handle()));
     }

@@ -32,7 +32,7 @@ const PREFETCHED_BYTES_MAX: usize = 768;
 pub(super) type MetTrees = [(u32, Arc<RecordTree>)];
 
 /// One replaying thread's memory and garbage.
-pub(super) struct Worker {
+pub(super) struct ReplayWorker {
     pub(super) blocks: Blocks,
     pub(super) garbage: ReplayGarbage,
     pub(super) changes: NodeChanges,
@@ -63,7 +63,7 @@ enum Renewed {
     Superseded,
 }
 
-impl Worker {
+impl ReplayWorker {
     pub(super) fn new(cache: Cache) -> Self {
         Self {
             blocks: Blocks::new(cache),
