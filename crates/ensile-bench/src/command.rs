@@ -44,7 +44,8 @@ pub enum Bench {
     /// The experiments of SiloR's paper over time: log, checkpoints, and what they cost; CSV, JSON and SVG files.
     #[command(after_help = SILOR_EXAMPLES)]
     Silor(SilorArguments),
-    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG files.
+    /// How fast a killed database is back: checkpoint and log apart, beside the device's own rate; CSV, JSON and SVG
+    /// files.
     #[command(after_help = RECOVERY_EXAMPLES)]
     Recovery(RecoveryArguments),
     /// The process that `recovery` kills.
@@ -87,8 +88,8 @@ const RECOVERY_EXAMPLES: &str = "Examples:
   ensile-bench recovery queue --records 3000000        rows put and deleted: the memory that it takes
   ensile-bench recovery tpcc --warehouses 2 --threads 2 --seconds 60 --out docs/results/recovery";
 
-/// Makes this process what the benchmark needs, before it does anything else: `BTreeMap` is compared on huge pages, as the
-/// database is. May start the program again in this process.
+/// Makes this process what the benchmark needs, before it does anything else: `BTreeMap` is compared on huge pages, as
+/// the database is. May start the program again in this process.
 ///
 /// # Errors
 /// [`Failure`](crate::Failure): the program cannot be started again.

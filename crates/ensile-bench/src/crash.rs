@@ -8,8 +8,8 @@
 //! Invariants:
 //! - An order counts as acknowledged when its whole record has left the victim: what a client would have seen.
 //! - With several lives the orders of all lives before must still be there after each kill.
-//! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery that
-//!   is judged: what is left then is of a recovery of a recovery.
+//! - With `--kill-in-recovery` a victim that only recovers is killed at a random moment, so often, before the recovery
+//!   that is judged: what is left then is of a recovery of a recovery.
 //!
 //! Neighbours: [`victim`] is the child's side; [`crate::tpcc`] is what it runs and checks.
 

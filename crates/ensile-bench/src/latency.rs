@@ -1,5 +1,5 @@
-//! `ensile-bench latency`: how long a client waits for a strict commit, one client or several at once, beside what the disk
-//! needs for a synced write of the same size: appended, and over zeros. All of it in turns in the same run.
+//! `ensile-bench latency`: how long a client waits for a strict commit, one client or several at once, beside what the
+//! disk needs for a synced write of the same size: appended, and over zeros. All of it in turns in the same run.
 //!
 //! The goal is stated as a ratio to the device, because devices differ by orders of magnitude: at most twice its
 //! median and one millisecond.

@@ -15,8 +15,8 @@
 //! Every comparison runs its systems in turns in one process, with the same driver around the same requests; figures
 //! are medians over rounds. See `driver` for how a window is timed and what counts in it.
 //!
-//! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate `ensile`
-//! only, as an application would.
+//! Neighbours: the `ensile-bench` binary hands the command line to [`run`]; the database is used through the crate
+//! `ensile` only, as an application would.
 #![forbid(unsafe_code)]
 
 mod arguments;

@@ -108,8 +108,8 @@ pub(crate) fn huge_page_bytes() -> u64 {
         .map_or(0, |kib| kib * 1024)
 }
 
-/// Starts this program again, with the C library's allocator on huge pages, unless it is so already. The setting is read
-/// only when a process starts.
+/// Starts this program again, with the C library's allocator on huge pages, unless it is so already. The setting is
+/// read only when a process starts.
 pub(crate) fn restart_on_huge_pages() -> Result<()> {
     use std::os::unix::process::CommandExt as _;
     const SETTINGS: &str = "GLIBC_TUNABLES";
@@ -195,7 +195,8 @@ pub(crate) fn pin_to_core(index: usize) -> Result<()> {
     sched_setaffinity(None, &one).map_err(asked)
 }
 
-/// Runs `open` while the calling thread may use the cores from the `first`th on only: threads that it starts keep to them.
+/// Runs `open` while the calling thread may use the cores from the `first`th on only: threads that it starts keep to
+/// them.
 pub(crate) fn on_cores_from<R>(first: usize, open: impl FnOnce() -> Result<R>) -> Result<R> {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let asked = |source: rustix::io::Errno| Failure::Io {

@@ -1,6 +1,7 @@
 //! The `ensile-bench` command.
 //!
-//! Neighbours: [`ensile_bench::run`] does what the command line asks for, after [`ensile_bench::prepare`]; `ensile` is the command of operators.
+//! Neighbours: [`ensile_bench::run`] does what the command line asks for, after [`ensile_bench::prepare`]; `ensile` is
+//! the command of operators.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

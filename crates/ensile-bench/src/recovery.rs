@@ -8,12 +8,12 @@
 //! interrupted  a checkpoint, writes, and a second checkpoint that is nearly written when the process dies
 //! tpcc         the standard mix for a while with checkpoints as usual; killed in the middle
 //! ```
-//! Before each recovery the files leave the system's page cache, and the same files, evicted as well, are read one after
-//! the other just before: that is the device's rate in this run. What is recovered is checked: every row, or the
+//! Before each recovery the files leave the system's page cache, and the same files, evicted as well, are read one
+//! after the other just before: that is the device's rate in this run. What is recovered is checked: every row, or the
 //! consistency conditions of TPC-C. A recovery changes nothing that the next one reads, so one kill serves all rounds.
 //!
-//! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills TPC-C;
-//! [`crate::figure`] writes what was measured.
+//! Neighbours: `victim` is killed, `content` knows what it wrote, `files` evicts and reads; [`crate::crash`] kills
+//! TPC-C; [`crate::figure`] writes what was measured.
 
 pub(crate) mod arguments;
 mod content;

@@ -17,8 +17,8 @@
 //! account        whose lines they were, by name      business   TPC-C
 //! document       tables, CSV, JSON                     waits      strict results that are not durable yet
 //! ```
-//! Only a build with the feature `counted` can count; it is no measure of speed. With `experiments` besides, the variant
-//! whose TIDs come from one counter is counted too.
+//! Only a build with the feature `counted` can count; it is no measure of speed. With `experiments` besides, the
+//! variant whose TIDs come from one counter is counted too.
 //!
 //! Neighbours: [`crate::silo`] calls it; [`crate::tpcc`] gives the business.
 

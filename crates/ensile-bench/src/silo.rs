@@ -3,7 +3,7 @@
 //! ```text
 //! fig4               §5.2  key-value, memsilo, memsilo with a global TID
 //! fig5, fig6, fig7   §5.3  TPC-C over workers: throughput, per core, latency (measured together)      `workers`
-//! fig8               §5.4  a partitioned store against memsilo, over transactions that cross partitions `cross_partition`
+//! fig8               §5.4  a partitioned store against memsilo, over what crosses partitions       `cross_partition`
 //! fig9               §5.4  more workers than the one partition can use                                `skew`
 //! table10            §5.5  snapshots for a read-only transaction                                      `snapshot_reads`
 //! space              §5.6  memory of old versions
@@ -60,7 +60,8 @@ pub(crate) enum Name {
     Table10,
     /// Memory of old versions (§5.6).
     Space,
-    /// Cache lines that transactions write and other workers touch (in a build with the features `counted,experiments`).
+    /// Cache lines that transactions write and other workers touch (in a build with the features
+    /// `counted,experiments`).
     SharedWrites,
     /// What allocator, overwrites, snapshots, garbage collection and forms of logging are worth (§5.7).
     Fig11,

@@ -1,7 +1,8 @@
 //! The systems that are compared, and how a database is opened for one of them.
 //!
-//! `memsilo` is the database without a log, `memsilo-processes` one such database in each of several processes, `silo` the same with its log in a folder, `key-value` its index and records
-//! without transactions, `btreemap` std's `BTreeMap` on one thread: a yardstick that everybody has.
+//! `memsilo` is the database without a log, `memsilo-processes` one such database in each of several processes, `silo`
+//! the same with its log in a folder, `key-value` its index and records without transactions, `btreemap` std's
+//! `BTreeMap` on one thread: a yardstick that everybody has.
 //!
 //! Neighbours: workloads open systems here.
 

@@ -1,8 +1,8 @@
 //! `ensile verify`, `ensile inspect`, `ensile adopt` and `ensile lease`: what is in a database's folder, and whether it
 //! is whole.
 //!
-//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as something
-//! cannot be read.
+//! Exit codes: 0 whole (torn tails are named, they are none of the data), 1 damaged, 2 if it could not be told, as
+//! something cannot be read.
 //!
 //! Neighbours: [`ensile::folder`] looks and repairs; here it is put into words; `changes` prints the log.
 

@@ -1,5 +1,5 @@
-//! Target: the index against `BTreeMap`. Inserts, removals, replacements, look-ups, scans both ways with limits, and a check of the
-//! whole tree and of its memory, on keys that share slices, end at a slice's end and hold NULs.
+//! Target: the index against `BTreeMap`. Inserts, removals, replacements, look-ups, scans both ways with limits, and a
+//! check of the whole tree and of its memory, on keys that share slices, end at a slice's end and hold NULs.
 //!
 //! Neighbours: `ensile_index::testing::Bench` is the tree with its memory.
 

@@ -1,8 +1,8 @@
-//! Target: the log's parser. An input is a plan of blocks for up to three logs, written here from `docs/formats` and not by
-//! the engine's code, with right checksums where the plan does not say otherwise; then some bytes are damaged.
+//! Target: the log's parser. An input is a plan of blocks for up to three logs, written here from `docs/formats` and
+//! not by the engine's code, with right checksums where the plan does not say otherwise; then some bytes are damaged.
 //!
-//! What must hold: recovery ends, without a panic; it errs in a way that names what is wrong, or brings back every entry
-//! that counts of the part that follows the rules, and no entry that is not in an undamaged block.
+//! What must hold: recovery ends, without a panic; it errs in a way that names what is wrong, or brings back every
+//! entry that counts of the part that follows the rules, and no entry that is not in an undamaged block.
 //!
 //! Neighbours: `ensile_durability::recover`, on the simulated disk.
 

@@ -1,8 +1,8 @@
 //! Target: recovery of a whole database from a damaged folder. The folder has a closed generation, and an open one that
 //! was being written when it stopped; an input is a list of damages.
 //!
-//! What must hold: opening ends, without a panic; it is refused, or what is shown is exactly the state after the epoch that
-//! it reports, and that is not below what the manifest says was durable.
+//! What must hold: opening ends, without a panic; it is refused, or what is shown is exactly the state after the epoch
+//! that it reports, and that is not below what the manifest says was durable.
 //!
 //! Neighbours: `Database::open` on the simulated disk; `log_blocks` has what stands behind right checksums.
 

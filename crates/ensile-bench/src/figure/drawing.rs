@@ -1,6 +1,7 @@
 //! The picture of a figure: lines with their spread over numbers, or bars side by side, as SVG.
 //!
-//! Neighbours: [`super::Figure`] has the rows and writes the file; [`super::panels`] draws with the same fonts and keys.
+//! Neighbours: [`super::Figure`] has the rows and writes the file; [`super::panels`] draws with the same fonts and
+//! keys.
 
 use std::error::Error;
 use std::ops::Range;

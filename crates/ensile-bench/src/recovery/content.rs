@@ -5,7 +5,8 @@
 //! follows from the count of writes. Writes that nobody was told are durable are there or not; but of each writing
 //! thread, those that are there come before those that are not.
 //!
-//! A queue is otherwise: write `i` puts row `i` and deletes the one that is [`QUEUED`] older, so that this many are left.
+//! A queue is otherwise: write `i` puts row `i` and deletes the one that is [`QUEUED`] older, so that this many are
+//! left.
 //!
 //! Neighbours: `victim` writes by it; [`super`] checks a recovered database against it.
 

@@ -104,7 +104,7 @@ where
             // Relaxed: only ends the other threads.
             over.store(true, Ordering::Relaxed);
         });
-        // Relaxed: the flag only ends the loop; the loop's transactions order everything else.
+        // Relaxed: it only says that this life is over; nothing is read by its leave.
         write_pass(db, table, writes, writes.passes() - 1, &|| over.load(Ordering::Relaxed))
     })?;
     Err(Failure::Usage("the checkpoint ended before it was interrupted: raise --records".to_owned()))

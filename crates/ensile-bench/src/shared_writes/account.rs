@@ -1,7 +1,7 @@
 //! Whose lines they were: what a kind of transaction wrote, by name, and what of it the other worker touches.
 //!
-//! A line is named by the place in the source that wrote it. It counts as shared if the other worker read or wrote it in
-//! any of its transactions of the same epoch; who reads once an epoch (the heartbeat's scan of pins and bindings, a
+//! A line is named by the place in the source that wrote it. It counts as shared if the other worker read or wrote it
+//! in any of its transactions of the same epoch; who reads once an epoch (the heartbeat's scan of pins and bindings, a
 //! logger's look at its slots) is no hot path.
 //!
 //! Neighbours: made of what [`super::alternation`] saw; written out by [`super::document`].
@@ -65,7 +65,8 @@ pub(super) const GLOBAL_TID: &str = "global TID";
 /// What is left of the engine, and std's own code, writes counts of owners only.
 pub(super) const OWNERS: &str = "count of owners";
 
-/// Lines that stand padded by themselves, whose neighbours nobody else may touch either: processors fetch pairs of lines.
+/// Lines that stand padded by themselves, whose neighbours nobody else may touch either: processors fetch pairs of
+/// lines.
 const PADDED: [&str; 4] = [PIN, BINDING, COUNTERS, LOG_SLOT];
 
 /// What is written at a place of the source.

@@ -144,7 +144,7 @@ impl Driven {
                 over.store(true, Ordering::Relaxed);
                 result
             });
-            // Relaxed: the flag only ends the wait; `join` orders the result. A panic ends the wait too.
+            // Relaxed: only ends the loop; the join hands the result over. A panic ends the wait too.
             while !over.load(Ordering::Relaxed) && !running.is_finished() {
                 self.beat();
                 std::thread::yield_now();

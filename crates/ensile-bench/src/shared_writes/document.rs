@@ -1,5 +1,5 @@
-//! The result: one JSON document, one CSV, and tables for people (in Markdown, as `docs/results` shows them). Both files
-//! say on which machine and by which command they were made.
+//! The result: one JSON document, one CSV, and tables for people (in Markdown, as `docs/results` shows them). Both
+//! files say on which machine and by which command they were made.
 //!
 //! Neighbours: [`super::account`] has the figures.
 

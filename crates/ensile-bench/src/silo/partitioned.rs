@@ -47,8 +47,8 @@ impl Partitioned {
         let locked = Locked { locks: &self.locks, partitions };
         for lock in locked.each() {
             let mut backoff = Backoff::new();
-            // Acquire: what the last holder wrote is ours to read; partner: the Release in `drop`. Relaxed when it fails:
-            // then nothing is read.
+            // Acquire: what the last holder wrote is ours to read; partner: the Release in `drop`. Relaxed when it
+            // fails: then nothing is read.
             while lock.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
                 // Relaxed: only waits until it is worth another try.
                 while lock.load(Ordering::Relaxed) {

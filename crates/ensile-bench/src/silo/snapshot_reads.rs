@@ -1,7 +1,7 @@
-//! Figure 10 (§5.5): half new-orders, half stock-levels, two workers on each warehouse. A stock-level reads hundreds of
-//! rows that new-orders change: on a snapshot it never meets a conflict, in the present it is run again. As in the paper,
-//! new-orders execute as usual in both, so they keep versions though nobody reads them; beside it stands a database
-//! that keeps none.
+//! Figure 10 (§5.5): half new-orders, half stock-levels, two workers on each warehouse. A stock-level reads hundreds
+//! of rows that new-orders change: on a snapshot it never meets a conflict, in the present it is run again. As in the
+//! paper, new-orders execute as usual in both, so they keep versions though nobody reads them; beside it stands a
+//! database that keeps none.
 //!
 //! Neighbours: [`crate::tpcc`], whose counts by kind tell who met the conflicts.
 

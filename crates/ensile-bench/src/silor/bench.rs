@@ -23,8 +23,8 @@ use crate::ycsb::mix::{Requests, Workload};
 
 /// Bytes of a YCSB value.
 const VALUE_BYTES: usize = 100;
-/// A run that goes on until it has seen checkpoints takes this many times as long as asked at most, or this many seconds
-/// if these are more.
+/// A run that goes on until it has seen checkpoints takes this many times as long as asked at most, or this many
+/// seconds if these are more.
 const LONGER_MAX: f64 = 100.0;
 const LONGER_SECONDS: f64 = 600.0;
 /// The folder of YCSB's database, in the folder of all data.
@@ -216,8 +216,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Cores that only workers run on, where there are more cores than workers: the paper reserves cores for loggers and
-    /// checkpointers (§6.1), so that these do not take the workers'.
+    /// Cores that only workers run on, where there are more cores than workers: the paper reserves cores for loggers
+    /// and checkpointers (§6.1), so that these do not take the workers'.
     fn workers_own(&self, setup: Setup) -> usize {
         if self.arguments.no_pin || setup.workers >= cores() { 0 } else { setup.workers }
     }

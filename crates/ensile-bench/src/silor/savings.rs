@@ -17,8 +17,8 @@ const LOG_BYTES: (&str, &str) = ("log", "bytes per transaction");
 /// Said where no run was long enough.
 const NONE_SEEN: &str = "  no checkpoint was installed in these runs: longer ones are due (--seconds)\n";
 
-/// The share of records that checkpoints leave out since the log has them (SiloR §4.2: 20 %). Under YCSB the records are
-/// as many as ever, so what a checkpoint lacks was left out.
+/// The share of records that checkpoints leave out since the log has them (SiloR §4.2: 20 %). Under YCSB the records
+/// are as many as ever, so what a checkpoint lacks was left out.
 pub(super) fn skipped(bench: &mut Bench<'_>) -> Result<Made> {
     let setup = bench.setup(System::Silor, Load::Ycsb);
     let records = bench.arguments.records as f64;

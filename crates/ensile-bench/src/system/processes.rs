@@ -1,8 +1,9 @@
 //! Independent processes with a database and a load of their own each, run as one system beside the others: what as
 //! many threads of one database could reach if they never disturbed each other.
 //!
-//! Each child is this program with `--conducted` and one thread. It loads, says `ready` with its resident bytes and records, and
-//! then for each slice hears [`START`], [`OPEN`] and [`CLOSE`] on its standard input and answers with its counts.
+//! Each child is this program with `--conducted` and one thread. It loads, says `ready` with its resident bytes and
+//! records, and then for each slice hears [`START`], [`OPEN`] and [`CLOSE`] on its standard input and answers with its
+//! counts.
 //!
 //! Invariant: children run only within slices of this system; in between they wait for a word.
 //!

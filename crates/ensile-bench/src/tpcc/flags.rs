@@ -1,6 +1,7 @@
 //! What can be varied in the business.
 //!
-//! Neighbours: made of the options by [`super::arguments`]; [`super::desk`] draws by them, [`super::terminal`] runs by them.
+//! Neighbours: made of the options by [`super::arguments`]; [`super::desk`] draws by them, [`super::terminal`] runs by
+//! them.
 
 use clap::ValueEnum;
 

@@ -1,8 +1,8 @@
-//! Keys of TPC-C's tables and indexes, made in one place: as narrow as their numbers allow, so that all but the names fit
-//! eight bytes, which is one slice of the index.
+//! Keys of TPC-C's tables and indexes, made in one place: as narrow as their numbers allow, so that all but the names
+//! fit eight bytes, which is one slice of the index.
 //!
-//! In builds with the feature `peer-keys` they are as wide as C++ Silo's: four bytes for each integer, and history by its
-//! columns. That is for the comparison with it.
+//! In builds with the feature `peer-keys` they are as wide as C++ Silo's: four bytes for each integer, and history by
+//! its columns. That is for the comparison with it.
 //!
 //! Neighbours: [`super::tables`] declares tables with them.
 

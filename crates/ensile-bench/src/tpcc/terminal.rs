@@ -5,7 +5,8 @@
 //! - A new-order that the specification wants rolled back counts as done; any other error ends the run.
 //! - Nothing is allocated per transaction.
 //!
-//! Neighbours: a [`super::Business`] under the driver has one for each worker; [`crate::crash`] listens to what was placed.
+//! Neighbours: a [`super::Business`] under the driver has one for each worker; [`crate::crash`] listens to what was
+//! placed.
 
 use std::cell::Cell;
 use std::hint::black_box;

@@ -122,7 +122,8 @@ impl Requests {
         } else {
             Operation::Scan(random.between(1, SCAN_ROWS_MAX) as u32)
         };
-        // Relaxed: a lower count only leaves out the newest keys. Without inserts the counter stays and is not read.
+        // Relaxed: any recent count serves, transactions order what is under the keys; without inserts the counter
+        // never moves and is not looked at.
         let present = if self.inserts { present.load(Ordering::Relaxed) } else { 0 };
         Request { key: self.keys.draw(random, present), operation }
     }

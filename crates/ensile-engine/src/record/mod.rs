@@ -515,12 +515,12 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3).
+    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a version
+    /// that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
     pub(crate) fn link(self, previous: Option<Handle>) {
         // Relaxed: the class bits never change, and links change under the lock only.
         let class = self.at_word(1).load(Ordering::Relaxed) & !ADDRESS_MASK;
-        debug_assert!(previous != Some(self.handle()), "a version is not its own predecessor (K3)");
         // Release: the version behind the link is complete; partner: Acquire in `chain`.
         self.at_word(1).store(class | previous.map_or(0, Handle::value), Ordering::Release);
     }
