@@ -123,7 +123,7 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
     let Some(session) = from else { return };
     session.context.clear();
     // Found under the pin that has ended; a batch may end by a panic.
-    session.context.hints.clear();
+    session.context.sets.writes.end_batch();
     if session.worker.is_none() {
         return from.take().into_iter().for_each(keep);
     }

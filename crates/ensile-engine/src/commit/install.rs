@@ -39,8 +39,8 @@ impl Commit<'_> {
         let (entries, arena) = self.sets.writes.parts();
         let worker = &*self.worker;
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        for at in &worker.order {
-            let write = &mut entries[*at as usize];
+        for lock in &worker.order {
+            let write = &mut entries[lock.at as usize];
             write.installed = installing.install(write);
         }
     }

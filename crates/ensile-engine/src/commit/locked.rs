@@ -7,8 +7,8 @@ use ensile_base::{Epoch, Tid};
 use super::{Commit, images};
 use crate::error::{Error, Result};
 use crate::record::Handle;
-use crate::sets::Read;
 use crate::sets::write_set::{Expect, WriteKind};
+use crate::sets::{Read, Sets};
 
 /// A commit that holds the locks of its whole write-set. They are released, each with the word that it was taken over,
 /// when this goes; unless `install` has it, which releases each as it installs.
@@ -20,8 +20,9 @@ impl<'c> Commit<'c> {
     /// Phase 1: locks the write-set in order, and checks what must hold of it (C2).
     #[inline]
     pub(super) fn lock<'l>(&'l mut self) -> Result<Locked<'l, 'c>> {
-        for (locked, at) in self.worker.order.iter().enumerate() {
-            let write = &mut self.sets.writes.entries[*at as usize];
+        let Sets { reads, writes, .. } = &mut *self.sets;
+        for (locked, lock) in self.worker.order.iter().enumerate() {
+            let write = &mut writes.entries[lock.at as usize];
             let record = write.record_at(self.pinned);
             let before = record.lock();
             debug_assert!(
@@ -34,14 +35,20 @@ impl<'c> Commit<'c> {
                 self.unlock(locked + 1);
                 return Err(Error::Conflict);
             }
+            // What was read and is written is expected to be locked from now on, by this commit.
+            if let Some(read) = write.read.and_then(|at| reads.get_mut(at as usize))
+                && *read == (Read { record: lock.record, word: before })
+            {
+                read.word = before.locked();
+            }
         }
         Ok(Locked { commit: self })
     }
 
     /// Puts back the words of the first `locked` records in lock order.
     fn unlock(&self, locked: usize) {
-        for at in &self.worker.order[..locked] {
-            let write = &self.sets.writes.entries[*at as usize];
+        for lock in &self.worker.order[..locked] {
+            let write = &self.sets.writes.entries[lock.at as usize];
             write.record_at(self.pinned).unlock_with(write.before);
         }
     }
@@ -65,15 +72,14 @@ impl Locked<'_, '_> {
     pub(super) fn validate(&self) -> Result<()> {
         let Commit { worker, sets, pinned, .. } = &*self.commit;
         let own = |record: Handle| {
-            let entries = &sets.writes.entries;
-            if let [only] = entries.as_slice() {
-                return only.record == Some(record);
+            if let [only] = worker.order.as_slice() {
+                return only.record == record;
             }
-            worker.order.binary_search_by_key(&Some(record), |at| entries[*at as usize].record).is_ok()
+            worker.order.binary_search_by_key(&record, |lock| lock.record).is_ok()
         };
         for Read { record, word } in &sets.reads {
             let now = record.at(*pinned).word();
-            // What was read and is written now is locked, by us.
+            // What a scan has read and this commit writes is locked by this commit.
             if !(now == *word || now.unlocked() == *word && own(*record)) {
                 return Err(Error::Conflict);
             }
@@ -85,8 +91,8 @@ impl Locked<'_, '_> {
     #[inline]
     pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
         let Commit { worker, sets, pinned, .. } = &*self.commit;
-        for at in &worker.order {
-            let write = &sets.writes.entries[*at as usize];
+        for lock in &worker.order {
+            let write = &sets.writes.entries[lock.at as usize];
             if write.replacement.is_some() || write.before.is_absent() && write.kind == WriteKind::Delete {
                 continue;
             }

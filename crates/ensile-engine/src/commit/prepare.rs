@@ -8,13 +8,13 @@ use super::{Commit, images};
 use crate::error::Result;
 use crate::formats::log_entry;
 use crate::record::HEADER_BYTES;
-use crate::record::tree::{RecordInsert, RecordLookup};
+use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
 use crate::shared::Shared;
 use crate::tables::is_logged;
-use crate::worker::Worker;
+use crate::worker::{LockOrder, Worker};
 
 impl Commit<'_> {
     /// Gives every entry of the write-set its record (C3).
@@ -25,7 +25,7 @@ impl Commit<'_> {
         }
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
-        let mut placing = Placing { shared, worker, nodes, pinned: *pinned };
+        let mut placing = Placing { shared, worker, nodes, run: None, pinned: *pinned };
         // All entries before any record is looked at: records that are found here are on their way from memory while
         // others are looked for.
         for write in entries.iter_mut().filter(|write| write.record.is_none()) {
@@ -45,7 +45,7 @@ impl Commit<'_> {
         let mut log_bytes = 0;
         for (at, write) in entries.iter_mut().enumerate() {
             let Some(record) = write.record else { continue };
-            worker.order.push(at as u32);
+            worker.order.push(LockOrder { record, at: at as u32 });
             let (record, value) = (record.at(*pinned), arena.value(write));
             let word = record.word();
             let in_place = shared.settings.switches.overwrites() || write.placed;
@@ -61,7 +61,7 @@ impl Commit<'_> {
             }
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
-        worker.order.sort_unstable_by_key(|at| entries[*at as usize].record);
+        worker.order.sort_unstable_by_key(|lock| lock.record);
         if log_bytes == 0 {
             return Ok(());
         }
@@ -86,13 +86,15 @@ struct Placing<'p> {
     shared: &'p Shared,
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
+    /// Inserts into one table, one after the other: keys that follow each other are placed beside the last.
+    run: Option<(u32, RecordRun<'p, 'p>)>,
     pinned: Pinned<'p>,
 }
 
-impl Placing<'_> {
+impl<'p> Placing<'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key has none: it depends on the leaf instead.
-    fn place(&mut self, write: &mut Write, arena: Arena<'_>) -> Result<()> {
+    fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
         let table = self.shared.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
@@ -105,7 +107,11 @@ impl Placing<'_> {
         let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
         self.worker.changes.clear();
         let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
-        match table.tree.insert_if_absent(key, placeholder, &mut memory, changes, self.pinned) {
+        let inserts = match &mut self.run {
+            Some((id, inserts)) if *id == write.table => inserts,
+            _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
+        };
+        match inserts.insert(key, placeholder, &mut memory, changes, self.pinned) {
             RecordInsert::Inserted(placeholder) => {
                 write.record = Some(placeholder.handle());
                 write.placed = true;

@@ -1,26 +1,71 @@
-//! The reader of a transaction: the latest versions, and a memory of what it saw (Silo §4.4).
+//! The readers of a transaction: the latest versions, and a memory of what was seen (Silo §4.4).
 //!
-//! Neighbours: `transaction` reads through it; commit validates what it remembers.
+//! Neighbours: `transaction` reads through them; commit validates what they remember.
 
+use ensile_epoch::Pinned;
 use ensile_index::Witness;
 
-use super::{Reader, VersionRead};
+use super::{Reader, VersionRead, lookup};
 use crate::record::{Handle, Record, Scratch, Seen};
-use crate::sets::last_read::LastRead;
+use crate::sets::keys::Place;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::WriteSet;
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
-/// Reads the latest versions and remembers what it saw.
-pub(crate) struct LatestReader<'t> {
+/// Reads the latest version of a point read's key, remembers what it saw, and notes where.
+pub(crate) struct PointReader<'t> {
+    reads: &'t mut Vec<Read>,
+    nodes: &'t mut NodeSet,
+    writes: &'t mut WriteSet,
+    /// The key's position in the table of keys.
+    met: Option<usize>,
+}
+
+impl Reader for PointReader<'_> {
+    #[inline]
+    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
+        let (word, held) = match record.read(scratch) {
+            Seen::Present(word) => (word, VersionRead::Present),
+            Seen::Absent(word) => (word, VersionRead::Absent),
+            Seen::Superseded => return VersionRead::Superseded,
+        };
+        let read = Read { record: record.handle(), word };
+        let known = self.met.and_then(|at| self.reads.get(self.writes.keys.at(at).read()?));
+        if known != Some(&read) {
+            self.reads.push(read);
+        }
+        held
+    }
+
+    #[inline]
+    fn witness(&mut self, witness: Witness) {
+        self.nodes.push(witness);
+    }
+
+    fn own(&self) -> Option<&WriteSet> {
+        None
+    }
+
+    #[inline]
+    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
+        let is_first = self.met.is_none() && self.reads.len() == 1;
+        if !is_first || !self.writes.keys.note_only(table.id, key, record) {
+            let last = self.reads.len() - 1;
+            let read = (self.reads[last].record == record).then_some(last as u32);
+            self.writes.note_read(self.met, (table.id, key), Place { record, read });
+        }
+    }
+}
+
+/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of keys.
+pub(crate) struct ScanReader<'t> {
     reads: &'t mut Vec<Read>,
     nodes: &'t mut NodeSet,
     pub(crate) writes: &'t WriteSet,
-    last_read: &'t mut LastRead,
 }
 
-impl Reader for LatestReader<'_> {
+impl Reader for ScanReader<'_> {
     #[inline]
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
         let (word, held) = match record.read(scratch) {
@@ -41,16 +86,27 @@ impl Reader for LatestReader<'_> {
     fn own(&self) -> Option<&WriteSet> {
         Some(self.writes)
     }
-
-    #[inline]
-    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
-        self.last_read.remember(table.id, key, record);
-    }
 }
 
 impl Sets {
-    /// The reader that remembers in these sets.
-    pub(crate) fn reader<'t>(&'t mut self, last_read: &'t mut LastRead) -> LatestReader<'t> {
-        LatestReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes, last_read }
+    /// A reader of many rows.
+    #[inline]
+    pub(crate) fn reader(&mut self) -> ScanReader<'_> {
+        ScanReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes }
+    }
+
+    /// A point read, beyond own writes, of a key that the table of keys was asked for: true if present.
+    #[inline(always)]
+    pub(crate) fn look_up(
+        &mut self,
+        (table, key): (&TableCore, &[u8]),
+        met: Option<usize>,
+        scratch: &mut Scratch,
+        pinned: Pinned<'_>,
+    ) -> bool {
+        let record = met.and_then(|at| self.writes.keys.at(at).record());
+        let Self { reads, nodes, writes } = self;
+        let mut reader = PointReader { reads, nodes, writes, met };
+        lookup(&mut reader, table, key, record, scratch, pinned)
     }
 }

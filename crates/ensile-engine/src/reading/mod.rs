@@ -76,7 +76,7 @@ pub(crate) trait Reader {
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet>;
 
-    /// Notes where a present key was found, for a write that may follow.
+    /// Notes where the key was found.
     fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
         let _ = (table, key, record);
     }
@@ -88,13 +88,13 @@ pub(crate) fn lookup(
     reader: &mut impl Reader,
     table: &TableCore,
     key: &[u8],
-    hint: Option<Handle>,
+    place: Option<Handle>,
     scratch: &mut Scratch,
     pinned: Pinned<'_>,
 ) -> bool {
-    let mut hint = hint;
+    let mut place = place;
     loop {
-        let record = match hint.take() {
+        let record = match place.take() {
             Some(record) => record.at(pinned),
             None => match table.tree.get(key, pinned) {
                 RecordLookup::Found(record) => record,

@@ -194,17 +194,17 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<()> {
         let (shared, context, reader) = self.parts();
         shared.check_table(table)?;
-        let Context { pin, scratch, hints, .. } = context;
+        let Context { pin, scratch, descents, .. } = context;
         let call = pin.enter()?;
         // Often the record is not the one to be read.
-        hints.descend(table, keys, Fetch::HEADER, call.pinned());
+        descents.descend(table, keys, Fetch::HEADER, call.pinned());
         // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
         // a record that is superseded now leads to the boundary's version all the same.
         let VersionReader { boundary, shown } = reader;
-        for (at, version) in hints.versions(boundary, table.fetch, call.pinned()).enumerate() {
+        for (at, version) in descents.versions(boundary, table.fetch, call.pinned()).enumerate() {
             found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
         }
-        hints.end_many();
+        descents.end_many();
         Ok(())
     }
 

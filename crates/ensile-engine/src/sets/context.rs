@@ -5,9 +5,9 @@
 use ensile_base::sync::Arc;
 use ensile_epoch::PinHandle;
 
-use super::hints::Hints;
-use super::last_read::LastRead;
+use super::multi_get::Descents;
 use super::node_set::NodeSet;
+use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
 use crate::shared::Shared;
@@ -15,7 +15,7 @@ use crate::worker::idle::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
 pub(crate) struct Context {
-    /// Whose it is, and where its seat's worker goes in the end.
+    /// Whose it is, and where its session's worker goes in the end.
     pub(crate) database: u64,
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) pin: PinHandle,
@@ -23,9 +23,8 @@ pub(crate) struct Context {
     pub(crate) scratch: Scratch,
     /// The second record of a lookup through a secondary index.
     pub(crate) row_scratch: Scratch,
-    pub(crate) last_read: LastRead,
-    /// What a batch's common descent found.
-    pub(crate) hints: Hints,
+    /// What common descents find.
+    pub(crate) descents: Descents,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
     /// A secondary key being computed: of the old row, of the new one.
@@ -41,8 +40,7 @@ impl Context {
             sets: Sets::default(),
             scratch: Scratch::default(),
             row_scratch: Scratch::default(),
-            last_read: LastRead::default(),
-            hints: Hints::default(),
+            descents: Descents::default(),
             value: Vec::new(),
             entry_keys: (Vec::new(), Vec::new()),
         }
@@ -54,24 +52,25 @@ impl Context {
     pub(crate) fn clear(&mut self) {
         let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
         self.sets.clear();
-        self.last_read.forget();
-        if looks && self.kept_bytes() > KEEP_BYTES_MAX {
+        // Announced keys of a batch are kept until its end.
+        if looks && self.sets.writes.keys.is_empty() && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
         }
     }
 
-    /// Bytes of memory that reads and values have grown; the write-set and the hints look after their own.
+    /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         let Self { sets, scratch, row_scratch, value, .. } = self;
         let seen = sets.reads.capacity() * size_of::<Read>() + sets.nodes.kept_bytes();
-        seen + scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity()
+        seen + sets.writes.kept_bytes() + scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity()
     }
 
     #[cold]
     fn give_back(&mut self) {
         self.sets.reads = Vec::new();
         self.sets.nodes = NodeSet::default();
+        self.sets.writes = WriteSet::default();
         (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
         self.value = Vec::new();
     }

@@ -3,8 +3,8 @@
 //! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill it; commit uses it up.
 
 pub(crate) mod context;
-pub(crate) mod hints;
-pub(crate) mod last_read;
+pub(crate) mod keys;
+pub(crate) mod multi_get;
 pub(crate) mod node_set;
 pub(crate) mod write_set;
 
@@ -46,11 +46,11 @@ impl Sets {
         write: (u32, &[u8], &[u8]),
         kind: WriteKind,
         expect: Expect,
-        record: Option<Handle>,
     ) -> Result<()> {
-        match self.writes.find(write.0, write.1) {
+        let met = self.writes.find_key(write.0, write.1);
+        match self.writes.written(met) {
             Some(at) => self.writes.change(at, kind, write.2),
-            None => self.writes.add(write, kind, expect, record),
+            None => self.writes.add(met, write, kind, expect),
         }
     }
 }

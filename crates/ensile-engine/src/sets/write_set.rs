@@ -13,6 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
+use super::keys::{KeyTable, Place};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -20,9 +21,6 @@ use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
 use crate::tables::TableFilter;
-
-/// Up to this many entries a lookup compares all hashes; above, it asks a hash table.
-const LINEAR_MAX: usize = 48;
 
 /// What happens to the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +48,8 @@ pub(crate) struct Write {
     pub(crate) expect: Expect,
     key: (u32, u32),
     value: (u32, u32),
+    /// The key's position in the read-set, if it has been read.
+    pub(crate) read: Option<u32>,
     /// The record, once known; a lookup may have found it long before commit.
     pub(crate) record: Option<Handle>,
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
@@ -103,12 +103,14 @@ impl Write {
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
     pub(crate) entries: Vec<Write>,
-    /// Of all entries, once there are two.
-    hashes: Vec<u32>,
+    /// The keys that were written, read or announced.
+    pub(crate) keys: KeyTable,
     /// The tables that are written.
     tables: TableFilter,
+    /// Keys and values, one behind the other.
     arena: Vec<u8>,
-    table: Table,
+    /// Bytes of the arena that belong to entries: those of keys that were only read or announced do not.
+    bytes: usize,
     in_order: InOrder,
 }
 
@@ -121,63 +123,131 @@ struct InOrder {
     positions: Vec<u32>,
 }
 
-/// Hash of a table's key, a folded multiplication a word: both halves of the product count, so that keys which differ
-/// in their last byte only (the highest of a little-endian word) differ in the low bits that pick a slot.
-#[inline]
-pub(crate) fn hash_key(table: u32, key: &[u8]) -> u32 {
-    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    let fold = |hash: u64, word: u64| {
-        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
-        (product >> 64) as u64 ^ product as u64
-    };
-    let mut hash = fold(u64::from(table) << 32 | key.len() as u64, MULTIPLIER);
-    let mut chunks = key.chunks_exact(8);
-    for chunk in chunks.by_ref() {
-        let mut word = [0; 8];
-        word.copy_from_slice(chunk);
-        hash = fold(hash, u64::from_le_bytes(word));
-    }
-    let tail = chunks.remainder();
-    if !tail.is_empty() {
-        let mut word = [0; 8];
-        word[..tail.len()].copy_from_slice(tail);
-        hash = fold(hash, u64::from_le_bytes(word));
-    }
-    (hash >> 32) as u32 ^ hash as u32
-}
-
 impl WriteSet {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets all entries and keeps the space, unless a huge transaction grew it.
+    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge transaction
+    /// grew it.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if !(self.entries.is_empty() && self.arena.is_empty()) {
+        self.keys.forget_only();
+        if !(self.keys.is_empty() && self.arena.is_empty()) {
             self.forget();
         }
     }
 
-    /// Whether keys and values lie in the arena, and each entry has a hash once there are two.
+    /// Whether keys and values lie in the arena, and the table of keys leads to each entry.
     pub(crate) fn check(&self) -> bool {
         let lies_in = |part: (u32, u32)| range(part).end <= self.arena.len();
-        let hashed = self.entries.len() < 2 || self.hashes.len() == self.entries.len();
-        hashed && self.entries.iter().all(|write| lies_in(write.key) && lies_in(write.value))
+        let led_to = |at: usize, write: &Write| self.find(write.table, self.key(write)) == Some(at);
+        let mut entries = self.entries.iter().enumerate();
+        entries.all(|(at, write)| lies_in(write.key) && lies_in(write.value) && led_to(at, write))
     }
 
     fn forget(&mut self) {
         debug_assert!(self.check(), "a write-set that is given up was whole");
+        let bytes = self.keys.restart(&self.arena);
+        self.arena.truncate(bytes);
         self.entries.clear();
-        self.hashes.clear();
         self.tables = TableFilter::default();
-        self.table.clear();
+        self.bytes = 0;
         self.in_order.restart(0);
-        if self.arena.capacity() + self.entries.capacity() * size_of::<Write>() > KEEP_BYTES_MAX {
+        if self.kept_bytes() > KEEP_BYTES_MAX && self.keys.is_empty() {
             *self = Self::default();
         }
-        self.arena.clear();
+    }
+
+    /// Bytes of memory that it holds.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.arena.capacity() + self.entries.capacity() * size_of::<Write>() + self.keys.kept_bytes()
+    }
+
+    /// Forgets what was announced too: the batch is over.
+    #[inline]
+    pub(crate) fn end_batch(&mut self) {
+        if !self.keys.is_empty() {
+            self.keys.clear();
+            self.arena.clear();
+        }
+    }
+
+    /// What is known of a key.
+    #[inline(always)]
+    pub(crate) fn find_key(&mut self, table: u32, key: &[u8]) -> Option<usize> {
+        self.keys.find(&mut self.arena, table, key)
+    }
+
+    /// Notes where a point read found a key.
+    #[inline(never)]
+    pub(crate) fn note_read(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), place: Place) {
+        let at = match met {
+            Some(at) => at,
+            None if !self.keys.has_room_for_reads() => return,
+            None => self.enter_key(table, key),
+        };
+        self.keys.set_found(at, place);
+    }
+
+    /// Where the key stands that was just read: in the table of keys, or nowhere but here.
+    #[inline]
+    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<Place>) {
+        match self.keys.take_only() {
+            Some(place) => (None, Some(place)),
+            None => (self.keys.find(&mut self.arena, table, key), None),
+        }
+    }
+
+    /// Notes where a key was found that nothing rests on.
+    pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle) {
+        let at = met.unwrap_or_else(|| self.enter_key(table, key));
+        self.keys.set_record(at, Some(record));
+    }
+
+    /// The entry of a key that was looked for, if the transaction has written it.
+    #[inline(always)]
+    pub(crate) fn written(&self, met: Option<usize>) -> Option<usize> {
+        self.keys.at(met?).write()
+    }
+
+    /// The value of an entry; `None` if it is a delete.
+    #[inline]
+    pub(crate) fn put_value(&self, at: usize) -> Option<&[u8]> {
+        let write = &self.entries[at];
+        (write.kind == WriteKind::Put).then(|| self.value(write))
+    }
+
+    #[inline]
+    fn enter_key(&mut self, table: u32, key: &[u8]) -> usize {
+        let (start, _) = self.append(key);
+        self.keys.enter(&self.arena, table, start as usize)
+    }
+
+    /// Notes a key that is about to be used. Each stands once.
+    pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
+        if self.find_announced(table, key).is_none() {
+            self.enter_key(table, key);
+        }
+    }
+
+    /// Whether a key has been met: by its bytes, as announcements come in any order.
+    #[inline]
+    fn find_announced(&mut self, table: u32, key: &[u8]) -> Option<usize> {
+        self.keys.flush_only(&mut self.arena);
+        self.keys.find_among(&self.arena, table, key)
+    }
+
+    /// The keys from a position on, and what a common descent for them may write to.
+    pub(crate) fn announced(&self, from: usize) -> impl ExactSizeIterator<Item = (u32, &[u8])> {
+        self.keys.from(from, &self.arena)
+    }
+
+    /// Shows the keys that were announced for the request of a batch that runs now.
+    pub(crate) fn activate(&mut self, from: usize, to: usize) {
+        self.keys.activate(&self.arena, from, to);
     }
 
     #[inline]
@@ -190,71 +260,98 @@ impl WriteSet {
         &self.arena[range(write.value)]
     }
 
-    /// The entry of this key, if the transaction has written it.
+    /// The entry of this key, if the transaction has written it: for who does not go on with the key.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
         if !self.tables.may_have(table) {
             return None;
         }
-        match self.entries.as_slice() {
-            [only] => (only.table == table && self.key(only) == key).then_some(0),
-            _ => self.find_among(table, key),
-        }
+        self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
-    fn find_among(&self, table: u32, key: &[u8]) -> Option<usize> {
-        let hash = hash_key(table, key);
-        let is_it = |at: usize| {
-            let write = &self.entries[at];
-            write.table == table && self.key(write) == key
-        };
-        if self.hashes.len() <= LINEAR_MAX {
-            return self.find_linearly(hash, is_it);
-        }
-        self.table.find(hash, is_it)
-    }
-
-    /// Compares all hashes, a group at a time: without a branch for each, the compiler makes vectors of it.
-    #[inline]
-    fn find_linearly(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        const GROUP: usize = 8;
-        let (groups, rest) = self.hashes.as_chunks::<GROUP>();
-        for (index, group) in groups.iter().enumerate() {
-            if group.iter().fold(false, |any, other| any | (*other == hash)) {
-                let found = (0..GROUP).find(|at| group[*at] == hash && is_it(index * GROUP + at));
-                if let Some(at) = found {
-                    return Some(index * GROUP + at);
-                }
-            }
-        }
-        let start = groups.len() * GROUP;
-        (start..start + rest.len()).find(|at| self.hashes[*at] == hash && is_it(*at))
-    }
-
-    /// Adds an entry for a key that has none. `value` is empty for a delete.
+    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for a
+    /// delete.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
     pub(crate) fn add(
         &mut self,
+        met: Option<usize>,
         (table, key, value): (u32, &[u8], &[u8]),
         kind: WriteKind,
         expect: Expect,
-        record: Option<Handle>,
     ) -> Result<()> {
         self.check_room(1, key.len() + value.len())?;
-        let key_at = self.append(key);
+        let key_at = self.key_range(met, key);
         let value_at = self.append(value);
-        if !self.entries.is_empty() {
-            self.add_hash(table, key);
+        self.push(met, (table, key_at, value_at), kind, expect, None);
+        Ok(())
+    }
+
+    /// As [`WriteSet::add`] of a put, with the value as `encode` writes it behind the arena's end.
+    ///
+    /// # Errors
+    /// As for [`WriteSet::add`], and what `check` says of the value; nothing is added.
+    #[inline]
+    pub(crate) fn add_encoded(
+        &mut self,
+        met: Option<usize>,
+        (table, key): (u32, &[u8]),
+        expect: Expect,
+        place: Option<Place>,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        check: impl FnOnce(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let before = self.arena.len();
+        let key_at = self.key_range(met, key);
+        let start = self.arena.len();
+        let checked = encode(&mut self.arena)
+            .and_then(|()| check(&self.arena[start..]))
+            .and_then(|()| self.check_room(1, key.len() + self.arena.len() - start));
+        if checked.is_err() {
+            self.arena.truncate(before);
+            return checked;
         }
+        let value_at = (start as u32, (self.arena.len() - start) as u32);
+        let at = self.push(met, (table, key_at, value_at), WriteKind::Put, expect, place);
+        if let Some(place) = place {
+            self.keys.set_found(at, place);
+        }
+        Ok(())
+    }
+
+    /// Where the bytes of a key lie, if need be from now on.
+    #[inline]
+    fn key_range(&mut self, met: Option<usize>, key: &[u8]) -> (u32, u32) {
+        match met {
+            Some(at) => self.keys.at(at).range(),
+            None => self.append(key),
+        }
+    }
+
+    #[inline]
+    fn push(
+        &mut self,
+        met: Option<usize>,
+        (table, key, value): (u32, (u32, u32), (u32, u32)),
+        kind: WriteKind,
+        expect: Expect,
+        place: Option<Place>,
+    ) -> usize {
+        let (read, record) = place.map_or((None, None), |place| (place.read, Some(place.record)));
+        let at = met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
+        self.keys.set_write(at, self.entries.len());
+        let met = self.keys.at(at);
+        let (read, record) = (read.or(met.read_position()), record.or(met.record()));
         self.tables.add(table);
+        self.bytes += key.1 as usize + value.1 as usize;
         self.entries.push(Write {
             table,
             kind,
             expect,
-            key: key_at,
-            value: value_at,
+            key,
+            value,
+            read,
             record,
             placed: false,
             replacement: None,
@@ -262,19 +359,7 @@ impl WriteSet {
             before: Word::PLACEHOLDER,
             installed: Installed::Untouched,
         });
-        Ok(())
-    }
-
-    /// Keeps the hash of another entry than the first, and the first one's with the second's: a transaction that writes
-    /// one key needs none.
-    fn add_hash(&mut self, table: u32, key: &[u8]) {
-        if let [only] = self.entries.as_slice() {
-            self.hashes.push(hash_key(only.table, self.key(only)));
-        }
-        self.hashes.push(hash_key(table, key));
-        if self.hashes.len() > LINEAR_MAX {
-            self.table.insert_all(&self.hashes);
-        }
+        at
     }
 
     /// Changes what entry `at` does to its key.
@@ -289,10 +374,12 @@ impl WriteSet {
         } else if old.end == self.arena.len() {
             // A row that grows step by step takes no more room than it has in the end.
             self.check_room(0, value.len() - old.len())?;
+            self.bytes += value.len() - old.len();
             self.arena.truncate(old.start);
             self.append(value)
         } else {
             self.check_room(0, value.len())?;
+            self.bytes += value.len();
             self.append(value)
         };
         debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
@@ -309,7 +396,7 @@ impl WriteSet {
     /// [`Error::TooLarge`] if not.
     #[inline]
     pub(crate) fn check_room(&self, entries: usize, bytes: usize) -> Result<()> {
-        let bytes = self.arena.len() + bytes + (self.entries.len() + entries) * log_entry::bytes(0, 0);
+        let bytes = self.bytes + bytes + (self.entries.len() + entries) * log_entry::bytes(0, 0);
         if bytes <= TRANSACTION_BYTES_MAX {
             return Ok(());
         }
@@ -319,7 +406,11 @@ impl WriteSet {
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
-        self.arena.extend_from_slice(bytes);
+        // The usual length of a key is worth a copy of its own: one store.
+        match <[u8; 8]>::try_from(bytes) {
+            Ok(word) => self.arena.extend_from_slice(&word),
+            Err(_) => self.arena.extend_from_slice(bytes),
+        }
         debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
@@ -410,53 +501,6 @@ impl<'a> Arena<'a> {
     pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));
         (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))
-    }
-}
-
-/// Open addressing over entry positions, for large write-sets only.
-#[derive(Debug, Default)]
-struct Table {
-    slots: Vec<(u32, u32)>,
-    filled: usize,
-}
-
-const EMPTY: u32 = u32::MAX;
-
-impl Table {
-    fn clear(&mut self) {
-        self.slots.clear();
-        self.filled = 0;
-    }
-
-    /// Takes in the hashes that it does not have yet.
-    fn insert_all(&mut self, hashes: &[u32]) {
-        if hashes.len() * 2 > self.slots.len() {
-            self.slots.clear();
-            self.slots.resize((hashes.len() * 4).next_power_of_two(), (0, EMPTY));
-            self.filled = 0;
-        }
-        for (at, hash) in hashes.iter().enumerate().skip(self.filled) {
-            let mut slot = *hash as usize & (self.slots.len() - 1);
-            while self.slots[slot].1 != EMPTY {
-                slot = (slot + 1) & (self.slots.len() - 1);
-            }
-            self.slots[slot] = (*hash, at as u32);
-        }
-        self.filled = hashes.len();
-    }
-
-    fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut slot = hash as usize & (self.slots.len() - 1);
-        loop {
-            let (slot_hash, at) = self.slots[slot];
-            if at == EMPTY {
-                return None;
-            }
-            if slot_hash == hash && is_it(at as usize) {
-                return Some(at as usize);
-            }
-            slot = (slot + 1) & (self.slots.len() - 1);
-        }
     }
 }
 

@@ -8,14 +8,12 @@ use crate::error::{Error, Result};
 use crate::reading::{self, Own};
 use crate::record::Scratch;
 use crate::sets::Sets;
-use crate::sets::last_read::LastRead;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::tables::{IndexCore, TableCore};
 
 /// Keeps a row's secondary index entries in step with the row (§4.7).
 pub(super) struct Maintenance<'m> {
     pub(super) sets: &'m mut Sets,
-    pub(super) last_read: &'m mut LastRead,
     pub(super) entry_keys: &'m mut (Vec<u8>, Vec<u8>),
     pub(super) scratch: &'m mut Scratch,
     pub(super) pinned: Pinned<'m>,
@@ -52,11 +50,11 @@ impl Maintenance<'_> {
             let entries = index.entries.id;
             if leaves {
                 let write = (entries, self.entry_keys.0.as_slice(), &[][..]);
-                self.sets.write(write, WriteKind::Delete, Expect::Anything, None)?;
+                self.sets.write(write, WriteKind::Delete, Expect::Anything)?;
             }
             if enters {
                 let write = (entries, self.entry_keys.1.as_slice(), key);
-                self.sets.write(write, WriteKind::Put, Expect::Anything, None)?;
+                self.sets.write(write, WriteKind::Put, Expect::Anything)?;
             }
         }
         Ok(())
@@ -87,11 +85,8 @@ impl Maintenance<'_> {
             Own::Put(_) => true,
             Own::Deleted => false,
             Own::Unwritten => {
-                let mut reader = self.sets.reader(self.last_read);
-                let taken =
-                    reading::lookup(&mut reader, &index.entries, entry_key, None, self.scratch, self.pinned);
-                self.last_read.forget();
-                taken
+                let mut reader = self.sets.reader();
+                reading::lookup(&mut reader, &index.entries, entry_key, None, self.scratch, self.pinned)
             }
         };
         if taken {

@@ -238,14 +238,14 @@ impl<'db> Transaction<'db> {
         self.ended = None;
     }
 
-    /// Starts over with an empty transaction under a new pin: for the next attempt. Hints were found under the old
-    /// pin, so all of them go with it, those of a batch's later requests too.
+    /// Starts over with an empty transaction under a new pin: for the next attempt. Records were found under the
+    /// old pin, so all of them go with it, those of a batch's later requests too.
     #[cold]
     pub(crate) fn renew(&mut self) {
         self.restart();
         let now = self.database.epochs.now();
         let context = self.context();
-        context.hints.forget();
+        context.sets.writes.keys.forget_records();
         context.pin.end();
         drop(context.pin.begin(now));
     }

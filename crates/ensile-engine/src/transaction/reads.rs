@@ -20,16 +20,13 @@ impl RawRead for Transaction<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, hints, .. } = context;
-        match reading::own_write(Some(&sets.writes), table.id, key) {
-            Own::Put(value) => return Ok(Some(read(value))),
-            Own::Deleted => return Ok(None),
-            Own::Unwritten => {}
+        let Context { pin, sets, scratch, .. } = context;
+        let met = sets.writes.find_key(table.id, key);
+        if let Some(at) = sets.writes.written(met) {
+            return Ok(sets.writes.put_value(at).map(read));
         }
         let Ok(call) = pin.enter() else { return self.expire() };
-        let hint = hints.find(table.id, key);
-        let mut reader = sets.reader(last_read);
-        let present = reading::lookup(&mut reader, table, key, hint, scratch, call.pinned());
+        let present = sets.look_up((table, key), met, scratch, call.pinned());
         Ok(present.then(|| read(scratch.bytes())))
     }
 
@@ -40,21 +37,21 @@ impl RawRead for Transaction<'_> {
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, hints, .. } = context;
+        let Context { pin, sets, scratch, descents, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
-        hints.descend(table, keys, table.fetch, call.pinned());
-        for (at, (key, hint)) in hints.found().enumerate() {
+        descents.descend(table, keys, table.fetch, call.pinned());
+        for (at, (key, place)) in descents.found().enumerate() {
             match reading::own_write(Some(&sets.writes), table.id, key) {
                 Own::Put(value) => found(at, Some(value)),
                 Own::Deleted => found(at, None),
                 Own::Unwritten => {
-                    let mut reader = sets.reader(last_read);
-                    let present = reading::lookup(&mut reader, table, key, hint, scratch, call.pinned());
+                    let mut reader = sets.reader();
+                    let present = reading::lookup(&mut reader, table, key, place, scratch, call.pinned());
                     found(at, present.then(|| scratch.bytes()));
                 }
             }
         }
-        hints.end_many();
+        descents.end_many();
         Ok(())
     }
 
@@ -66,10 +63,10 @@ impl RawRead for Transaction<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, .. } = context;
+        let Context { pin, sets, scratch, .. } = context;
         sets.writes.sort_table(table.id);
         let Ok(call) = pin.enter() else { return self.expire() };
-        let mut reader = sets.reader(last_read);
+        let mut reader = sets.reader();
         let own = reader.writes.in_order(range.lower, range.upper);
         let scan = ScanRange { table, range, direction, own };
         reading::scan(&mut reader, &scan, scratch, call.pinned(), &mut |_, key, value| visit(key, value));
@@ -85,10 +82,10 @@ impl RawRead for Transaction<'_> {
         visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, row_scratch, last_read, .. } = context;
+        let Context { pin, sets, scratch, row_scratch, .. } = context;
         sets.writes.sort_table(index.entries.id);
         let Ok(call) = pin.enter() else { return self.expire() };
-        let mut reader = sets.reader(last_read);
+        let mut reader = sets.reader();
         let own = reader.writes.in_order(range.lower, range.upper);
         let scan = ScanRange { table: &index.entries, range, direction, own };
         reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);

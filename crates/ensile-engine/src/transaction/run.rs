@@ -13,6 +13,7 @@ use ensile_base::sync::{Backoff as Spin, sleep};
 use crate::commit::Committed;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
+use crate::sets::context::Context;
 use crate::shared::Durability;
 use crate::transaction::Transaction;
 use crate::transaction::receipt::Receipt;
@@ -252,14 +253,14 @@ impl Database {
             let mut bounds = [0; TOGETHER + 1];
             self.descend_together(&mut tx, requests, &touch, &mut bounds);
             for (at, request) in requests.iter().enumerate() {
-                tx.context().hints.activate(bounds[at], bounds[at + 1]);
+                tx.context().sets.writes.activate(bounds[at], bounds[at + 1]);
                 done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
                 tx.restart();
             }
         }
     }
 
-    /// The common descent of a batch. If the transaction has expired already there are no hints, and each request
+    /// The common descent of a batch. If the transaction has expired already nothing is found ahead, and each request
     /// finds that out by itself.
     fn descend_together<Q>(
         &self,
@@ -274,15 +275,17 @@ impl Database {
             return;
         }
         let context = tx.context();
-        context.hints.clear();
+        context.sets.writes.end_batch();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
-            touch(request, &mut Touch { database: shared.id, hints: &mut context.hints });
-            *end = context.hints.touched_len();
+            context.sets.writes.keys.begin_request();
+            touch(request, &mut Touch { database: shared.id, writes: &mut context.sets.writes });
+            *end = context.sets.writes.keys.len();
         }
-        if let Ok(call) = context.pin.enter() {
-            context.hints.descend_touched(|id| shared.table(id), call.pinned());
+        let Context { pin, sets, descents, .. } = context;
+        if let Ok(call) = pin.enter() {
+            descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), call.pinned());
         } else {
-            context.hints.clear();
+            sets.writes.end_batch();
             bounds.fill(0);
         }
     }

@@ -354,6 +354,80 @@ fn a_failed_closure_is_run_again_if_its_reads_did_not_stand_together() -> Result
 }
 
 #[test]
+fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_written() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    for keys in [1, 2, 3, 40] {
+        let mut tx = driven.db.begin();
+        for _ in 0..3 {
+            for key in 0..keys {
+                assert_eq!(tx.get(&table, &key)?, Some(key));
+            }
+        }
+        assert_eq!(tx.context().sets.reads.len(), keys as usize, "each once");
+        for key in (0..keys).rev() {
+            tx.put(&table, &key, &(key + 100))?;
+            assert_eq!(tx.get(&table, &key)?, Some(key + 100), "its own write");
+            assert!(tx.update(&table, &key, |value| *value -= 100)?);
+        }
+        tx.put(&table, &1000, &1)?;
+        let writes = &tx.context().sets.writes.entries;
+        assert_eq!(writes.len(), keys as usize + 1, "each key once");
+        assert!(writes[..keys as usize].iter().all(|write| write.record.is_some()), "found when it was read");
+        assert!(writes[keys as usize].record.is_none(), "never met before");
+        let _ = tx.commit()?;
+        assert!(driven.db.run(|tx| tx.delete(&table, &1000))?);
+        assert_eq!(all(&mut driven.db.begin(), &table), (0..40).map(|key| (key, key)).collect::<Vec<_>>());
+    }
+    Ok(())
+}
+
+#[test]
+fn a_second_read_of_a_key_that_has_changed_is_a_conflict() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| tx.put(&table, &1, &1))?;
+    let mut tx = driven.db.begin();
+    assert_eq!(tx.get(&table, &1)?, Some(1));
+    driven.db.run(|tx| tx.put(&table, &1, &2))?;
+    assert_eq!(tx.get(&table, &1)?, Some(2));
+    assert!(matches!(tx.commit(), Err(Error::Conflict)), "two states");
+    Ok(())
+}
+
+#[test]
+fn rows_of_scans_and_multi_gets_enter_no_key() -> Result<()> {
+    let driven = Driven::new();
+    let table = driven.table();
+    driven.db.run(|tx| (0..40).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    let mut tx = driven.db.begin();
+    assert_eq!(all(&mut tx, &table).len(), 40);
+    assert_eq!(tx.get_many(&table, &[3, 4, 5])?.len(), 3);
+    assert_eq!(tx.context().sets.writes.keys.len(), 0);
+    Ok(())
+}
+
+#[test]
+fn many_reads_leave_room_for_writes_however_long_their_keys_are() -> Result<()> {
+    let driven = Driven::new();
+    let table: Table<String, u64> = driven.db.table("long keys")?;
+    let key = |at: u32| format!("{at:0>900}");
+    driven.db.run(|tx| (0..8000).try_for_each(|at| tx.put(&table, &key(at), &7)))?;
+    let mut tx = driven.db.begin();
+    for at in 0..8000 {
+        assert_eq!(tx.get(&table, &key(at))?, Some(7));
+    }
+    assert!(tx.context().sets.writes.keys.len() < 8000, "it remembers some keys, not any number of them");
+    for at in (0..8000).rev() {
+        tx.put(&table, &key(at), &8)?;
+    }
+    let _ = tx.commit()?;
+    assert_eq!(driven.db.run(|tx| tx.get(&table, &key(1)))?, Some(8));
+    Ok(())
+}
+
+#[test]
 fn batches_commit_each_request_by_itself() -> Result<()> {
     let driven = Driven::new();
     let table = driven.table();

@@ -1,12 +1,12 @@
 //! Announcing the keys that a transaction, or a request of a batch, is about to use.
 //!
-//! Neighbours: `sets::hints` descends for them together; `typed` encodes them.
+//! Neighbours: `sets::multi_get` descends for them together; `typed` encodes them.
 
 use super::Transaction;
 use crate::error::Result;
 use crate::session::Session;
 use crate::sets::context::Context;
-use crate::sets::hints::Hints;
+use crate::sets::write_set::WriteSet;
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
@@ -38,13 +38,13 @@ impl Transaction<'_> {
         let Some(Session { context, .. }) = &mut self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, hints, .. } = &mut **context;
+        let Context { pin, sets, descents, .. } = &mut **context;
         let Ok(call) = pin.enter() else { return self.expire() };
         let shared = &self.database;
-        let from = hints.begin_touching();
-        keys(&mut Touch { database: shared.id, hints });
-        hints.descend_touched(|id| shared.table(id), call.pinned());
-        hints.activate(from, hints.touched_len());
+        let from = sets.writes.keys.len();
+        keys(&mut Touch { database: shared.id, writes: &mut sets.writes });
+        descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), call.pinned());
+        sets.writes.keys.expect_from(from);
         Ok(())
     }
 }
@@ -54,13 +54,13 @@ impl Transaction<'_> {
 #[derive(Debug)]
 pub struct Touch<'h> {
     pub(crate) database: u64,
-    pub(crate) hints: &'h mut Hints,
+    pub(crate) writes: &'h mut WriteSet,
 }
 
 impl Touch<'_> {
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {
-            self.hints.touch(table.id, key);
+            self.writes.announce(table.id, key);
         }
     }
 }

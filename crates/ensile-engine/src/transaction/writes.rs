@@ -7,75 +7,95 @@ use ensile_epoch::Call;
 use super::Transaction;
 use super::indexes::Maintenance;
 use crate::error::{Error, Result};
-use crate::reading::{self, Own, RawRead};
+use crate::reading::RawRead;
 use crate::record::tree::RecordLookup;
 use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
-use crate::sets::last_read::LastRead;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
+    /// Writes a row whose value `encode` makes.
     #[inline]
-    pub(crate) fn raw_put(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+    pub(crate) fn raw_put(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
         table.check_key(key)?;
-        table.check_value(value)?;
         if !table.indexes.is_empty() {
-            return self.put_indexed(table, key, value);
+            return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
         let (_, context) = self.enter(table)?;
-        let record = context.last_read.find(table.id, key).or_else(|| context.hints.find(table.id, key));
-        context.sets.write((table.id, key, value), WriteKind::Put, Expect::Anything, record)
+        let Context { sets, value, .. } = context;
+        sets.put(table, key, Expect::Anything, value, encode)
+    }
+
+    /// Runs `write` on a value in the transaction's own buffer: nothing is allocated.
+    fn with_value(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>),
+        write: impl FnOnce(&mut Self, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut value = std::mem::take(&mut self.context().value);
+        value.clear();
+        encode(&mut value);
+        let written = write(self, &value);
+        self.context().value = value;
+        written
     }
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
     fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
+        let Context { pin, sets, entry_keys, row_scratch, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
-        let mut maintenance =
-            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned: call.pinned() };
+        let mut maintenance = Maintenance { sets, entry_keys, scratch: row_scratch, pinned: call.pinned() };
         maintenance.run(table, key, old.as_deref(), Some(value))?;
-        let record = last_read.find(table.id, key);
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything, record)
+        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything)
     }
 
-    pub(crate) fn raw_insert(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Writes a row whose key must be free.
+    pub(crate) fn raw_insert(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
         table.check_key(key)?;
+        if !table.indexes.is_empty() {
+            return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
+        }
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, value, .. } = context;
+        let Ok(call) = pin.enter() else { return self.expire() };
+        sets.check_free(table, key, scratch, &call)?;
+        sets.put(table, key, Expect::Absent, value, encode)
+    }
+
+    fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         table.check_value(value)?;
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
+        let Context { pin, sets, scratch, entry_keys, row_scratch, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
-        let taken = match reading::own_write(Some(&sets.writes), table.id, key) {
-            Own::Put(_) => true,
-            Own::Deleted => false,
-            Own::Unwritten => probe_insert(table, key, sets, last_read, scratch, &call),
-        };
-        if taken {
-            return Err(Error::KeyExists { table: table.name().to_owned() });
-        }
-        if !table.indexes.is_empty() {
-            let pinned = call.pinned();
-            let kept = Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
-                table,
-                key,
-                None,
-                Some(value),
-            );
-            // The entry may be the key's own, come since the key was found free. What is told must rest on one
-            // moment, so the key's absence goes into the sets beside the entry's presence.
-            if matches!(kept, Err(Error::NotUnique { .. }))
-                && sets.writes.find(table.id, key).is_none()
-                && reading::lookup(&mut sets.reader(last_read), table, key, None, scratch, pinned)
-            {
+        sets.check_free(table, key, scratch, &call)?;
+        let pinned = call.pinned();
+        let kept =
+            Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, None, Some(value));
+        // The entry may be the key's own, come since the key was found free. What is told must rest on one
+        // moment, so the key's absence goes into the sets beside the entry's presence.
+        if matches!(kept, Err(Error::NotUnique { .. })) {
+            let met = sets.writes.find_key(table.id, key);
+            if sets.writes.written(met).is_none() && sets.look_up((table, key), met, scratch, pinned) {
                 return Err(Error::KeyExists { table: table.name().to_owned() });
             }
-            kept?;
         }
-        let record = last_read.find(table.id, key);
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Absent, record)
+        kept?;
+        sets.write((table.id, key, value), WriteKind::Put, Expect::Absent)
     }
 
     pub(crate) fn raw_delete(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
@@ -84,19 +104,18 @@ impl Transaction<'_> {
         let old = self.raw_get(table, key, |value| if indexed { value.to_vec() } else { Vec::new() })?;
         let Some(old) = old else { return Ok(false) };
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, last_read, entry_keys, row_scratch, .. } = context;
+        let Context { pin, sets, entry_keys, row_scratch, .. } = context;
         if indexed {
             let Ok(call) = pin.enter() else { return self.expire() };
             let pinned = call.pinned();
-            Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
+            Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(
                 table,
                 key,
                 Some(&old),
                 None,
             )?;
         }
-        let record = last_read.find(table.id, key);
-        sets.write((table.id, key, &[]), WriteKind::Delete, Expect::Anything, record)?;
+        sets.write((table.id, key, &[]), WriteKind::Delete, Expect::Anything)?;
         Ok(true)
     }
 
@@ -109,98 +128,131 @@ impl Transaction<'_> {
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
         let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, last_read, hints, value, .. } = context;
-        value.clear();
-        let own = sets.writes.find(table.id, key);
-        let record = match own.map(|at| (at, sets.writes.entries[at].kind)) {
-            Some((_, WriteKind::Delete)) => return Ok(false),
-            Some((at, WriteKind::Put)) => {
-                change(sets.writes.value(&sets.writes.entries[at]), value)?;
-                None
+        let Context { pin, sets, scratch, value, .. } = context;
+        let met = sets.writes.find_key(table.id, key);
+        if let Some(at) = sets.writes.written(met) {
+            let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
+            value.clear();
+            change(old, value)?;
+            return self.update_own_write(table, key, at);
+        }
+        {
+            let Ok(call) = pin.enter() else { return self.expire() };
+            if !sets.look_up((table, key), met, scratch, call.pinned()) {
+                return Ok(false);
             }
-            None => {
-                let Ok(call) = pin.enter() else { return self.expire() };
-                let hint = hints.find(table.id, key);
-                let mut reader = sets.reader(last_read);
-                if !reading::lookup(&mut reader, table, key, hint, scratch, call.pinned()) {
-                    return Ok(false);
-                }
-                change(scratch.bytes(), value)?;
-                last_read.latest()
-            }
-        };
-        table.check_value(value)?;
+        }
         if !table.indexes.is_empty() {
-            let value = std::mem::take(value);
-            let kept = self.put_indexed_after_read(table, key, &value);
-            self.give_value_buffer(value);
-            return kept.map(|()| true);
+            value.clear();
+            change(scratch.bytes(), value)?;
+            return self.put_indexed_after_read(table, key);
         }
-        match own {
-            Some(at) => sets.writes.change(at, WriteKind::Put, value)?,
-            None => sets.writes.add((table.id, key, value), WriteKind::Put, Expect::Anything, record)?,
-        }
+        let old = scratch.bytes();
+        let (met, place) = sets.writes.just_read(table.id, key);
+        sets.writes.add_encoded(
+            met,
+            (table.id, key),
+            Expect::Anything,
+            place,
+            |new| change(old, new),
+            |new| table.check_value(new),
+        )?;
         Ok(true)
     }
 
-    /// As `put_indexed`, for a row that has just been read: its old value is still in the scratch buffer, unless
-    /// it was an own write.
-    fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Ends an update of a row that the transaction has written, with the new value in the value buffer.
+    #[cold]
+    fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
+        let value = std::mem::take(&mut self.context().value);
+        let updated = table.check_value(&value).and_then(|()| match table.indexes.is_empty() {
+            true => self.context().sets.writes.change(at, WriteKind::Put, &value),
+            false => self.put_indexed(table, key, &value),
+        });
+        self.context().value = value;
+        updated.map(|()| true)
+    }
+
+    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in the
+    /// scratch buffer.
+    fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         let (_, context) = self.enter(table)?;
-        if context.sets.writes.find(table.id, key).is_some() {
-            return self.put_indexed(table, key, value);
-        }
-        let Context { pin, sets, scratch, last_read, entry_keys, row_scratch, .. } = context;
+        let Context { pin, sets, scratch, value, entry_keys, row_scratch, .. } = context;
+        table.check_value(value)?;
         let Ok(call) = pin.enter() else { return self.expire() };
-        let record = last_read.find(table.id, key);
         let pinned = call.pinned();
-        Maintenance { sets, last_read, entry_keys, scratch: row_scratch, pinned }.run(
-            table,
-            key,
-            Some(scratch.bytes()),
-            Some(value),
-        )?;
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything, record)
-    }
-
-    /// A buffer to encode a value into; give it back with [`Transaction::give_value_buffer`].
-    #[inline]
-    pub(crate) fn raw_value_buffer(&mut self) -> Vec<u8> {
-        let mut buffer = std::mem::take(&mut self.context().value);
-        buffer.clear();
-        buffer
-    }
-
-    #[inline]
-    pub(crate) fn give_value_buffer(&mut self, buffer: Vec<u8>) {
-        self.context().value = buffer;
+        let old = Some(scratch.bytes());
+        Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, old, Some(value))?;
+        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything)?;
+        Ok(true)
     }
 }
 
-/// Whether an insert finds its key taken. A miss needs no witness, nor an absent record a place in the read-set: the
-/// lock of the key's record at commit says whether it is still absent.
-fn probe_insert(
-    table: &TableCore,
-    key: &[u8],
-    sets: &mut Sets,
-    last_read: &mut LastRead,
-    scratch: &mut Scratch,
-    call: &Call<'_>,
-) -> bool {
-    last_read.forget();
-    loop {
-        let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
-        let record = found.handle();
-        match found.read(scratch) {
-            Seen::Present(word) => {
-                sets.reads.push(Read { record, word });
-                return true;
+impl Sets {
+    /// Enters a put whose value `encode` makes: straight into the write-set, unless the key has been written already.
+    #[inline]
+    fn put(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        expect: Expect,
+        buffer: &mut Vec<u8>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<()> {
+        let met = self.writes.find_key(table.id, key);
+        if let Some(at) = self.writes.written(met) {
+            buffer.clear();
+            encode(buffer);
+            table.check_value(buffer)?;
+            return self.writes.change(at, WriteKind::Put, buffer);
+        }
+        let encode = |value: &mut Vec<u8>| {
+            encode(value);
+            Ok(())
+        };
+        self.writes.add_encoded(met, (table.id, key), expect, None, encode, |value| table.check_value(value))
+    }
+
+    /// Refuses an insert whose key is taken. A miss needs no witness, nor an absent record a place in the read-set: the
+    /// lock of the key's record at commit says whether it is still absent.
+    #[inline]
+    fn check_free(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        scratch: &mut Scratch,
+        call: &Call<'_>,
+    ) -> Result<()> {
+        let met = self.writes.find_key(table.id, key);
+        let taken = match self.writes.written(met) {
+            Some(at) => self.writes.put_value(at).is_some(),
+            None => self.probe(table, key, met, scratch, call),
+        };
+        if taken { Err(Error::KeyExists { table: table.name().to_owned() }) } else { Ok(()) }
+    }
+
+    /// Whether a key that the transaction has not written is there.
+    fn probe(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        met: Option<usize>,
+        scratch: &mut Scratch,
+        call: &Call<'_>,
+    ) -> bool {
+        loop {
+            let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
+            let record = found.handle();
+            match found.read(scratch) {
+                Seen::Present(word) => {
+                    self.reads.push(Read { record, word });
+                    return true;
+                }
+                Seen::Absent(_) => {
+                    self.writes.note_place(met, (table.id, key), record);
+                    return false;
+                }
+                Seen::Superseded => ensile_base::sync::spin_loop(),
             }
-            Seen::Absent(_) => {
-                last_read.remember(table.id, key, record);
-                return false;
-            }
-            Seen::Superseded => ensile_base::sync::spin_loop(),
         }
     }
 }

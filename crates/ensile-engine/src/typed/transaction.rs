@@ -25,7 +25,7 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.with_encoded(value, |tx, value| tx.raw_put(&table.core, encoded(key).as_ref(), value))
+        self.raw_put(&table.core, encoded(key).as_ref(), |bytes| value.encode_value(bytes))
     }
 
     /// Writes a row whose key is free.
@@ -40,7 +40,7 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.with_encoded(value, |tx, value| tx.raw_insert(&table.core, encoded(key).as_ref(), value))
+        self.raw_insert(&table.core, encoded(key).as_ref(), |bytes| value.encode_value(bytes))
     }
 
     /// Reads a row, lets `change` change it, and writes it back: one way down the index instead of two. False if
@@ -74,19 +74,5 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
     ) -> Result<bool> {
         self.raw_delete(&table.core, encoded(key).as_ref())
-    }
-
-    /// Hands `write` the encoding of `value` in the transaction's own buffer: nothing is allocated.
-    #[inline]
-    fn with_encoded<V>(
-        &mut self,
-        value: &(impl AsValue<V> + ?Sized),
-        write: impl FnOnce(&mut Self, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let mut bytes = self.raw_value_buffer();
-        value.encode_value(&mut bytes);
-        let written = write(self, &bytes);
-        self.give_value_buffer(bytes);
-        written
     }
 }

@@ -141,7 +141,7 @@ fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Res
     let encoded = definition.encode();
     loop {
         let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
-        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), &encoded)?;
+        tx.raw_put(shared.table(CATALOG_ID), name.as_bytes(), |out| out.extend_from_slice(&encoded))?;
         match tx.submit() {
             Err(error) if error.is_retryable() => {}
             result => return result.map(drop),

@@ -1,32 +1,24 @@
 //! Batches: descents that overlap and share the wait for memory.
 //!
 //! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. What a
-//! common descent finds are [`Hints`]: record handles, good under the pin that the descent ran under, so they end where
-//! that pin ends: with a retry, and with the transaction. A hint is only a place to look: a record that is no longer
-//! its key's latest sends the reader back to the index.
+//! common descent finds are record handles, good under the pin that the descent ran under. So they end where that pin
+//! ends: with a retry, and with the transaction. A handle is only a place to look: a record that is no longer its key's
+//! latest sends the reader back to the index.
 //!
-//! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the hints.
-
-use std::cell::Cell;
+//! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
 use ensile_base::Epoch;
 use ensile_epoch::Pinned;
 
+use super::KEEP_BYTES_MAX;
+use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
 use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
-use crate::sets::KEEP_BYTES_MAX;
-use crate::tables::{TableCore, TableFilter};
+use crate::tables::TableCore;
 
 /// Descents handed to the index at a time: a bit each in a word.
 const CHUNK: usize = u32::BITS as usize;
-
-/// A key that a request of a batch says it will touch.
-#[derive(Clone, Copy, Debug)]
-struct Touched {
-    table: u32,
-    key: (u32, u32),
-}
 
 /// Keys, one behind the other.
 #[derive(Debug, Default)]
@@ -76,23 +68,16 @@ impl Many {
     }
 }
 
-/// What a common descent found.
+/// What common descents find: those of multi-gets, and those for announced keys.
 #[derive(Debug, Default)]
-pub(crate) struct Hints {
-    found: Vec<Option<Handle>>,
-    touched: Vec<Touched>,
-    /// The tables that are touched.
-    tables: TableFilter,
+pub(crate) struct Descents {
     /// A multi-get: a batch's request may contain one.
     many: Many,
-    keys: Vec<u8>,
-    /// The touched keys that belong to the request that runs now.
-    active: (usize, usize),
-    /// Where the next look at the active keys begins: keys are used in about the order that they were touched in.
-    next: Cell<usize>,
+    /// Records of announced keys, on their way to the table of keys.
+    found: Vec<Option<Handle>>,
 }
 
-impl Hints {
+impl Descents {
     /// Descends for all keys of a multi-get at once and asks for the records that it finds.
     pub(crate) fn descend(
         &mut self,
@@ -182,84 +167,20 @@ impl Hints {
         }
     }
 
-    /// Forgets what was found, as the pin that it was found under ends. Touched keys are looked up singly from now on.
-    pub(crate) fn forget(&mut self) {
+    /// Descends for the keys that were announced from this position on, and notes in the table of keys what it finds.
+    pub(crate) fn descend_announced<'t>(
+        &mut self,
+        writes: &mut WriteSet,
+        from: usize,
+        table: impl Fn(u32) -> &'t TableCore,
+        pinned: Pinned<'_>,
+    ) {
         self.found.clear();
-    }
-
-    /// Forgets everything.
-    #[inline]
-    pub(crate) fn clear(&mut self) {
-        if self.touched.is_empty() {
-            return;
+        let keys = writes.announced(from).map(|(id, key)| (table(id), key));
+        Self::descend_into(&mut self.found, keys, |at| table(writes.keys.table(from + at)).fetch, pinned);
+        for (at, record) in self.found.iter().enumerate() {
+            writes.keys.set_record(from + at, *record);
         }
-        self.found.clear();
-        self.touched.clear();
-        self.tables = TableFilter::default();
-        self.keys.clear();
-        self.active = (0, 0);
-    }
-
-    /// Notes a key that some request will touch.
-    pub(crate) fn touch(&mut self, table: u32, key: &[u8]) {
-        let start = self.keys.len() as u32;
-        self.keys.extend_from_slice(key);
-        self.tables.add(table);
-        self.touched.push(Touched { table, key: (start, key.len() as u32) });
-    }
-
-    fn key(&self, touched: &Touched) -> &[u8] {
-        let (start, length) = touched.key;
-        &self.keys[start as usize..(start + length) as usize]
-    }
-
-    /// Where the next request's keys begin.
-    pub(crate) fn touched_len(&self) -> usize {
-        self.touched.len()
-    }
-
-    /// Descends for every touched key that has not been descended for.
-    pub(crate) fn descend_touched<'t>(&mut self, table: impl Fn(u32) -> &'t TableCore, pinned: Pinned<'_>) {
-        let Self { found, touched, keys, .. } = self;
-        let touched = &touched[found.len()..];
-        let keys = touched.iter().map(|Touched { table: id, key: (start, length) }| {
-            (table(*id), &keys[*start as usize..(start + length) as usize])
-        });
-        Self::descend_into(found, keys, |at| table(touched[at].table).fetch, pinned);
-    }
-
-    /// From now on, hints are those of the touched keys `from..to`, as far as there are such.
-    #[inline]
-    pub(crate) fn activate(&mut self, from: usize, to: usize) {
-        let to = to.min(self.touched.len());
-        self.active = (from.min(to), to);
-        self.next.set(from.min(to));
-    }
-
-    /// Makes room for keys touched by the running transaction itself; those touched before get no descent any more.
-    /// Answers where the new ones begin.
-    pub(crate) fn begin_touching(&mut self) -> usize {
-        self.found.resize(self.touched.len(), None);
-        self.touched.len()
-    }
-
-    /// The record that the running request's descent found under this key.
-    #[inline]
-    pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<Handle> {
-        let may_be = !self.found.is_empty() && self.tables.may_have(table);
-        if may_be { self.find_active(table, key) } else { None }
-    }
-
-    fn find_active(&self, table: u32, key: &[u8]) -> Option<Handle> {
-        let (from, to) = self.active;
-        let is_it = |at: &usize| {
-            let touched = &self.touched[*at];
-            touched.table == table && self.key(touched) == key
-        };
-        let next = self.next.get();
-        let at = (next..to).chain(from..next).find(is_it)?;
-        self.next.set(at);
-        self.found[at]
     }
 }
 

@@ -1,0 +1,575 @@
+//! The keys that a transaction has met, each once: by point reads, by writes, by announcement.
+//!
+//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So a
+//! put after any get of the key needs no second descent, a second get no second place in the read-set, and a read finds
+//! the transaction's own write. Rows of scans and of multi-gets never enter.
+//!
+//! Invariants:
+//! - A key stands once in the window: the keys of the running transaction, and those that were announced for it.
+//! - The filter has the bit of every key of the window. Most keys that are new are known to be new by it.
+//! - Whenever the window holds more than [`LINEAR_MAX`] keys, the hash table holds all of them.
+//! - A record is good under the pin that it was found under. Whoever ends the pin forgets the records.
+//!
+//! Bytes of keys lie in the write-set's arena.
+//!
+//! Neighbours: up, the write-set owns the table; reads and writes look keys up; a batch announces them.
+
+use crate::record::Handle;
+
+/// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
+const LINEAR_MAX: usize = 64;
+/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than its
+/// read-set does.
+const READ_KEYS_MAX: usize = 4096;
+/// In place of a position: there is none.
+const NONE: u32 = u32::MAX;
+
+/// What is known of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MetKey {
+    short: ShortKey,
+    /// Where its bytes begin in the arena.
+    start: u32,
+    write: u32,
+    read: u32,
+    record: Option<Handle>,
+}
+
+/// A key's table, length and last bytes: most keys differ there, and a key of eight bytes is no more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ShortKey {
+    table_and_length: u64,
+    tail: u64,
+}
+
+impl ShortKey {
+    #[inline(always)]
+    fn of(table: u32, key: &[u8]) -> Self {
+        // Shorter keys are told apart by their first and last four bytes, or by all three that they have.
+        let tail = match (key.last_chunk::<8>(), key.first_chunk::<4>(), key.last_chunk::<4>()) {
+            (Some(tail), ..) => u64::from_le_bytes(*tail),
+            (None, Some(first), Some(last)) => {
+                u64::from(u32::from_le_bytes(*last)) << 32 | u64::from(u32::from_le_bytes(*first))
+            }
+            _ => key.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        Self { table_and_length: u64::from(table) << 32 | key.len() as u64, tail }
+    }
+
+    #[inline(always)]
+    fn table(self) -> u32 {
+        (self.table_and_length >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn length(self) -> u32 {
+        self.table_and_length as u32
+    }
+}
+
+impl MetKey {
+    #[inline(always)]
+    fn bytes<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
+        &arena[self.start as usize..self.start as usize + self.short.length() as usize]
+    }
+
+    #[inline(always)]
+    fn is(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> bool {
+        self.short == short && (key.len() <= 8 || self.bytes(arena) == key)
+    }
+
+    /// Where the index had the key.
+    #[inline(always)]
+    pub(crate) fn record(&self) -> Option<Handle> {
+        self.record
+    }
+
+    /// Its position in the write-set.
+    #[inline(always)]
+    pub(crate) fn write(&self) -> Option<usize> {
+        (self.write != NONE).then_some(self.write as usize)
+    }
+
+    /// Its position in the read-set.
+    #[inline(always)]
+    pub(crate) fn read(&self) -> Option<usize> {
+        (self.read != NONE).then_some(self.read as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn read_position(&self) -> Option<u32> {
+        (self.read != NONE).then_some(self.read)
+    }
+
+    /// Where its bytes lie in the arena: start and length.
+    #[inline(always)]
+    pub(crate) fn range(&self) -> (u32, u32) {
+        (self.start, self.short.length())
+    }
+}
+
+/// Where a point read found a key: its record, and its position in the read-set if the read entered it there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) record: Handle,
+    pub(crate) read: Option<u32>,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    met: Vec<MetKey>,
+    /// What was announced for the running request of a batch.
+    announced: (usize, usize),
+    /// Where the keys that the running transaction has met by itself begin.
+    own: usize,
+    /// With more keys than this the window is hashed.
+    hash_above: usize,
+    /// The key that was found or entered last: a put follows the get of its key.
+    last: usize,
+    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order in
+    /// which they were announced, or read.
+    next: usize,
+    only: OnlyKey,
+    filter: KeyFilter,
+    hashed: HashedPositions,
+}
+
+/// The first key that was read, until another key comes: most small transactions meet no other.
+#[derive(Debug, Default)]
+struct OnlyKey {
+    /// Its record; `None` if there is no such key.
+    record: Option<Handle>,
+    table: u32,
+    length: u32,
+    bytes: [u8; OnlyKey::BYTES_MAX],
+}
+
+impl OnlyKey {
+    /// Longer keys are entered at once.
+    const BYTES_MAX: usize = 32;
+}
+
+impl Default for KeyTable {
+    fn default() -> Self {
+        Self {
+            met: Vec::new(),
+            announced: (0, 0),
+            own: 0,
+            hash_above: LINEAR_MAX,
+            last: 0,
+            next: 0,
+            only: OnlyKey::default(),
+            filter: KeyFilter::default(),
+            hashed: HashedPositions::default(),
+        }
+    }
+}
+
+impl KeyTable {
+    /// The key's position, and with it all that is known of the key.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) -> Option<usize> {
+        if self.only.record.is_some() {
+            self.enter_only(arena);
+        } else if self.met.is_empty() {
+            return None;
+        }
+        self.find_entered(arena, table, key)
+    }
+
+    #[inline]
+    fn find_entered(&mut self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
+        let short = ShortKey::of(table, key);
+        let is_it = |at: usize| self.met.get(at).is_some_and(|met| met.is(arena, short, key));
+        if is_it(self.last) {
+            return Some(self.last);
+        }
+        let mut at = self.next;
+        if !is_it(at) {
+            if !self.filter.may_have(short) {
+                return None;
+            }
+            at = self.find_by_comparing(arena, short, key)?;
+        }
+        self.last = at;
+        // Behind the announcements of a request come those of another one.
+        self.next = if at + 1 == self.announced.1 { self.own } else { at + 1 };
+        Some(at)
+    }
+
+    /// As [`KeyTable::find`], for who does not go on with the key.
+    #[inline]
+    pub(crate) fn find_among(&self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
+        let short = ShortKey::of(table, key);
+        if self.filter.may_have(short) { self.find_by_comparing(arena, short, key) } else { None }
+    }
+
+    #[inline(never)]
+    fn find_by_comparing(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> Option<usize> {
+        let is_it = |met: &MetKey| met.is(arena, short, key);
+        if self.hashed.filled > 0 {
+            return self.hashed.find(hash_key(short.table(), key), |at| is_it(&self.met[at]));
+        }
+        let (from, to) = self.announced;
+        let next = self.next.clamp(from, to);
+        let find = |from: usize, to: usize| self.met[from..to].iter().position(is_it).map(|at| from + at);
+        find(next, to).or_else(|| find(from, next)).or_else(|| find(self.own, self.met.len()))
+    }
+
+    /// Enters the first key that was read, as another one comes.
+    #[inline(never)]
+    fn enter_only(&mut self, arena: &mut Vec<u8>) {
+        let Some(record) = self.only.record.take() else { return };
+        let OnlyKey { table, length, bytes, .. } = &self.only;
+        let (table, start) = (*table, arena.len());
+        arena.extend_from_slice(&bytes[..*length as usize]);
+        let at = self.enter(arena, table, start);
+        self.set_found(at, Place { record, read: Some(0) });
+    }
+
+    /// Where the key that alone was read was found, if there is such: for who enters the key with more than that.
+    #[inline(always)]
+    pub(crate) fn take_only(&mut self) -> Option<Place> {
+        self.only.record.take().map(|record| Place { record, read: Some(0) })
+    }
+
+    /// Enters the key that alone was read, if there is one.
+    #[inline]
+    pub(crate) fn flush_only(&mut self, arena: &mut Vec<u8>) {
+        if self.only.record.is_some() {
+            self.enter_only(arena);
+        }
+    }
+
+    /// Notes a key that was read, if it is the transaction's first, and short. False if it has to be entered.
+    #[inline(always)]
+    pub(crate) fn note_only(&mut self, table: u32, key: &[u8], record: Handle) -> bool {
+        let only = &mut self.only;
+        if !self.met.is_empty() || key.len() > OnlyKey::BYTES_MAX {
+            return false;
+        }
+        // The usual length is worth a copy of its own: one store.
+        if let Ok(word) = <[u8; 8]>::try_from(key) {
+            only.bytes[..8].copy_from_slice(&word);
+        } else {
+            only.bytes[..key.len()].copy_from_slice(key);
+        }
+        (only.record, only.table, only.length) = (Some(record), table, key.len() as u32);
+        true
+    }
+
+    #[inline]
+    fn window_len(&self) -> usize {
+        self.announced.1 - self.announced.0 + self.met.len() - self.own
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self, at: usize) -> &MetKey {
+        &self.met[at]
+    }
+
+    /// Enters a key that was looked for and not found. Its bytes are the arena's from `start` to the end.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
+        self.enter_at(arena, table, (start as u32, (arena.len() - start) as u32))
+    }
+
+    /// As [`KeyTable::enter`], with the key's start and length.
+    #[inline(always)]
+    pub(crate) fn enter_at(&mut self, arena: &[u8], table: u32, (start, length): (u32, u32)) -> usize {
+        let at = self.met.len();
+        let short = ShortKey::of(table, &arena[start as usize..start as usize + length as usize]);
+        self.filter.add(short);
+        self.met.push(MetKey { short, start, write: NONE, read: NONE, record: None });
+        self.last = at;
+        if self.met.len() > self.hash_above {
+            self.hash_last(arena);
+        }
+        at
+    }
+
+    /// Whether a read enters its key.
+    #[inline]
+    pub(crate) fn has_room_for_reads(&self) -> bool {
+        self.met.len() < READ_KEYS_MAX
+    }
+
+    #[inline]
+    pub(crate) fn set_write(&mut self, at: usize, position: usize) {
+        debug_assert!(self.met[at].write == NONE, "a key has one entry in the write-set");
+        self.met[at].write = position as u32;
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_found(&mut self, at: usize, Place { record, read }: Place) {
+        let met = &mut self.met[at];
+        (met.record, met.read) = (Some(record), read.unwrap_or(met.read));
+    }
+
+    #[inline]
+    pub(crate) fn set_record(&mut self, at: usize, record: Option<Handle>) {
+        self.met[at].record = record;
+    }
+
+    /// Takes the last key into the hash table, or all of the window if there is none yet.
+    #[inline(never)]
+    fn hash_last(&mut self, arena: &[u8]) {
+        if self.hashed.filled + 1 != self.window_len() || !self.hashed.has_room() {
+            return self.hash_window(arena);
+        }
+        let at = self.met.len() - 1;
+        let met = &self.met[at];
+        self.hashed.insert(hash_key(met.short.table(), met.bytes(arena)), at);
+    }
+
+    /// Takes the whole window into the hash table.
+    #[cold]
+    fn hash_window(&mut self, arena: &[u8]) {
+        self.hashed.make_room(self.window_len());
+        for at in (self.announced.0..self.announced.1).chain(self.own..self.met.len()) {
+            let met = &self.met[at];
+            self.hashed.insert(hash_key(met.short.table(), met.bytes(arena)), at);
+        }
+        debug_assert!(self.hashed.filled == self.window_len(), "all of the window");
+    }
+
+    /// The table of the key at a position.
+    #[inline]
+    pub(crate) fn table(&self, at: usize) -> u32 {
+        self.met[at].short.table()
+    }
+
+    /// Keys so far: where the next ones begin.
+    pub(crate) fn len(&self) -> usize {
+        self.met.len()
+    }
+
+    /// The keys from a position on, for a common descent: table and bytes.
+    pub(crate) fn from<'k>(
+        &'k self,
+        at: usize,
+        arena: &'k [u8],
+    ) -> impl ExactSizeIterator<Item = (u32, &'k [u8])> {
+        self.met[at..].iter().map(move |met| (met.short.table(), met.bytes(arena)))
+    }
+
+    /// The next key to be used is likely the one at this position.
+    pub(crate) fn expect_from(&mut self, at: usize) {
+        self.next = at;
+    }
+
+    /// Begins the announcements of a batch's next request: other requests' keys are no part of it.
+    pub(crate) fn begin_request(&mut self) {
+        self.show((0, 0), self.met.len());
+    }
+
+    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now. All
+    /// announcements have been made.
+    pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
+        let to = to.min(self.met.len());
+        let from = from.min(to);
+        // The last request's announcements are in the filter still.
+        let is_filtered = (from, to) == (self.own, self.met.len());
+        let filter = std::mem::take(&mut self.filter);
+        self.show((from, to), self.met.len());
+        if is_filtered {
+            self.filter = filter;
+        } else {
+            self.met[from..to].iter().for_each(|met| self.filter.add(met.short));
+        }
+        if self.window_len() > LINEAR_MAX {
+            self.hash_window(arena);
+        }
+    }
+
+    fn show(&mut self, announced: (usize, usize), own: usize) {
+        (self.announced, self.own) = (announced, own);
+        let keys = announced.1 - announced.0;
+        self.hash_above = if keys > LINEAR_MAX { own - 1 } else { own + LINEAR_MAX - keys };
+        self.last = if announced.0 < announced.1 { announced.0 } else { own };
+        self.next = self.last;
+        self.filter = KeyFilter::default();
+        self.hashed.clear();
+    }
+
+    /// Whether no key has been met.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.met.is_empty()
+    }
+
+    /// Forgets the key that alone was read, if there is one.
+    #[inline(always)]
+    pub(crate) fn forget_only(&mut self) {
+        self.only.record = None;
+    }
+
+    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch. The
+    /// arena's first byte that nobody needs any more.
+    pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
+        if self.own == 0 {
+            self.met.clear();
+            (self.last, self.next) = (0, 0);
+            self.filter = KeyFilter::default();
+            self.hashed.clear();
+            return 0;
+        }
+        self.met.truncate(self.own);
+        // What the filter has of keys that are forgotten does no harm.
+        let (from, to) = self.announced;
+        self.met[from..to].iter_mut().for_each(|met| (met.write, met.read) = (NONE, NONE));
+        self.last = if from < to { from } else { self.own };
+        self.next = self.last;
+        self.hashed.clear();
+        if self.window_len() > LINEAR_MAX {
+            self.hash_window(arena);
+        }
+        self.met.last().map_or(0, |met| (met.start + met.short.length()) as usize)
+    }
+
+    /// Forgets all records, as the pin that they were found under ends.
+    pub(crate) fn forget_records(&mut self) {
+        self.met.iter_mut().for_each(|met| met.record = None);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.forget_only();
+        self.met.clear();
+        self.show((0, 0), 0);
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.met.capacity() * size_of::<MetKey>() + self.hashed.slots.capacity() * size_of::<(u32, u32)>()
+    }
+
+    /// Panics unless the invariants hold.
+    #[cfg(test)]
+    pub(crate) fn check(&self, arena: &[u8]) {
+        assert!(self.only.record.is_none() || self.met.is_empty());
+        let (from, to) = self.announced;
+        assert!(from <= to && to <= self.own && self.own <= self.met.len());
+        let window: Vec<usize> = (from..to).chain(self.own..self.met.len()).collect();
+        for at in &window {
+            let met = &self.met[*at];
+            assert!(self.filter.may_have(met.short));
+            assert_eq!(met.short, ShortKey::of(met.short.table(), met.bytes(arena)));
+            let found = self.find_among(arena, met.short.table(), met.bytes(arena));
+            assert_eq!(found, Some(*at), "a key stands once");
+        }
+        assert!(window.len() <= LINEAR_MAX || self.hashed.filled == window.len());
+    }
+}
+
+/// A bit for each key: what has none is not in the window.
+#[derive(Debug, Default)]
+struct KeyFilter([u64; 8]);
+
+impl KeyFilter {
+    /// The word and the bit of a key.
+    #[inline(always)]
+    fn place(ShortKey { table_and_length, tail }: ShortKey) -> (usize, u64) {
+        const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+        // Numbers are stored with their lowest byte last, which is the highest of the tail's.
+        let product = (tail ^ table_and_length.rotate_left(21)).swap_bytes().wrapping_mul(MULTIPLIER);
+        ((product >> 61) as usize, 1 << (product >> 55 & 63))
+    }
+
+    #[inline(always)]
+    fn add(&mut self, short: ShortKey) {
+        let (word, bit) = Self::place(short);
+        self.0[word] |= bit;
+    }
+
+    #[inline(always)]
+    fn may_have(&self, short: ShortKey) -> bool {
+        let (word, bit) = Self::place(short);
+        self.0[word] & bit != 0
+    }
+}
+
+/// Hash of a table's key, a folded multiplication a word: both halves of the product count, so that keys which differ
+/// in their last byte only (the highest of a little-endian word) differ in the low bits that pick a slot.
+#[inline]
+fn hash_key(table: u32, key: &[u8]) -> u32 {
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |hash: u64, word: u64| {
+        let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
+        (product >> 64) as u64 ^ product as u64
+    };
+    let mut hash = fold(u64::from(table) << 32 | key.len() as u64, MULTIPLIER);
+    let mut chunks = key.chunks_exact(8);
+    for chunk in chunks.by_ref() {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        hash = fold(hash, u64::from_le_bytes(word));
+    }
+    let tail = chunks.remainder();
+    if !tail.is_empty() {
+        let mut word = [0; 8];
+        word[..tail.len()].copy_from_slice(tail);
+        hash = fold(hash, u64::from_le_bytes(word));
+    }
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+/// Open addressing over positions.
+#[derive(Debug, Default)]
+struct HashedPositions {
+    slots: Vec<(u32, u32)>,
+    filled: usize,
+}
+
+impl HashedPositions {
+    #[inline]
+    fn clear(&mut self) {
+        if self.filled > 0 {
+            self.slots.clear();
+            self.filled = 0;
+        }
+    }
+
+    /// Whether one more leaves half of the slots empty.
+    #[inline]
+    fn has_room(&self) -> bool {
+        (self.filled + 1) * 2 <= self.slots.len()
+    }
+
+    /// Forgets all, and makes room for so many positions and as many again.
+    fn make_room(&mut self, positions: usize) {
+        let slots = (positions * 4).next_power_of_two();
+        self.slots.clear();
+        self.slots.resize(slots, (0, NONE));
+        self.filled = 0;
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: u32, at: usize) {
+        let mut slot = hash as usize & (self.slots.len() - 1);
+        while self.slots[slot].1 != NONE {
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        self.slots[slot] = (hash, at as u32);
+        self.filled += 1;
+    }
+
+    #[inline]
+    fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        let mut slot = hash as usize & (self.slots.len() - 1);
+        loop {
+            let (slot_hash, at) = self.slots[slot];
+            if at == NONE {
+                return None;
+            }
+            if slot_hash == hash && is_it(at as usize) {
+                return Some(at as usize);
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! The table of keys met, against a plain map.
+
+use std::collections::HashMap;
+
+use ensile_base::random::Random;
+
+use super::{KeyTable, LINEAR_MAX, hash_key};
+
+/// A table with its arena.
+#[derive(Default)]
+struct Keys {
+    table: KeyTable,
+    arena: Vec<u8>,
+}
+
+impl Keys {
+    fn find(&mut self, table: u32, key: &[u8]) -> Option<usize> {
+        let found = self.table.find(&mut self.arena, table, key);
+        assert_eq!(self.table.find_among(&self.arena, table, key), found, "both ways to look");
+        found
+    }
+
+    fn find_or_enter(&mut self, table: u32, key: &[u8]) -> usize {
+        if let Some(at) = self.table.find(&mut self.arena, table, key) {
+            return at;
+        }
+        let start = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.table.enter(&self.arena, table, start)
+    }
+
+    fn restart(&mut self) {
+        let bytes = self.table.restart(&self.arena);
+        self.arena.truncate(bytes);
+    }
+}
+
+#[test]
+fn a_key_stands_once_however_many_there_are_and_in_whatever_order_they_come() {
+    let mut random = Random::seeded(11);
+    for round in 0..200 {
+        let mut keys = Keys::default();
+        let mut model = HashMap::new();
+        let most = 1 + random.below(60);
+        for _ in 0..random.below(300) {
+            let name = vec![7; random.below(20) as usize];
+            let (table, key) =
+                (random.below(3) as u32, [&name[..], &random.below(most).to_be_bytes()].concat());
+            let at = keys.find_or_enter(table, &key);
+            let expected = model.len();
+            assert_eq!(*model.entry((table, key)).or_insert(expected), at, "round {round}");
+            keys.table.check(&keys.arena);
+        }
+        for ((table, key), at) in &model {
+            assert_eq!(keys.find(*table, key), Some(*at));
+            assert_eq!(keys.find(*table + 3, key), None);
+        }
+        keys.restart();
+        assert!(keys.arena.is_empty());
+        assert!(model.keys().all(|(table, key)| keys.find(*table, key).is_none()));
+    }
+}
+
+#[test]
+fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
+    let mut random = Random::seeded(12);
+    for _ in 0..100 {
+        let mut keys = Keys::default();
+        let mut bounds = vec![0];
+        let sizes: Vec<u64> = (0..5).map(|_| random.below(2 * LINEAR_MAX as u64 + 2)).collect();
+        for size in &sizes {
+            keys.table.begin_request();
+            // Every key twice, and the same keys for all requests.
+            for key in (0..*size).chain(0..*size) {
+                keys.find_or_enter(1, &key.to_be_bytes());
+            }
+            bounds.push(keys.table.len());
+        }
+        for (request, size) in sizes.iter().enumerate() {
+            assert_eq!(bounds[request + 1] - bounds[request], *size as usize, "each once");
+            keys.table.activate(&keys.arena, bounds[request], bounds[request + 1]);
+            for attempt in 0..2 {
+                for key in 0..2 * size + 3 {
+                    let found = keys.find(1, &key.to_be_bytes());
+                    assert_eq!(found.is_some(), key < *size, "attempt {attempt}");
+                    let at = keys.find_or_enter(1, &key.to_be_bytes());
+                    assert_eq!(keys.table.at(at).write(), None, "nothing is left of the attempt before");
+                    keys.table.set_write(at, key as usize);
+                    keys.table.check(&keys.arena);
+                }
+                keys.restart();
+                keys.table.check(&keys.arena);
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_that_differ_in_one_byte_spread_over_the_slots() {
+    for byte in 0..8 {
+        let mut slots = std::collections::HashSet::new();
+        for value in 0..=255u8 {
+            let mut key = [7; 8];
+            key[byte] = value;
+            slots.insert(hash_key(3, &key) & 1023);
+        }
+        assert!(slots.len() > 190, "byte {byte}: {} slots of 256 keys", slots.len());
+    }
+}
