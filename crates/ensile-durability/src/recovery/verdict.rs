@@ -19,7 +19,7 @@ use super::chain::{Chain, Lost};
 use super::report::TornTail;
 use crate::DurabilityError;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, Installed};
+use crate::store::manifest::{Generation, InstalledCheckpoint};
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]

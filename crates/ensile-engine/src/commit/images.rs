@@ -26,6 +26,7 @@ use crate::tables::is_logged;
 #[inline(never)]
 pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
     let logged = logged_writes(commit.sets).count();
+    debug_assert!(logged > 0 && bytes >= logged * log_entry::bytes(0, 0), "each logged write has its header");
     let room = &mut commit.worker.images;
     room.entry_bytes = bytes + logged * log_entry::image_bytes(0);
     room.fell_short = false;
@@ -37,6 +38,7 @@ pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
 /// The same for the longest values that the records can hold, after a commit that found too little room.
 #[cold]
 pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
+    debug_assert!(commit.worker.images.entry_bytes > 0, "a commit reserves a guess first");
     let values = sum(commit.sets, |record| record.capacity(), commit.pinned);
     reserve_for(commit, values)
 }
@@ -45,6 +47,7 @@ fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
     let room = &mut commit.worker.images;
     room.bytes = values.min(TRANSACTION_BYTES_MAX.saturating_sub(room.entry_bytes));
     let bytes = room.entry_bytes + room.bytes;
+    debug_assert!(room.bytes == 0 || bytes <= TRANSACTION_BYTES_MAX, "a guess makes no entry too large");
     commit.reserve_log(bytes)
 }
 
@@ -54,6 +57,11 @@ pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
     let replaced =
         |write: &Write| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
+    debug_assert!(
+        cfg!(any(loom, shuttle))
+            || logged_writes(sets).all(|write| write.record_at(*pinned).word().is_locked()),
+        "a length is final under the record's lock"
+    );
     let values: usize = logged_writes(sets).map(replaced).sum();
     if values <= worker.images.bytes {
         return Ok(());
@@ -76,7 +84,9 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
     if !logged_writes(sets).any(|write| changes(&write)) {
         return;
     }
+    let reserved = worker.images.entry_bytes + worker.images.bytes;
     appender.append(tid, |out| {
+        let before = out.len();
         for write in
             logged_writes(sets).filter(|write| shared.settings.switches.logs_data() && changes(write))
         {
@@ -88,6 +98,7 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
                 record.append_locked(out);
             }
         }
+        debug_assert!(out.len() - before <= reserved, "the entry fits what was reserved (E1)");
     });
 }
 

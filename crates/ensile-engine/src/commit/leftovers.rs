@@ -10,12 +10,13 @@ use crate::garbage::{Garbage, Unhook};
 use crate::record::Record;
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
-use crate::sets::write_set::Installed;
+use crate::sets::write_set::{Installed, WriteKind};
 
 impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned } = self;
+        debug_assert_eq!(done.tid.epoch(), done.epoch, "a TID tells the epoch of its commit (E5)");
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
@@ -23,6 +24,7 @@ impl Commit<'_> {
                 write.installed,
                 Installed::InPlace { preserved: true } | Installed::Deleted { preserved: true }
             );
+            debug_assert!(!preserved || write.old_version.is_some(), "a version is preserved in a block");
             match write.old_version {
                 Some(version) if preserved => {
                     if let Some(bytes) = worker.blocks.bytes_of_own_block(version) {
@@ -50,6 +52,7 @@ impl Commit<'_> {
                     worker.garbage.unhook(done.epoch, unhook);
                 }
                 Installed::Untouched => {
+                    debug_assert!(write.kind == WriteKind::Delete, "a put that commits is installed");
                     if let Some(unused) = write.replacement.take() {
                         worker.blocks.discard(unused);
                     }
@@ -68,6 +71,7 @@ impl Commit<'_> {
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
+            debug_assert!(write.installed == Installed::Untouched, "a failed commit installs nothing");
             if let Some(unused) = write.replacement.take() {
                 worker.blocks.discard(unused);
             }

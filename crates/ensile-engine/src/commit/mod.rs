@@ -50,6 +50,7 @@ pub(crate) fn commit_reads(
     sets: &Sets,
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
+    debug_assert!(sets.writes.is_empty(), "nothing is to be installed");
     let committed = commit_read_only(sets, pinned);
     worker.count(committed.is_ok());
     shared.collect_now_and_then(worker, pinned);
@@ -64,6 +65,7 @@ pub(crate) fn commit_writes(
     sets: &mut Sets,
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
+    debug_assert!(!sets.writes.is_empty() && sets.writes.check(), "the write-set is whole");
     let committed = Commit { shared, worker, sets, pinned }.run();
     worker.count(committed.is_ok());
     shared.collect(worker, sets.writes.entries.len(), pinned);
@@ -75,6 +77,7 @@ pub(crate) fn commit_writes(
 pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Committed> {
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
     // point, and there is nothing to validate it against.
+    debug_assert!(sets.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
     if sets.reads.len() + sets.nodes.len() > 1 {
         // The reads come before the validation (C1); partner: the fences of writers' commits.
         fence_after_loads();
@@ -138,6 +141,7 @@ impl<'c> Commit<'c> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
+        debug_assert!(boundary <= epoch, "a commit keeps versions for snapshots up to its own epoch (S1)");
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         shared.check_not_closed()?;
         locked.validate()?;
@@ -188,6 +192,7 @@ impl Drop for Bound<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
         let whole = WholeOrAbort;
+        debug_assert!(cfg!(any(loom, shuttle)) || self.commit.worker.commit.slot().bound().is_some());
         // The buffer first: unbinding is the commit's last step (E1), and the logger may take the entry from then on.
         if let Some(appender) = &mut self.commit.worker.appender {
             appender.release();

@@ -31,6 +31,10 @@ impl Commit<'_> {
         for write in entries.iter_mut().filter(|write| write.record.is_none()) {
             placing.place(write, arena)?;
         }
+        debug_assert!(
+            entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
+            "a put has a record (C3)"
+        );
         Ok(())
     }
 
@@ -62,6 +66,10 @@ impl Commit<'_> {
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
         worker.order.sort_unstable_by_key(|lock| lock.record);
+        debug_assert!(
+            worker.order.is_sorted_by(|a, b| a.record < b.record),
+            "no two entries have one record, so no lock is taken twice"
+        );
         if log_bytes == 0 {
             return Ok(());
         }
@@ -74,6 +82,7 @@ impl Commit<'_> {
     /// Room for the log entry (E1).
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
+        debug_assert!(bytes >= log_entry::bytes(0, 0), "an entry has a write");
         match &mut self.worker.appender {
             Some(appender) => Ok(appender.reserve(bytes)?),
             None => Ok(()),
@@ -95,6 +104,7 @@ impl<'p> Placing<'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key has none: it depends on the leaf instead.
     fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
+        debug_assert!(write.record.is_none() && !write.placed, "an entry is placed once");
         let table = self.shared.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {

@@ -25,9 +25,11 @@ pub(crate) const fn bytes(key: usize, value: usize) -> usize {
 #[inline]
 pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     debug_assert!(key.len() <= KEY_BYTES_MAX, "a table refuses longer keys: {} bytes", key.len());
+    let before = out.len();
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
     out.extend_from_slice(key);
     out.extend_from_slice(value);
+    debug_assert_eq!(out.len() - before, bytes(key.len(), value.len()), "as many bytes as were counted");
 }
 
 /// Key and value of a body.

@@ -32,6 +32,7 @@ impl Definition {
         out.extend_from_slice(&self.id.to_le_bytes());
         put_text(&mut out, &self.key_type);
         put_text(&mut out, &self.value_type);
+        debug_assert!(self.indexes.len() <= usize::from(u16::MAX), "the count is a u16");
         out.extend_from_slice(&(self.indexes.len() as u16).to_le_bytes());
         for index in &self.indexes {
             put_text(&mut out, &index.name);
@@ -39,6 +40,7 @@ impl Definition {
             out.push(u8::from(index.unique));
             put_text(&mut out, &index.key_type);
         }
+        debug_assert_eq!(Self::decode(&out).as_ref(), Some(self), "what is written can be read");
         out
     }
 
@@ -67,6 +69,7 @@ impl Definition {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
+    debug_assert!(text.len() <= usize::from(u16::MAX), "the length is a u16");
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }

@@ -24,6 +24,8 @@ const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
 
+const _: () = assert!(READ_KEYS_MAX < NONE as usize && LINEAR_MAX < READ_KEYS_MAX);
+
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetKey {
@@ -45,6 +47,7 @@ struct ShortKey {
 impl ShortKey {
     #[inline(always)]
     fn of(table: u32, key: &[u8]) -> Self {
+        debug_assert!(u32::try_from(key.len()).is_ok(), "a length is half of a word");
         // Shorter keys are told apart by their first and last four bytes, or by all three that they have.
         let tail = match (key.last_chunk::<8>(), key.first_chunk::<4>(), key.last_chunk::<4>()) {
             (Some(tail), ..) => u64::from_le_bytes(*tail),
@@ -180,9 +183,11 @@ impl KeyTable {
 
     #[inline]
     fn find_entered(&mut self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
+        debug_assert!(self.only.record.is_none(), "the first key is entered before others are looked for");
         let short = ShortKey::of(table, key);
         let is_it = |at: usize| self.met.get(at).is_some_and(|met| met.is(arena, short, key));
         if is_it(self.last) {
+            debug_assert!(self.is_in_window(self.last), "other requests' keys are not found");
             return Some(self.last);
         }
         let mut at = self.next;
@@ -192,6 +197,7 @@ impl KeyTable {
             }
             at = self.find_by_comparing(arena, short, key)?;
         }
+        debug_assert!(self.is_in_window(at), "other requests' keys are not found");
         self.last = at;
         // Behind the announcements of a request come those of another one.
         self.next = if at + 1 == self.announced.1 { self.own } else { at + 1 };
@@ -220,6 +226,7 @@ impl KeyTable {
     /// Enters the first key that was read, as another one comes.
     #[inline(never)]
     fn enter_only(&mut self, arena: &mut Vec<u8>) {
+        debug_assert!(self.met.is_empty(), "no other key has been met");
         let Some(record) = self.only.record.take() else { return };
         let OnlyKey { table, length, bytes, .. } = &self.only;
         let (table, start) = (*table, arena.len());
@@ -231,6 +238,7 @@ impl KeyTable {
     /// Where the key that alone was read was found, if there is such: for who enters the key with more than that.
     #[inline(always)]
     pub(crate) fn take_only(&mut self) -> Option<Place> {
+        debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
         self.only.record.take().map(|record| Place { record, read: Some(0) })
     }
 
@@ -249,6 +257,7 @@ impl KeyTable {
         if !self.met.is_empty() || key.len() > OnlyKey::BYTES_MAX {
             return false;
         }
+        debug_assert!(only.record.is_none(), "only the first key is noted here");
         // The usual length is worth a copy of its own: one store.
         if let Ok(word) = <[u8; 8]>::try_from(key) {
             only.bytes[..8].copy_from_slice(&word);
@@ -261,7 +270,19 @@ impl KeyTable {
 
     #[inline]
     fn window_len(&self) -> usize {
+        let (from, to) = self.announced;
+        debug_assert!(
+            from <= to && to <= self.own && self.own <= self.met.len(),
+            "the window lies in the table"
+        );
         self.announced.1 - self.announced.0 + self.met.len() - self.own
+    }
+
+    /// Whether the key at a position is the running transaction's, or was announced for it.
+    #[inline]
+    fn is_in_window(&self, at: usize) -> bool {
+        let (from, to) = self.announced;
+        (from..to).contains(&at) || (self.own..self.met.len()).contains(&at)
     }
 
     #[inline(always)]
@@ -272,6 +293,7 @@ impl KeyTable {
     /// Enters a key that was looked for and not found. Its bytes are the arena's from `start` to the end.
     #[inline(always)]
     pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
+        debug_assert!(start <= arena.len(), "the key is the arena's end");
         self.enter_at(arena, table, (start as u32, (arena.len() - start) as u32))
     }
 
@@ -279,6 +301,8 @@ impl KeyTable {
     #[inline(always)]
     pub(crate) fn enter_at(&mut self, arena: &[u8], table: u32, (start, length): (u32, u32)) -> usize {
         let at = self.met.len();
+        debug_assert!(at < NONE as usize, "a position is half of a word");
+        debug_assert!(self.only.record.is_none(), "the first key is entered first");
         let short = ShortKey::of(table, &arena[start as usize..start as usize + length as usize]);
         self.filter.add(short);
         self.met.push(MetKey { short, start, write: NONE, read: NONE, record: None });
@@ -298,11 +322,13 @@ impl KeyTable {
     #[inline]
     pub(crate) fn set_write(&mut self, at: usize, position: usize) {
         debug_assert!(self.met[at].write == NONE, "a key has one entry in the write-set");
+        debug_assert!(position < NONE as usize, "a position is half of a word");
         self.met[at].write = position as u32;
     }
 
     #[inline(always)]
     pub(crate) fn set_found(&mut self, at: usize, Place { record, read }: Place) {
+        debug_assert!(read != Some(NONE), "a position is half of a word");
         let met = &mut self.met[at];
         (met.record, met.read) = (Some(record), read.unwrap_or(met.read));
     }
@@ -315,12 +341,14 @@ impl KeyTable {
     /// Takes the last key into the hash table, or all of the window if there is none yet.
     #[inline(never)]
     fn hash_last(&mut self, arena: &[u8]) {
+        debug_assert!(self.window_len() > LINEAR_MAX, "few keys are compared one by one");
         if self.hashed.filled + 1 != self.window_len() || !self.hashed.has_room() {
             return self.hash_window(arena);
         }
         let at = self.met.len() - 1;
         let met = &self.met[at];
         self.hashed.insert(hash_key(met.short.table(), met.bytes(arena)), at);
+        debug_assert_eq!(self.hashed.filled, self.window_len(), "all of the window");
     }
 
     /// Takes the whole window into the hash table.
@@ -351,16 +379,19 @@ impl KeyTable {
         at: usize,
         arena: &'k [u8],
     ) -> impl ExactSizeIterator<Item = (u32, &'k [u8])> {
+        debug_assert!(at <= self.met.len(), "announcements begin within the table");
         self.met[at..].iter().map(move |met| (met.short.table(), met.bytes(arena)))
     }
 
     /// The next key to be used is likely the one at this position.
     pub(crate) fn expect_from(&mut self, at: usize) {
+        debug_assert!(at <= self.met.len(), "the next key stands in the table, or comes next");
         self.next = at;
     }
 
     /// Begins the announcements of a batch's next request: other requests' keys are no part of it.
     pub(crate) fn begin_request(&mut self) {
+        debug_assert!(self.only.record.is_none(), "announcements come before reads");
         self.show((0, 0), self.met.len());
     }
 
@@ -378,12 +409,17 @@ impl KeyTable {
         } else {
             self.met[from..to].iter().for_each(|met| self.filter.add(met.short));
         }
+        debug_assert_eq!(self.window_len(), to - from, "the window holds what was announced");
         if self.window_len() > LINEAR_MAX {
             self.hash_window(arena);
         }
     }
 
     fn show(&mut self, announced: (usize, usize), own: usize) {
+        debug_assert!(
+            announced.0 <= announced.1 && announced.1 <= own,
+            "own keys stand behind announced ones"
+        );
         (self.announced, self.own) = (announced, own);
         let keys = announced.1 - announced.0;
         self.hash_above = if keys > LINEAR_MAX { own - 1 } else { own + LINEAR_MAX - keys };
@@ -425,11 +461,13 @@ impl KeyTable {
         if self.window_len() > LINEAR_MAX {
             self.hash_window(arena);
         }
+        debug_assert_eq!(self.met.len(), self.own, "what the transaction met by itself is forgotten");
         self.met.last().map_or(0, |met| (met.start + met.short.length()) as usize)
     }
 
     /// Forgets all records, as the pin that they were found under ends.
     pub(crate) fn forget_records(&mut self) {
+        debug_assert!(self.only.record.is_none(), "the first key has been entered, or forgotten");
         self.met.iter_mut().for_each(|met| met.record = None);
     }
 
@@ -438,6 +476,7 @@ impl KeyTable {
         self.forget_only();
         self.met.clear();
         self.show((0, 0), 0);
+        debug_assert_eq!(self.window_len(), 0, "nothing is left");
     }
 
     /// Bytes of memory that it holds.
@@ -481,6 +520,7 @@ impl KeyFilter {
     fn add(&mut self, short: ShortKey) {
         let (word, bit) = Self::place(short);
         self.0[word] |= bit;
+        debug_assert!(self.may_have(short), "what is added is let through");
     }
 
     #[inline(always)]
@@ -543,10 +583,12 @@ impl HashedPositions {
         self.slots.clear();
         self.slots.resize(slots, (0, NONE));
         self.filled = 0;
+        debug_assert!(self.slots.len().is_power_of_two() && positions * 2 <= self.slots.len());
     }
 
     #[inline]
     fn insert(&mut self, hash: u32, at: usize) {
+        debug_assert!(self.has_room(), "half of the slots stay empty");
         let mut slot = hash as usize & (self.slots.len() - 1);
         while self.slots[slot].1 != NONE {
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -557,6 +599,7 @@ impl HashedPositions {
 
     #[inline]
     fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        debug_assert!(self.filled < self.slots.len(), "a search ends at an empty slot");
         let mut slot = hash as usize & (self.slots.len() - 1);
         loop {
             let (slot_hash, at) = self.slots[slot];

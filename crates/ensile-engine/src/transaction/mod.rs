@@ -120,6 +120,8 @@ impl<'db> Transaction<'db> {
 
     #[inline(always)]
     fn with_session(database: DatabaseRef<'db>, session: Session, durability: Durability) -> Self {
+        debug_assert!(session.context.sets.is_empty(), "a session is given back empty");
+        debug_assert_eq!(session.context.database, database.id, "a session belongs to one database");
         drop(session.context.pin.begin(database.epochs.now()));
         Self { database, session: Some(session), durability, ended: None }
     }
@@ -151,6 +153,7 @@ impl<'db> Transaction<'db> {
     /// Notes that the pin was taken away, and says so.
     #[cold]
     fn expire<R>(&mut self) -> Result<R> {
+        debug_assert!(self.ended.is_none(), "a transaction that has ended enters no call");
         self.ended = Some(Ended::Expired);
         Err(Error::Expired)
     }

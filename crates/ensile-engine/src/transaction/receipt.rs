@@ -47,6 +47,11 @@ impl std::fmt::Debug for Receipt<'_> {
 impl<'db> Receipt<'db> {
     #[inline]
     pub(crate) fn new(committed: Committed, database: DatabaseRef<'db>) -> Self {
+        debug_assert_eq!(
+            committed.tid.epoch(),
+            committed.epoch,
+            "a TID tells the epoch that it rests on (R1)"
+        );
         Self { committed, database }
     }
 

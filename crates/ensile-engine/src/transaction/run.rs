@@ -42,6 +42,7 @@ impl RetryBackoff {
         let longest = 1u64 << self.attempts.min(Self::DOUBLINGS_MAX);
         self.attempts += 1;
         let wait = Self::UNIT * random.between(1, longest) as u32;
+        debug_assert!(wait <= Self::UNIT * (1 << Self::DOUBLINGS_MAX), "waits are capped");
         if wait >= Self::SLEEP_FROM {
             sleep(wait);
         } else {
@@ -234,6 +235,7 @@ impl Database {
     ) -> Vec<Result<(R, Receipt<'db>)>> {
         let mut results = Vec::with_capacity(requests.len());
         self.run_batch_with(requests, touch, body, |result| results.push(result));
+        debug_assert_eq!(results.len(), requests.len(), "each request has its result");
         results
     }
 
@@ -252,6 +254,10 @@ impl Database {
                 Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
             let mut bounds = [0; TOGETHER + 1];
             self.descend_together(&mut tx, requests, &touch, &mut bounds);
+            debug_assert!(
+                bounds[..=requests.len()].is_sorted(),
+                "announcements stand in the order of requests"
+            );
             for (at, request) in requests.iter().enumerate() {
                 tx.context().sets.writes.activate(bounds[at], bounds[at + 1]);
                 done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
@@ -274,6 +280,7 @@ impl Database {
             // Each request is told by itself.
             return;
         }
+        debug_assert!(bounds.len() > requests.len(), "each request has two bounds");
         let context = tx.context();
         context.sets.writes.end_batch();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
