@@ -16,8 +16,7 @@ use crate::limits::{EPOCH_BITS, SEQUENCE_BITS, STATUS_BITS};
 /// An epoch number: the unit of group commit, of snapshots and of reclamation (Silo §4.1).
 ///
 /// ```
-/// # extern crate ensile_base as ensile;
-/// use ensile::Epoch;
+/// use ensile_base::Epoch;
 /// let e = Epoch::new(7);
 /// assert_eq!(e.next(), Epoch::new(8));
 /// assert!(Epoch::ZERO < e);
@@ -85,8 +84,7 @@ impl fmt::Display for Epoch {
 /// A transaction id: the epoch of the commit and a sequence within it (Silo §4.2). Status bits are always zero.
 ///
 /// ```
-/// # extern crate ensile_base as ensile;
-/// use ensile::{Epoch, Tid};
+/// use ensile_base::{Epoch, Tid};
 /// let t = Tid::first_of(Epoch::new(3));
 /// assert_eq!(t.epoch(), Epoch::new(3));
 /// assert!(t.successor().unwrap() > t);

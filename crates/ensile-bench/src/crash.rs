@@ -22,7 +22,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ensile::{Database, Durability, Readable, RecoveryReport};
+use ensile::recovery::RecoveryReport;
+use ensile::{Database, Durability, Readable};
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use serde::Serialize;

@@ -27,7 +27,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use clap::ValueEnum;
-use ensile::{Database, Durability, Phase, RecoveryReport};
+use ensile::checkpoint::Schedule;
+use ensile::recovery::{Phase, RecoveryReport};
+use ensile::{Database, Durability, Tuning};
 use ensile_base::clock::Clock;
 use ensile_base::sync::Mutex;
 
@@ -349,11 +351,14 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
     });
     builder
         .durability(Durability::Relaxed)
-        .loggers(arguments.run.loggers)
-        .prefault_bytes(arguments.run.prefault_mib << 20)
+        .tuning(Tuning {
+            loggers: Some(arguments.run.loggers),
+            prefault_bytes: arguments.run.prefault_mib << 20,
+            ..Tuning::default()
+        })
         .recovery_threads(threads)
         // What is recovered is to stay as it is.
-        .checkpoints_on_demand()
+        .checkpoints(Schedule::on_demand())
         .on_recovery_progress(move |progress| {
             let text = format!("{what}: {}", progress_line(&progress));
             line.lock().update(&text);
@@ -361,7 +366,7 @@ fn builder(arguments: &RecoveryArguments, folder: &Path, threads: usize, what: &
 }
 
 /// How far a recovery is, in a line.
-fn progress_line(progress: &ensile::Progress) -> String {
+fn progress_line(progress: &ensile::recovery::Progress) -> String {
     let left = progress.left().map_or_else(String::new, |left| format!(", {:.0} s left", left.as_secs_f64()));
     format!(
         "{} {:.0} of {:.0} MB, {:.0} MB/s{left}",

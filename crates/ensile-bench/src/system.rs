@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use ensile::{Builder, CheckpointConfig, Database, Durability};
+use ensile::checkpoint::Schedule;
+use ensile::{Builder, Database, Durability, Tuning};
 
 use crate::failure::{Failure, Result};
 use crate::machine;
@@ -68,8 +69,10 @@ pub(crate) struct Options {
     pub(crate) snapshots: bool,
     /// Cores that are the workers': the database's own threads keep off them. 0: they run anywhere.
     pub(crate) workers_own: usize,
-    /// How checkpoints are made, where there is a log; none by default, as in Silo.
-    pub(crate) checkpoints: Option<CheckpointConfig>,
+    /// When checkpoints are made, where there is a log; none by default, as in Silo.
+    pub(crate) checkpoints: Schedule,
+    /// What else is tuned. The fields above overrule it.
+    pub(crate) tuning: Tuning,
     /// Whether the log tells what each write replaced.
     pub(crate) before_images: bool,
     /// What the engine does otherwise than it ships.
@@ -87,7 +90,8 @@ impl Default for Options {
             prefault_bytes: 0,
             snapshots: true,
             workers_own: 0,
-            checkpoints: None,
+            checkpoints: Schedule::on_demand(),
+            tuning: Tuning::default(),
             before_images: false,
             #[cfg(feature = "experiments")]
             variants: ensile::Variants::default(),
@@ -107,21 +111,22 @@ impl Options {
 
     /// Opens the database in a folder, whatever is in it.
     pub(crate) fn open_at(&self, path: &Path, durability: Durability) -> Result<Database> {
-        self.open(Database::builder(path).durability(durability).loggers(self.loggers))
+        self.open(Database::builder(path).durability(durability))
     }
 
     /// Opens a database with these options besides.
     pub(crate) fn open(&self, builder: Builder) -> Result<Database> {
         let builder = builder
             .epoch_interval(self.epoch_interval)
-            .snapshot_interval(self.snapshot_interval)
-            .prefault_bytes(self.prefault_bytes)
+            .checkpoints(self.checkpoints.clone())
+            .tuning(Tuning {
+                loggers: Some(self.loggers),
+                snapshot_interval: self.snapshot_interval,
+                prefault_bytes: self.prefault_bytes,
+                ..self.tuning.clone()
+            })
             .snapshots(self.snapshots)
             .before_images(self.before_images);
-        let builder = match &self.checkpoints {
-            Some(config) => builder.checkpoints(config.clone()),
-            None => builder.checkpoints_on_demand(),
-        };
         #[cfg(feature = "experiments")]
         let builder = builder.variants(self.variants);
         let open = || Ok(builder.open()?);

@@ -19,7 +19,8 @@ use clap::Args;
 use ensile::folder::{
     self, CheckpointFacts, Damage, Examination, FileFacts, Loss, Remedy, Repaired, Role, TableFacts, Unread,
 };
-use ensile::{Epoch, TornTail};
+use ensile::receipt::Epoch;
+use ensile::recovery::TornTail;
 use serde_json::{Value, json};
 
 /// Exit code where something is damaged.

@@ -298,8 +298,8 @@ fn bytes_behind_a_log_file_are_cut_and_nothing_is_lost() {
     let folder = Folder::new("behind");
     for _ in 0..2 {
         // The first life's file stays, and is no log's last.
-        let db =
-            ensile::Database::builder(folder.0.join("data")).log_file_bytes(64 << 10).open().expect("opens");
+        let tuning = ensile::Tuning { log_file_bytes: 64 << 10, ..ensile::Tuning::default() };
+        let db = ensile::Database::builder(folder.0.join("data")).tuning(tuning).open().expect("opens");
         let table = db.table::<u64, Vec<u8>>("rows").expect("a table");
         for key in 0..200 {
             db.run(|tx| tx.put(&table, &key, &vec![7; 2_000])).expect("commits");

@@ -76,20 +76,9 @@ mod laboratory;
 // At the root too, as applications name them through `ensile`: examples are written against that crate.
 #[cfg(feature = "serde")]
 pub use codec::Serde;
-pub use codec::{
-    AsKey, AsValue, ByteRange, CodecError, Descending, Key, KeyBounds, KeyBuffer, KeyPrefix, Prefix,
-    TotalF32, TotalF64, Value, zerocopy,
-};
+pub use codec::{Descending, Key, Prefix, Value};
 pub use database::Database;
-pub use database::health::{DatabaseHealth, Stats};
-pub use ensile_base::{Epoch, Tid};
-#[cfg(feature = "simulation")]
-pub use ensile_durability::CheckpointStep;
-pub use ensile_durability::{
-    CheckpointConfig, CheckpointHandle, CheckpointProgress, CheckpointReport, CheckpointStats,
-    DurabilityError, Health, LogStats, Phase, PhaseReport, Progress, RecoveryReport, TornTail,
-};
-pub use ensile_memory::MemoryStats;
+pub use ensile_durability::DurabilityError;
 pub use error::{Error, Result};
 #[cfg(feature = "laboratory")]
 pub use laboratory::KeyValue;
@@ -97,14 +86,44 @@ pub use laboratory::KeyValue;
 pub use laboratory::{Exclusive, ExclusiveRows};
 pub use open::builder::Builder;
 pub use open::folder;
+pub use open::tuning::Tuning;
 pub use reading::snapshot::Snapshot;
 pub use shared::Durability;
 pub use transaction::Transaction;
-pub use transaction::receipt::{DurableFuture, Receipt};
+pub use transaction::receipt::Receipt;
 pub use transaction::touch::Touch;
 pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
+
+/// When checkpoints begin, and what a database tells of them.
+pub mod checkpoint {
+    #[cfg(feature = "simulation")]
+    pub use ensile_durability::CheckpointStep;
+    pub use ensile_durability::{CheckpointHandle, CheckpointProgress, CheckpointReport};
+
+    pub use crate::open::tuning::Schedule;
+}
+
+/// What a receipt says: the epoch and the TID of a commit, and when it is durable.
+pub mod receipt {
+    pub use ensile_base::{Epoch, Tid};
+
+    pub use crate::transaction::receipt::DurableFuture;
+}
+
+/// What an open found and did.
+pub mod recovery {
+    pub use ensile_durability::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
+}
+
+/// Figures of an open database, and what keeps it from its work.
+pub mod stats {
+    pub use ensile_durability::{CheckpointStats, Health, LogStats};
+    pub use ensile_memory::MemoryStats;
+
+    pub use crate::database::health::{DatabaseHealth, Stats};
+}
 
 /// Bytes of a record before its value: what benchmarks hold measured memory against.
 #[cfg(feature = "laboratory")]

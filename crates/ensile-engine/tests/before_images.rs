@@ -12,7 +12,8 @@ use std::ops::ControlFlow;
 
 use ensile_base::random::Random;
 use ensile_engine::folder::{self, Before};
-use ensile_engine::{Builder, Database, Error, Readable, Result, Table, Tid, Transaction};
+use ensile_engine::receipt::Tid;
+use ensile_engine::{Builder, Database, Error, Readable, Result, Table, Transaction};
 use own_folder::Folder;
 
 /// Few enough to collide all the time.
@@ -225,7 +226,7 @@ fn behind_a_checkpoint_the_changes_go_on_without_a_gap() -> Result<()> {
 fn without_them_a_log_is_as_it_always_was() -> Result<()> {
     let lengths = [false, true].map(|before_images| {
         let folder = Folder::new(&format!("before-off-{before_images}"));
-        let db = folder.builder().before_images(before_images).loggers(1).open().expect("opens");
+        let db = folder.builder_with(1).before_images(before_images).open().expect("opens");
         let table = db.table::<u64, Vec<u8>>("plain").expect("a table");
         for round in 0..10u8 {
             db.run(|tx| tx.put(&table, &1, &vec![round; 100])).expect("commits");

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::{
-    Builder, CheckpointConfig, CheckpointHandle, CheckpointStep, Database, Durability, Epoch, Readable,
-    Result, Table,
-};
+use ensile_engine::checkpoint::{CheckpointHandle, CheckpointStep, Schedule};
+use ensile_engine::receipt::Epoch;
+use ensile_engine::{Builder, Database, Durability, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
 type State = BTreeMap<u64, Vec<u8>>;
@@ -36,13 +35,14 @@ impl Life {
             .disk(Arc::new(disk.mounted()))
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
-            .loggers(2)
-            .log_file_bytes(4096)
-            .checkpoints(CheckpointConfig {
-                checkpointers: CHECKPOINTERS,
-                files: 2,
-                sync_bytes: 512,
-                ..CheckpointConfig::on_demand()
+            .checkpoints(Schedule::on_demand())
+            .tuning(Tuning {
+                loggers: Some(2),
+                log_file_bytes: 4096,
+                checkpointers: Some(CHECKPOINTERS),
+                checkpoint_files: 2,
+                checkpoint_sync_bytes: 512,
+                ..Tuning::default()
             })
             .recovery_threads(1)
             .without_threads();
@@ -402,7 +402,8 @@ fn checkpoints_beside_threads_that_move_money_keep_its_sum() {
     let folder = std::env::temp_dir().join(format!("ensile-checkpoints-{}", std::process::id()));
     let open = || {
         let builder = Database::builder(&folder).durability(Durability::Relaxed);
-        builder.checkpoints_on_demand().checkpointers(2).epoch_interval(Duration::from_millis(2)).open()
+        let builder = builder.tuning(Tuning { checkpointers: Some(2), ..Tuning::default() });
+        builder.checkpoints(Schedule::on_demand()).epoch_interval(Duration::from_millis(2)).open()
     };
     let db = open().expect("opens");
     let accounts = db.table::<u64, u64>("accounts").expect("opens");

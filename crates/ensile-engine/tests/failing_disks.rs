@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ensile_disk::Disk;
 use ensile_durability::{DurabilityError, Health};
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table};
+use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
 fn builder(disk: &SimDisk) -> Builder {
@@ -77,7 +77,7 @@ fn after_a_failed_sync_only_what_is_durable_is_read_strictly() -> Result<()> {
 #[test]
 fn a_full_disk_refuses_writers_lets_readers_go_on_and_needs_no_restart() -> Result<()> {
     let disk = SimDisk::new();
-    let db = builder(&disk).log_file_bytes(8192).open()?;
+    let db = builder(&disk).tuning(Tuning { log_file_bytes: 8192, ..Tuning::default() }).open()?;
     let table = db.table::<u64, u64>("numbers")?;
     put(&db, &table, 1, 10)?;
     disk.set_capacity(Some(disk.used_bytes()));
@@ -141,7 +141,7 @@ fn settings_of_the_log_that_cannot_be_are_misuse() -> Result<()> {
     let refused = builder(&disk).log_folders(["/a", "/c"]).open();
     assert!(matches!(&refused, Err(Error::Misuse(what)) if what.contains("log1")), "{refused:?}");
     disk.kill();
-    let db = builder(&disk).loggers(2).open()?;
+    let db = builder(&disk).tuning(Tuning { loggers: Some(2), ..Tuning::default() }).open()?;
     let table = db.table::<u64, Vec<u8>>("numbers")?;
     db.run(|tx| tx.put(&table, &1, &vec![7; 10_000]))?;
     db.close()?;

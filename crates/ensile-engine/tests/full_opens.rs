@@ -9,13 +9,19 @@ use std::time::Duration;
 use ensile_base::limits::RESERVE_BYTES;
 use ensile_disk::Disk;
 use ensile_durability::DurabilityError;
-use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table};
+use ensile_engine::checkpoint::Schedule;
+use ensile_engine::{Builder, Database, Durability, Error, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
 const ROWS: u64 = 100;
 
 fn builder(disk: &SimDisk) -> Builder {
-    Database::builder("unused").disk(Arc::new(disk.mounted())).checkpoints_on_demand().log_file_bytes(1 << 20)
+    builder_with(disk, 1 << 20)
+}
+
+fn builder_with(disk: &SimDisk, log_file_bytes: u64) -> Builder {
+    let builder = Database::builder("unused").disk(Arc::new(disk.mounted()));
+    builder.checkpoints(Schedule::on_demand()).tuning(Tuning { log_file_bytes, ..Tuning::default() })
 }
 
 fn table(db: &Database) -> Result<Table<u64, Vec<u8>>> {
@@ -73,7 +79,7 @@ fn a_crash_on_a_full_disk_opens_again_and_again() -> Result<()> {
 fn a_crash_of_a_log_that_filled_its_disk_opens_with_the_reserve() -> Result<()> {
     for disk in disks() {
         let wait = Duration::from_millis(20);
-        let db = builder(&disk).log_file_bytes(8 << 10).full_disk_wait(wait).open()?;
+        let db = builder_with(&disk, 8 << 10).full_disk_wait(wait).open()?;
         fill(&db)?;
         fill_up(&disk);
         let rows_of = table(&db)?;
@@ -85,7 +91,7 @@ fn a_crash_of_a_log_that_filled_its_disk_opens_with_the_reserve() -> Result<()> 
         drop((rows_of, db));
         // With files that set aside as much as the reserve holds, or more.
         for bytes in [RESERVE_BYTES, 1 << 20] {
-            let db = builder(&disk).log_file_bytes(bytes).open()?;
+            let db = builder_with(&disk, bytes).open()?;
             assert!(db.health().is_well(), "{bytes}: {:?}", db.health());
             assert!(rows(&db)? as u64 >= ROWS + written);
             disk.kill();

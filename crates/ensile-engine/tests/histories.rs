@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::{Database, Error, Index, Readable, Result, Snapshot, Table, Touch, Transaction};
+use ensile_engine::{Database, Error, Index, Readable, Result, Snapshot, Table, Touch, Transaction, Tuning};
 use ensile_sim::checker::{Summary, check_matching};
 use ensile_sim::environment;
 use ensile_sim::history::{History, Key, Predicate, Recorder, Trace, Value};
@@ -386,7 +386,7 @@ impl<'r> Session<'r> {
         Running::new(self.recorder.borrow_mut().begin(self.run.clock.nanos()), block)
     }
 
-    fn committed(&self, running: Running, tid: ensile_engine::Tid) {
+    fn committed(&self, running: Running, tid: ensile_engine::receipt::Tid) {
         assert_eq!(running.not_unique, None, "a badge belongs to two rows");
         self.recorder.borrow_mut().commit(running.trace, Some(tid), self.run.clock.nanos());
     }
@@ -456,7 +456,7 @@ impl<'r> Session<'r> {
     }
 
     /// The attempt that was the last one has ended.
-    fn ended(&self, current: &RefCell<Option<Running>>, outcome: Result<ensile_engine::Tid>) {
+    fn ended(&self, current: &RefCell<Option<Running>>, outcome: Result<ensile_engine::receipt::Tid>) {
         let running = current.borrow_mut().take().expect("it ran");
         match outcome {
             Ok(tid) => self.committed(running, tid),
@@ -574,7 +574,7 @@ fn list_scan(lists: &Table<u64, Vec<u8>>, reader: &mut impl Readable, running: &
 fn judge(seed: u64, transactions: u64, threads: u64) -> Result<Summary> {
     let db = Database::builder_in_memory()
         .epoch_interval(Duration::from_millis(1))
-        .snapshot_interval(Duration::from_millis(3))
+        .tuning(Tuning { snapshot_interval: Duration::from_millis(3), ..Tuning::default() })
         .open()?;
     let tables = Tables::open(&db)?;
     let clock = Clock::machine();

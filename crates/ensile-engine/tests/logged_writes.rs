@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use ensile_base::limits::{KEY_BYTES_MAX, LOG_BUFFER_BYTES};
 use ensile_base::random::Random;
 use ensile_engine::folder::{self, Before};
-use ensile_engine::{Database, Error, Readable, Result, Table, Tid, Transaction};
+use ensile_engine::receipt::Tid;
+use ensile_engine::{Database, Error, Readable, Result, Table, Transaction};
 use own_folder::Folder;
 
 const TABLES: [&str; 3] = ["one", "another", "indexed"];

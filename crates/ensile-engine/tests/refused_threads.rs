@@ -7,7 +7,7 @@ mod own_folder;
 use std::path::Path;
 use std::process::Command;
 
-use ensile_engine::{Database, Error, Readable, Result};
+use ensile_engine::{Database, Error, Readable, Result, Tuning};
 use own_folder::Folder;
 
 /// Set in the processes that try to open the folder that it names.
@@ -20,7 +20,8 @@ const THREADS: u64 = 4;
 
 /// Opens the folder, where there may be too few threads: then it can be opened without, by the same process.
 fn attempt(folder: &Path) -> Result<()> {
-    let builder = Database::builder(folder).loggers(2).recovery_threads(4);
+    let tuning = Tuning { loggers: Some(2), ..Tuning::default() };
+    let builder = Database::builder(folder).tuning(tuning).recovery_threads(4);
     let db = match builder.clone().open() {
         Ok(db) => {
             println!("opened");

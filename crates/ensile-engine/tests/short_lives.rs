@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_engine::checkpoint::Schedule;
 use ensile_engine::{Database, Durability, Readable, Result};
 use ensile_sim::{SimDisk, Survival, environment};
 
@@ -133,7 +134,8 @@ fn lives_that_are_killed_leave_few_files() {
 fn driven(disk: &SimDisk) -> (Database, Clock) {
     let clock = Clock::manual();
     let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
-    let db = builder.durability(Durability::Relaxed).checkpoints_on_demand().without_threads().open();
+    let db =
+        builder.durability(Durability::Relaxed).checkpoints(Schedule::on_demand()).without_threads().open();
     (db.expect("opens"), clock)
 }
 

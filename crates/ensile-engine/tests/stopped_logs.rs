@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_durability::{DurabilityError, Health};
+use ensile_engine::checkpoint::Schedule;
 use ensile_engine::{Builder, Database, Error, Readable, Result, Snapshot, Table};
 use ensile_sim::SimDisk;
 
@@ -35,7 +36,7 @@ impl Driven {
     fn open_with(settings: impl FnOnce(Builder) -> Builder) -> Result<Self> {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
         let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
-        let db = settings(builder.checkpoints_on_demand().without_threads()).open()?;
+        let db = settings(builder.checkpoints(Schedule::on_demand()).without_threads()).open()?;
         let table =
             db.define::<u64, Vec<u8>>("rows").index("by_length", 1, |_, row| row.len() as u64).open()?;
         let driven = Self { disk, db, table, clock };

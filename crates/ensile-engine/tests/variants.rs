@@ -6,7 +6,7 @@ mod own_folder;
 
 use std::time::Duration;
 
-use ensile_engine::{Builder, Database, LogRecords, Readable, Result, Table, Variants};
+use ensile_engine::{Builder, Database, LogRecords, Readable, Result, Table, Tuning, Variants};
 use own_folder::Folder;
 
 const ACCOUNTS: u64 = 64;
@@ -53,7 +53,8 @@ fn sum(reader: &mut impl Readable, accounts: &Table<u64, u64>) -> Result<u64> {
 }
 
 fn brisk(builder: Builder) -> Builder {
-    builder.epoch_interval(Duration::from_millis(1)).snapshot_interval(Duration::from_millis(3))
+    let tuning = Tuning { snapshot_interval: Duration::from_millis(3), ..Tuning::default() };
+    builder.epoch_interval(Duration::from_millis(1)).tuning(tuning)
 }
 
 #[test]

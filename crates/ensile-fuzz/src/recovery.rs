@@ -13,7 +13,8 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_disk::Disk;
-use ensile_engine::{Database, Durability, Epoch, Error, Readable, Result, Table};
+use ensile_engine::receipt::Epoch;
+use ensile_engine::{Database, Durability, Error, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 
 use crate::input::Input;
@@ -43,7 +44,7 @@ fn open(disk: &SimDisk, clock: &Clock) -> Result<(Database, Table<u64, Vec<u8>>)
         .disk(Arc::new(disk.clone()))
         .manual_clock(clock.clone())
         .durability(Durability::Relaxed)
-        .loggers(LOGGERS)
+        .tuning(Tuning { loggers: Some(LOGGERS), ..Tuning::default() })
         .recovery_threads(1)
         .without_threads()
         .open()?;

@@ -3,12 +3,12 @@
 //! Run: `cargo run --example secondary_index`
 #![forbid(unsafe_code)]
 
+use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use ensile::prelude::*;
-use ensile::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// A row of fixed layout: it is stored and read as it lies in memory.
 #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[zerocopy(crate = "ensile::zerocopy")]
+#[zerocopy(crate = "ensile::codec::zerocopy")]
 #[repr(C)]
 struct Book {
     isbn: u64,

@@ -53,14 +53,18 @@
 //! # Keys and values
 //! A [`Table<K, V>`](Table) keeps its rows in the order of `K`. Keys are integers, text, bytes, [`Descending`] keys,
 //! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed as what is cheapest
-//! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`AsKey`]). Ranges and
-//! [`Prefix`]es select rows ([`KeyBounds`]).
+//! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and
+//! [`Prefix`]es select rows ([`codec::KeyBounds`]).
 //!
 //! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`], which
 //! copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement [`Value`]
 //! for. A type's name is kept with the table: opening it with other types is an error, not garbage.
 //!
 //! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
+//!
+//! # Modules
+//! What programs name daily stands at the root. The rest is in modules: [`checkpoint`], [`codec`] (keys and values),
+//! [`folder`] (a database's files without an open), [`receipt`], [`recovery`] and [`stats`].
 //!
 //! # Features
 //! - `experiments`: `Builder::variants`, for `ensile-bench silo`; not for applications.
@@ -72,12 +76,8 @@
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
-    AsKey, AsValue, Builder, ByteRange, CheckpointConfig, CheckpointHandle, CheckpointProgress,
-    CheckpointReport, CheckpointStats, CodecError, Database, DatabaseHealth, Descending, Durability,
-    DurabilityError, DurableFuture, Epoch, Error, Health, Index, Key, KeyBounds, KeyBuffer, KeyPrefix,
-    LogStats, MemoryStats, Phase, PhaseReport, Prefix, Progress, Readable, Receipt, RecoveryReport, Result,
-    Rows, Snapshot, Stats, Table, TableBuilder, Tid, TornTail, TotalF32, TotalF64, Touch, Transaction, Value,
-    zerocopy,
+    Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefix, Readable, Receipt,
+    Result, Rows, Snapshot, Table, TableBuilder, Touch, Transaction, Tuning, Value,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
@@ -85,7 +85,7 @@ pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
 pub use ensile_engine::{KeyValue, RECORD_HEADER_BYTES};
 #[cfg(feature = "serde")]
 pub use ensile_engine::{Serde, serde_value};
-pub use ensile_engine::{composite_key, fixed_layout, folder};
+pub use ensile_engine::{checkpoint, codec, composite_key, fixed_layout, folder, receipt, recovery, stats};
 
 /// What a program that uses the database usually names.
 ///
@@ -95,8 +95,9 @@ pub use ensile_engine::{composite_key, fixed_layout, folder};
 pub mod prelude {
     #[cfg(feature = "serde")]
     pub use crate::Serde;
+    pub use crate::codec::CodecError;
     pub use crate::{
-        CodecError, Database, Descending, Durability, Error, Index, Key, Prefix, Readable, Receipt, Result,
-        Snapshot, Table, Transaction, Value,
+        Database, Descending, Durability, Error, Index, Key, Prefix, Readable, Receipt, Result, Snapshot,
+        Table, Transaction, Value,
     };
 }

@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use common::Folder;
+use ensile::checkpoint::Schedule;
 use ensile::prelude::*;
-use ensile::{Builder, folder};
+use ensile::{Builder, Tuning, folder};
 
 const KEPT: [&str; 1] = ["0.1"];
 const REFUSED: [&str; 1] = ["before-0.1"];
@@ -32,7 +33,12 @@ struct Content {
 }
 
 fn builder(path: &Path) -> Builder {
-    Database::builder(path).loggers(2).checkpoints_on_demand().epoch_interval(Duration::from_millis(1))
+    tuned(path, Tuning::default())
+}
+
+fn tuned(path: &Path, tuning: Tuning) -> Builder {
+    let builder = Database::builder(path).tuning(Tuning { loggers: Some(2), ..tuning });
+    builder.checkpoints(Schedule::on_demand()).epoch_interval(Duration::from_millis(1))
 }
 
 fn people(db: &Database) -> Result<Table<u32, String>> {
@@ -46,7 +52,8 @@ fn written(path: &Path) -> Result<Content> {
     let mut names: Rows = (0..200).map(|key| (key, format!("person {key}"))).collect();
     let large = vec![7; LARGE_BYTES];
     {
-        let db = builder(path).log_file_interval(Duration::from_millis(5)).open()?;
+        let log_file_interval = Duration::from_millis(5);
+        let db = tuned(path, Tuning { log_file_interval, ..Tuning::default() }).open()?;
         let table = people(&db)?;
         for (key, name) in &names {
             db.run(|tx| tx.put(&table, key, name))?;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use ensile::Builder;
+use ensile::Tuning;
 use ensile::prelude::*;
 
 fn message<R: std::fmt::Debug>(result: Result<R>) -> String {
@@ -216,16 +216,20 @@ fn bytes_that_do_not_decode() -> Result<()> {
 
 #[test]
 fn settings_that_would_hang_or_panic_are_refused_by_the_builders_names() {
-    type Set = fn(Builder) -> Builder;
+    type Set = fn(&mut Tuning);
     let folder = common::Folder::new();
-    let settings: [(&str, Set); 4] = [
-        ("checkpoint_bandwidth", |builder| builder.checkpoint_bandwidth(0)),
-        ("prefault_bytes", |builder| builder.prefault_bytes(usize::MAX)),
-        ("log_file_bytes must be at least 4096", |builder| builder.log_file_bytes(0)),
-        ("log_buffer_bytes_max must be at least 524288", |builder| builder.log_buffer_bytes_max(0)),
+    let settings: [(&str, Set); 6] = [
+        ("checkpoint_bandwidth", |tuning| tuning.checkpoint_bandwidth = Some(0)),
+        ("prefault_bytes", |tuning| tuning.prefault_bytes = usize::MAX),
+        ("log_file_bytes must be at least 4096", |tuning| tuning.log_file_bytes = 0),
+        ("log_buffer_bytes_max must be at least 524288", |tuning| tuning.log_buffer_bytes_max = 0),
+        ("loggers", |tuning| tuning.loggers = Some(0)),
+        ("checkpointers", |tuning| tuning.checkpointers = Some(0)),
     ];
     for (said, set) in settings {
-        let refused = set(Database::builder(folder.path())).open();
+        let mut tuning = Tuning::default();
+        set(&mut tuning);
+        let refused = Database::builder(folder.path()).tuning(tuning).open();
         assert!(matches!(&refused, Err(Error::Misuse(why)) if why.contains(said)), "{refused:?}");
     }
 }

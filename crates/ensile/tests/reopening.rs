@@ -7,10 +7,12 @@ mod common;
 use std::time::Duration;
 
 use common::Folder;
+use ensile::Tuning;
 use ensile::prelude::*;
 
 fn open(folder: &Folder) -> Result<Database> {
-    Database::builder(folder.path()).epoch_interval(Duration::from_millis(2)).loggers(2).open()
+    let tuning = Tuning { loggers: Some(2), ..Tuning::default() };
+    Database::builder(folder.path()).epoch_interval(Duration::from_millis(2)).tuning(tuning).open()
 }
 
 #[test]

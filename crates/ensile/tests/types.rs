@@ -2,9 +2,10 @@
 //!
 //! Neighbours: the codec's own tests have the encodings; here is what its macros look like from outside.
 
+use ensile::codec::TotalF64;
+use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use ensile::prelude::*;
-use ensile::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use ensile::{TotalF64, composite_key, fixed_layout};
+use ensile::{composite_key, fixed_layout};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct EventKey {
@@ -14,7 +15,7 @@ struct EventKey {
 composite_key!(EventKey { sensor: String, newest: Descending<u64> });
 
 #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[zerocopy(crate = "ensile::zerocopy")]
+#[zerocopy(crate = "ensile::codec::zerocopy")]
 #[repr(C)]
 struct Event {
     celsius: f64,

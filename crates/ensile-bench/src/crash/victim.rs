@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::time::Duration;
 
+use ensile::checkpoint::Schedule;
 use ensile::{Database, Durability, Receipt};
 use ensile_base::sync::{AtomicBool, Mutex, Ordering};
 use zerocopy::little_endian::{I64, U16, U32};
@@ -14,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::crash::arguments::VictimArguments;
 use crate::driver::{self, Pace, Plan};
 use crate::failure::{Failure, Result};
-use crate::system::SystemKind;
+use crate::system::{Options, SystemKind};
 use crate::tpcc::Business;
 use crate::tpcc::draw::Constants;
 use crate::tpcc::load;
@@ -57,11 +58,12 @@ impl Observer for Placed {
 /// Runs until it is killed.
 pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let run = &arguments.run;
-    let builder = Database::builder(&arguments.folder).durability(Durability::Strict).loggers(run.loggers);
-    let db = run.options().open(match arguments.checkpoint_ms {
-        Some(millis) => builder.checkpoint_interval(Duration::from_millis(millis)),
-        None => builder,
-    })?;
+    let checkpoints = arguments.checkpoint_ms.map(|millis| {
+        // Between the intervals the log may grow as it does by default.
+        Schedule::default().interval(Duration::from_millis(millis))
+    });
+    let options = Options { checkpoints: checkpoints.unwrap_or(Schedule::on_demand()), ..run.options() };
+    let db = options.open(Database::builder(&arguments.folder).durability(Durability::Strict))?;
     let tables = Tables::open(&db, arguments.business.scale())?;
     if arguments.recover_only {
         tell(&[0; size_of::<Acknowledged>()])?;

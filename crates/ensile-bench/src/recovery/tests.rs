@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ensile::{Phase, PhaseReport, Progress, RecoveryReport};
+use ensile::recovery::{Phase, PhaseReport, Progress, RecoveryReport};
 
 use super::{Measured, PER_CORE, Scene, progress_line, rows_of};
 

@@ -5,7 +5,8 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use ensile::{CheckpointHandle, Database, Durability, Receipt, Table, Transaction, Value};
+use ensile::checkpoint::{CheckpointHandle, Schedule};
+use ensile::{Database, Durability, Receipt, Table, Transaction, Tuning, Value};
 use ensile_base::sync::{AtomicBool, Ordering};
 
 use super::Load;
@@ -23,9 +24,9 @@ pub(crate) fn run(arguments: &RecoveryVictimArguments) -> Result<()> {
     let run = &arguments.run;
     let db = Database::builder(&arguments.folder)
         .durability(Durability::Relaxed)
-        .loggers(run.loggers)
+        .tuning(Tuning { loggers: Some(run.loggers), ..Tuning::default() })
         .epoch_interval(Duration::from_millis(run.epoch_ms))
-        .checkpoints_on_demand()
+        .checkpoints(Schedule::on_demand())
         .open()?;
     match arguments.load {
         Load::Queue => queue(&db, arguments.writes().count)?,

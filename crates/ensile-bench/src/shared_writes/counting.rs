@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use ensile::{Database, Durability};
+use ensile::{Database, Durability, Tuning};
 use ensile_base::clock::Clock;
 use ensile_base::sync::{AtomicBool, Ordering};
 use serde::Serialize;
@@ -109,7 +109,7 @@ impl Driven {
         });
         let db = builder
             .durability(Durability::Relaxed)
-            .snapshot_interval(BEAT * BEATS_PER_BOUNDARY)
+            .tuning(Tuning { snapshot_interval: BEAT * BEATS_PER_BOUNDARY, ..Tuning::default() })
             .manual_clock(clock.clone())
             .without_threads()
             .open()?;

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use ensile::{CheckpointConfig, Database};
+use ensile::checkpoint::Schedule;
+use ensile::{Database, Tuning};
 
 use super::course::{self, Course, Look};
 use crate::arguments::ExperimentArguments;
@@ -197,19 +198,28 @@ impl<'a> Bench<'a> {
     /// How the database of a run is opened.
     fn options_for(&self, setup: Setup) -> Options {
         let SilorArguments { checkpointers, checkpoint_seconds, checkpoint_mib, .. } = *self.arguments;
-        let interval = Some(Duration::from_secs_f64(checkpoint_seconds));
-        let bandwidth = Some(checkpoint_mib << 20);
-        let mut checkpoints =
-            CheckpointConfig { checkpointers, interval, bandwidth, ..CheckpointConfig::default() };
+        let interval = Duration::from_secs_f64(checkpoint_seconds);
+        let mut tuning = Tuning {
+            checkpointers: Some(checkpointers),
+            checkpoint_files: 1,
+            checkpoint_bandwidth: Some(checkpoint_mib << 20),
+            ..Tuning::default()
+        };
         match setup.otherwise {
             Otherwise::No | Otherwise::BeforeImages => {}
-            Otherwise::OneSync => (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, None),
+            Otherwise::OneSync => {
+                (tuning.checkpoint_sync_bytes, tuning.checkpoint_bandwidth) = (u64::MAX, None);
+            }
             Otherwise::Sleeps(bandwidth) => {
-                (checkpoints.sync_bytes, checkpoints.bandwidth) = (u64::MAX, Some(bandwidth));
+                (tuning.checkpoint_sync_bytes, tuning.checkpoint_bandwidth) = (u64::MAX, Some(bandwidth));
             }
         }
         Options {
-            checkpoints: (setup.system == System::Silor).then_some(checkpoints),
+            checkpoints: match setup.system {
+                System::Silor => Schedule::default().interval(interval),
+                _ => Schedule::on_demand(),
+            },
+            tuning,
             before_images: setup.otherwise == Otherwise::BeforeImages,
             workers_own: self.workers_own(setup),
             ..self.options()

@@ -4,7 +4,8 @@
 
 use std::hint::black_box;
 
-use ensile::{CodecError, Value};
+use ensile::Value;
+use ensile::codec::CodecError;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// A value of `N` bytes, at least 8.

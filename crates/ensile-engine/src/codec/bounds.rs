@@ -23,7 +23,8 @@ use super::{AsKey, Key, KeyBuffer};
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use std::ops::Bound;
-/// use ensile::{KeyBounds, Prefix};
+/// use ensile::Prefix;
+/// use ensile::codec::KeyBounds;
 /// fn takes_strings(_: impl KeyBounds<String>) {}
 /// takes_strings(..);
 /// takes_strings("a".."m");
@@ -70,7 +71,8 @@ key_bounds!(Range<Q>, RangeFrom<Q>, RangeInclusive<Q>, RangeTo<Q>, RangeToInclus
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{KeyBounds, Prefix};
+/// use ensile::Prefix;
+/// use ensile::codec::KeyBounds;
 /// fn takes_orders(_: impl KeyBounds<(u16, u8, u32)>) {}
 /// takes_orders(Prefix((1,))); // all orders of warehouse 1
 /// takes_orders(Prefix((1, 2))); // all orders of its district 2

@@ -15,7 +15,7 @@ const INLINE_BYTES: usize = 64;
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{AsKey, KeyBuffer};
+/// use ensile::codec::{AsKey, KeyBuffer};
 /// let mut buffer = KeyBuffer::new();
 /// (7u16, "abc").encode(&mut buffer); // as a key of type (u16, String)
 /// assert_eq!(buffer.as_ref(), [0, 7, b'a', b'b', b'c']);

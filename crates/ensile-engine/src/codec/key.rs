@@ -48,7 +48,8 @@ const NUL_ESCAPED: u8 = 0xFF;
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{AsKey, Key, KeyBuffer};
+/// use ensile::Key;
+/// use ensile::codec::{AsKey, KeyBuffer};
 /// let (mut small, mut large) = (KeyBuffer::new(), KeyBuffer::new());
 /// AsKey::<i32>::encode(&-5, &mut small);
 /// AsKey::<i32>::encode(&300, &mut large);

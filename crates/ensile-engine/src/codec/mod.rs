@@ -32,7 +32,8 @@ pub use zerocopy;
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{CodecError, Value};
+/// use ensile::Value;
+/// use ensile::codec::CodecError;
 /// let error: CodecError = <u32 as Value>::decode(&[1, 2]).unwrap_err();
 /// assert_eq!(error.to_string(), "2 bytes where 4 are due");
 /// ```

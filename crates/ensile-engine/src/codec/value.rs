@@ -37,7 +37,8 @@ use super::{CodecError, exactly, take};
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{CodecError, Value};
+/// use ensile::Value;
+/// use ensile::codec::CodecError;
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Celsius(i16);

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
-use ensile_durability::{CheckpointConfig, LogConfig, Opening, Progress};
+use ensile_durability::{LogConfig, Opening, Progress};
 
+use super::tuning::{Schedule, Tuning, cores};
 use crate::database::Database;
 use crate::error::Result;
 use crate::shared::{Durability, Settings};
@@ -18,26 +19,24 @@ use crate::variants::Switches;
 /// Called from time to time while recovery loads a checkpoint and replays the log.
 type ProgressFn = StdArc<dyn Fn(Progress) + Send + Sync>;
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 /// Settings of a database about to be opened.
 ///
 /// ```no_run
 /// # extern crate ensile_engine as ensile;
 /// use std::time::Duration;
-/// use ensile::{Database, Durability};
+/// use ensile::checkpoint::Schedule;
+/// use ensile::{Database, Durability, Tuning};
 /// # fn main() -> ensile::Result<()> {
 /// let db = Database::builder("data")
 ///     .durability(Durability::Relaxed) // results at commit; a crash may lose the last epochs
 ///     .epoch_interval(Duration::from_millis(10)) // and they are short
 ///     .log_folders(["/mnt/a/log", "/mnt/b/log"]) // a logger each
 ///     .checkpoint_folders(["/mnt/c/checkpoints"])
-///     .checkpoint_interval(Duration::from_secs(60))
+///     .checkpoints(Schedule::default().interval(Duration::from_secs(60)))
 ///     .garbage_bytes_max(1 << 30) // more room for transactions that stay open
 ///     .recovery_threads(8)
 ///     .on_recovery_progress(|progress| println!("{progress:?}"))
+///     .tuning(Tuning { log_file_bytes: 256 << 20, ..Tuning::default() })
 ///     .open()?;
 /// # Ok(()) }
 /// ```
@@ -47,11 +46,11 @@ pub struct Builder {
     pub(super) path: Option<PathBuf>,
     pub(crate) disk: Option<StdArc<dyn Disk>>,
     pub(crate) clock: Clock,
-    pub(super) log: LogConfig,
-    pub(super) checkpoints: CheckpointConfig,
-    pub(super) prefault_bytes: usize,
-    pub(super) pin_workers: bool,
-    pub(super) snapshot_interval: Duration,
+    pub(super) log_folders: Option<Vec<PathBuf>>,
+    pub(super) checkpoint_folders: Option<Vec<PathBuf>>,
+    pub(super) full_disk_wait: Duration,
+    pub(super) schedule: Schedule,
+    pub(super) tuning: Tuning,
     pub(super) progress: Option<ProgressFn>,
     pub(crate) own_threads: bool,
     pub(super) settings: Settings,
@@ -59,13 +58,12 @@ pub struct Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("path", &self.path).field("log", &self.log).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("path", &self.path)
+            .field("tuning", &self.tuning)
+            .finish_non_exhaustive()
     }
 }
-
-/// The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they are read, and
-/// costs writers no more that could be measured.
-const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Builder {
     pub(crate) fn in_memory() -> Self {
@@ -73,11 +71,11 @@ impl Builder {
             path: None,
             disk: None,
             clock: Clock::machine(),
-            log: LogConfig::default(),
-            checkpoints: CheckpointConfig { files: cores(), ..CheckpointConfig::default() },
-            prefault_bytes: 0,
-            pin_workers: false,
-            snapshot_interval: SNAPSHOT_INTERVAL,
+            log_folders: None,
+            checkpoint_folders: None,
+            full_disk_wait: LogConfig::default().full_wait,
+            schedule: Schedule::default(),
+            tuning: Tuning::default(),
             progress: None,
             own_threads: true,
             settings: Settings {
@@ -102,12 +100,6 @@ impl Builder {
         self
     }
 
-    /// Logger threads, each with log files of its own. 1 by default; [`Builder::log_folders`] sets it too.
-    pub fn loggers(mut self, loggers: usize) -> Self {
-        self.log.loggers = loggers;
-        self
-    }
-
     /// Folders for the logs, one logger each, on different devices if there are several. They are remembered by links in the
     /// database's folder, `log0` and so on, so later opens need not say so again; a folder is made if only its last part is
     /// missing. By default the logs are in the database's folder.
@@ -119,28 +111,7 @@ impl Builder {
     /// # Ok(()) }
     /// ```
     pub fn log_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        self.log.folders = folders.into_iter().map(Into::into).collect();
-        self.log.loggers = self.log.folders.len();
-        self
-    }
-
-    /// A log begins a new file once its current one is this long. 64 MiB by default. Checkpoints make whole files void.
-    pub fn log_file_bytes(mut self, bytes: u64) -> Self {
-        self.log.segment_bytes = bytes;
-        self
-    }
-
-    /// A log begins a new file once its current one is this old, if it was written to. 4 s by default.
-    pub fn log_file_interval(mut self, interval: Duration) -> Self {
-        self.log.segment_interval = interval;
-        self
-    }
-
-    /// Bytes that all log buffers together may take; a transaction that would need more waits before it commits until the disk
-    /// has taken some. 64 MiB by default; every thread that writes has half a MiB in any case, and an entry that is larger
-    /// has its own.
-    pub fn log_buffer_bytes_max(mut self, bytes: usize) -> Self {
-        self.log.buffer_bytes_max = bytes;
+        self.log_folders = Some(folders.into_iter().map(Into::into).collect());
         self
     }
 
@@ -148,7 +119,7 @@ impl Builder {
     /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays, and becomes
     /// durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits for ever.
     pub fn full_disk_wait(mut self, wait: Duration) -> Self {
-        self.log.full_wait = wait;
+        self.full_disk_wait = wait;
         self
     }
 
@@ -185,62 +156,17 @@ impl Builder {
         self
     }
 
-    /// All settings of checkpoints at once. A database with a folder makes checkpoints by default, so that its log stays
-    /// short: see [`CheckpointConfig`].
-    pub fn checkpoints(mut self, config: CheckpointConfig) -> Self {
-        self.checkpoints = config;
-        self
-    }
-
-    /// Makes checkpoints only when [`Database::checkpoint`] asks for one: the log grows until then.
-    pub fn checkpoints_on_demand(mut self) -> Self {
-        let CheckpointConfig { interval, log_bytes, recovery_time, .. } = CheckpointConfig::on_demand();
-        self.checkpoints = CheckpointConfig { interval, log_bytes, recovery_time, ..self.checkpoints };
-        self
-    }
-
-    /// Time from the end of a checkpoint to the next, longer while the log hardly grows. 10 s by default.
-    pub fn checkpoint_interval(mut self, interval: Duration) -> Self {
-        self.checkpoints.interval = Some(interval);
-        self
-    }
-
-    /// A checkpoint begins once so much log was written since the last one began. 4 GiB by default.
-    pub fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
-        self.checkpoints.log_bytes = Some(bytes);
-        self
-    }
-
-    /// A checkpoint begins when the next open would take longer than this, at the rates that the last one had. Not by
-    /// default.
-    pub fn checkpoint_recovery_time(mut self, target: Duration) -> Self {
-        self.checkpoints.recovery_time = Some(target);
-        self
-    }
-
-    /// Threads that write a checkpoint. 1 by default; [`Builder::checkpoint_folders`] sets it too.
-    pub fn checkpointers(mut self, checkpointers: usize) -> Self {
-        self.checkpoints.checkpointers = checkpointers;
+    /// When checkpoints begin by themselves. A database with a folder makes them by default, so that its log stays
+    /// short: see [`Schedule`].
+    pub fn checkpoints(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
         self
     }
 
     /// Folders for checkpoints, one checkpointer each, on different devices if there are several; remembered as
     /// [`Builder::log_folders`] are. By default they are in the database's folder.
     pub fn checkpoint_folders<P: Into<PathBuf>>(mut self, folders: impl IntoIterator<Item = P>) -> Self {
-        self.checkpoints.folders = folders.into_iter().map(Into::into).collect();
-        self.checkpoints.checkpointers = self.checkpoints.folders.len();
-        self
-    }
-
-    /// Files that each checkpointer writes, so that as many threads can load them. As many as there are cores by default.
-    pub fn checkpoint_files(mut self, files: usize) -> Self {
-        self.checkpoints.files = files;
-        self
-    }
-
-    /// Most bytes a second that checkpoints write, not 0. No limit by default.
-    pub fn checkpoint_bandwidth(mut self, bytes_per_second: u64) -> Self {
-        self.checkpoints.bandwidth = Some(bytes_per_second);
+        self.checkpoint_folders = Some(folders.into_iter().map(Into::into).collect());
         self
     }
 
@@ -248,14 +174,6 @@ impl Builder {
     /// 1 ms at least.
     pub fn epoch_interval(mut self, interval: Duration) -> Self {
         self.settings.epoch_interval = interval;
-        self
-    }
-
-    /// Time between snapshot boundaries (§4.9). 250 ms by default: what a snapshot shows is at most about that much older
-    /// than the last epoch. A longer interval keeps old versions for longer, a shorter one copies rows that are changed
-    /// all the time more often.
-    pub fn snapshot_interval(mut self, interval: Duration) -> Self {
-        self.snapshot_interval = interval;
         self
     }
 
@@ -272,26 +190,6 @@ impl Builder {
         self
     }
 
-    /// Memory to map and touch at once, so that no page fault falls into requests. None by default.
-    pub fn prefault_bytes(mut self, bytes: usize) -> Self {
-        self.prefault_bytes = bytes;
-        self
-    }
-
-    /// Whether a thread stays on one core from its first commit on, so that its caches stay its own: threads take the
-    /// cores that the opening thread may run on in turn. Off by default, since the threads are the application's.
-    ///
-    /// ```
-    /// # extern crate ensile_engine as ensile;
-    /// # fn main() -> ensile::Result<()> {
-    /// let db = ensile::Database::builder_in_memory().pin_workers(true).prefault_bytes(1 << 20).open()?;
-    /// # Ok(()) }
-    /// ```
-    pub fn pin_workers(mut self, pin: bool) -> Self {
-        self.pin_workers = pin;
-        self
-    }
-
     /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As many
     /// as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
@@ -302,6 +200,12 @@ impl Builder {
     /// Called from time to time while a checkpoint is loaded and the log is replayed.
     pub fn on_recovery_progress(mut self, progress: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(StdArc::new(progress));
+        self
+    }
+
+    /// Settings that few programs change: see [`Tuning`].
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.tuning = tuning;
         self
     }
 

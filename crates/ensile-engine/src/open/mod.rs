@@ -10,4 +10,5 @@ mod replay;
 #[cfg(feature = "simulation")]
 mod simulation;
 mod threads;
+pub(crate) mod tuning;
 mod walk;

@@ -57,30 +57,30 @@ impl Builder {
         Ok(Some(StdArc::new(disk.map_err(DurabilityError::from)?)))
     }
 
-    pub(super) fn open_as(mut self, opening: Opening) -> Result<Database> {
-        self.log.opening = opening;
+    pub(super) fn open_as(self, opening: Opening) -> Result<Database> {
         if self.settings.epoch_interval < Duration::from_millis(1) {
             return Err(Error::Misuse("epoch_interval is below 1 ms".to_owned()));
         }
-        if self.prefault_bytes > PREFAULT_BYTES_MAX {
+        if self.tuning.prefault_bytes > PREFAULT_BYTES_MAX {
             return Err(Error::Misuse(format!("prefault_bytes is above {PREFAULT_BYTES_MAX}")));
         }
-        self.checkpoints.check()?;
-        let cores = if self.pin_workers { Some(Cores::of_this_thread()?) } else { None };
-        let mut memory = MemoryConfig::prefaulted(self.prefault_bytes);
+        self.checkpoint_config().check()?;
+        let cores = if self.tuning.pin_workers { Some(Cores::of_this_thread()?) } else { None };
+        let mut memory = MemoryConfig::prefaulted(self.tuning.prefault_bytes);
         self.settings.switches.apply_to_memory(&mut memory);
         let memory = Memory::new(&memory);
         let disk = self.disk_for(opening)?;
         let process = disk.as_ref().map_or_else(Process::this, |disk| disk.process());
         let replay = Replay::new(&memory);
         let recovered =
-            disk.map(|disk| self.recover(disk, &replay)).transpose().map_err(told_to_free_space)?;
+            disk.map(|disk| self.recover(disk, opening, &replay)).transpose().map_err(told_to_free_space)?;
         let (first, report) = match &recovered {
             None => (Epoch::FIRST, None),
             Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
             Some(Finished::ReadOnly(closed)) => (closed.next_first_epoch, Some(closed.report.clone())),
         };
-        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval: self.snapshot_interval }));
+        let snapshot_interval = self.tuning.snapshot_interval;
+        let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval }));
         let (log, read_only) = match recovered {
             Some(Finished::Open(open)) => {
                 (Some(Log::start(*open, Arc::clone(&epochs), self.clock.clone())?), None)
@@ -118,7 +118,7 @@ impl Builder {
 
     /// The settings of checkpoints, with the rates that the recovery had: the next one's are taken to be the same.
     fn measured_checkpoints(&self, report: Option<&RecoveryReport>) -> CheckpointConfig {
-        let mut config = self.checkpoints.clone();
+        let mut config = self.checkpoint_config();
         for phase in report.iter().flat_map(|report| &report.phases) {
             let rate = match phase.phase {
                 Phase::Load => &mut config.load_rate,
@@ -132,14 +132,11 @@ impl Builder {
         config
     }
 
-    fn recover(&self, disk: StdArc<dyn Disk>, replay: &Replay) -> Result<Finished> {
-        let mut config = self.log.clone();
+    fn recover(&self, disk: StdArc<dyn Disk>, opening: Opening, replay: &Replay) -> Result<Finished> {
+        let mut config = self.log_config(opening);
         self.settings.switches.apply_to_log(&mut config);
-        config.epoch_interval = self.settings.epoch_interval;
         let threads = self.settings.recovery_threads;
         let mut phases = Phases::new(&self.clock);
-        config.checkpointers = self.checkpoints.checkpointers;
-        config.checkpoint_folders = self.checkpoints.folders.clone();
         let scan = LogScan::begin(disk, config)?;
         in_parallel(threads, || scan.step(), |_| {})?;
         let recovery = scan.finish()?;

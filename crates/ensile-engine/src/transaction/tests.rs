@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 
-use crate::{Database, Error, Readable, Result, Table};
+use crate::{Database, Error, Readable, Result, Table, Tuning};
 
 struct Driven {
     db: Database,
@@ -466,7 +466,8 @@ fn tables_of_another_database_are_refused() -> Result<()> {
 #[test]
 fn money_is_neither_made_nor_lost_by_threads_that_move_it() -> Result<()> {
     const ACCOUNTS: u64 = 20;
-    let db = Database::builder_in_memory().snapshot_interval(Duration::from_millis(5)).open()?;
+    let tuning = Tuning { snapshot_interval: Duration::from_millis(5), ..Tuning::default() };
+    let db = Database::builder_in_memory().tuning(tuning).open()?;
     let table = db.table::<u64, u64>("accounts")?;
     db.run(|tx| (0..ACCOUNTS).try_for_each(|key| tx.put(&table, &key, &100)))?;
     std::thread::scope(|scope| {

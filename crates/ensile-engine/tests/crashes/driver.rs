@@ -11,7 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use ensile_base::random::Random;
-use ensile_engine::{Epoch, Error, Readable, Result};
+use ensile_engine::receipt::Epoch;
+use ensile_engine::{Error, Readable, Result};
 use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Ledger, Rows, Writes};
 

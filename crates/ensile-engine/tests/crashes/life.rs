@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::{Database, Durability, Epoch, Error, Index, Readable, Result, Table};
+use ensile_engine::checkpoint::Schedule;
+use ensile_engine::receipt::Epoch;
+use ensile_engine::{Database, Durability, Error, Index, Readable, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 use ensile_sim::ledger::{Rows, Writes};
 
@@ -39,14 +41,17 @@ impl Life {
             .disk(Arc::new(disk.mounted()))
             .manual_clock(clock.clone())
             .durability(Durability::Relaxed)
-            .loggers(loggers)
             // Some databases have them, so that what recovery brings back is asked of both.
             .before_images(loggers.is_multiple_of(2))
-            .checkpoints_on_demand()
-            .checkpointers(CHECKPOINTERS)
-            .checkpoint_files(2)
-            // Small, so that logs get new files.
-            .log_file_bytes(LOG_FILE_BYTES)
+            .checkpoints(Schedule::on_demand())
+            .tuning(Tuning {
+                loggers: Some(loggers),
+                checkpointers: Some(CHECKPOINTERS),
+                checkpoint_files: 2,
+                // Small, so that logs get new files.
+                log_file_bytes: LOG_FILE_BYTES,
+                ..Tuning::default()
+            })
             .recovery_threads(1)
             .without_threads()
             .open()?;

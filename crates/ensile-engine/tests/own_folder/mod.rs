@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ensile_engine::{Builder, Database, Durability};
+use ensile_engine::checkpoint::Schedule;
+use ensile_engine::{Builder, Database, Durability, Tuning};
 
 /// A folder that is gone when the test ends.
 pub(crate) struct Folder(PathBuf);
@@ -20,12 +21,15 @@ impl Folder {
     }
 
     pub(crate) fn builder(&self) -> Builder {
+        self.builder_with(2)
+    }
+
+    pub(crate) fn builder_with(&self, loggers: usize) -> Builder {
         Database::builder(&self.0)
-            .loggers(2)
             .durability(Durability::Relaxed)
             .epoch_interval(Duration::from_millis(2))
-            .log_file_bytes(1 << 18)
-            .checkpoints_on_demand()
+            .tuning(Tuning { loggers: Some(loggers), log_file_bytes: 1 << 18, ..Tuning::default() })
+            .checkpoints(Schedule::on_demand())
     }
 }
 

@@ -11,7 +11,9 @@ use ensile_base::clock::Clock;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
-use ensile_engine::{Database, Durability, Index, RecoveryReport, Result, Table};
+use ensile_engine::checkpoint::Schedule;
+use ensile_engine::recovery::RecoveryReport;
+use ensile_engine::{Database, Durability, Index, Result, Table, Tuning};
 use ensile_sim::SimDisk;
 use ensile_sim::checker;
 use ensile_sim::history::{History, Operation, Outcome, Predicate, Recorder, Value};
@@ -54,17 +56,20 @@ pub(crate) struct Life {
 impl Life {
     fn open(plan: &Plan, disk: &SimDisk, instants: &Arc<AtomicU64>) -> Result<Self> {
         let clock = Clock::manual();
+        let mut tuning =
+            Tuning { snapshot_interval: Duration::from_micros(plan.snapshot_micros), ..Tuning::default() };
         let builder = if plan.loggers == 0 {
             Database::builder_in_memory()
         } else {
-            Database::builder("unused")
-                .disk(Arc::new(disk.mounted()))
-                .loggers(plan.loggers)
-                .checkpoints_on_demand()
-                .checkpointers(plan.checkpointers.max(1))
-                .checkpoint_files(2)
+            tuning = Tuning {
+                loggers: Some(plan.loggers),
+                checkpointers: Some(plan.checkpointers.max(1)),
+                checkpoint_files: 2,
                 // Small, so that logs get new files.
-                .log_file_bytes(LOG_FILE_BYTES)
+                log_file_bytes: LOG_FILE_BYTES,
+                ..tuning
+            };
+            Database::builder("unused").disk(Arc::new(disk.mounted())).checkpoints(Schedule::on_demand())
         };
         let db = builder
             .manual_clock(clock.clone())
@@ -73,7 +78,7 @@ impl Life {
             // Part of the runs with a log, without a draw that would make other runs of all known seeds.
             .before_images(plan.loggers == 2)
             .garbage_bytes_max(plan.garbage_bytes_max)
-            .snapshot_interval(Duration::from_micros(plan.snapshot_micros))
+            .tuning(tuning)
             .without_threads()
             .open()?;
         let mut table = db.define::<Vec<u8>, Row>("rows");

@@ -21,14 +21,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ensile::checkpoint::Schedule;
 use ensile::prelude::*;
-use ensile::{Builder, DurabilityError};
+use ensile::{Builder, DurabilityError, Tuning};
 
 /// Names the folder that a child process is to open.
 const CHILD: &str = "ENSILE_TEST_CHILD_FOLDER";
 
 fn builder(path: &Path) -> Builder {
-    Database::builder(path).checkpoints_on_demand().checkpoint_files(1)
+    tuned(path, Tuning::default())
+}
+
+fn tuned(path: &Path, tuning: Tuning) -> Builder {
+    let builder = Database::builder(path).checkpoints(Schedule::on_demand());
+    builder.tuning(Tuning { checkpoint_files: 1, ..tuning })
 }
 
 /// Puts rows `keys`, each with the value `value`.

@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 use std::sync::Barrier;
 use std::thread;
 
-use ensile::DurabilityError;
 use ensile::prelude::*;
+use ensile::{DurabilityError, Tuning};
 
 use super::common::Folder;
-use super::{builder, made, of, open_in_a_child, put, refused, rows, tree};
+use super::{builder, made, of, open_in_a_child, put, refused, rows, tree, tuned};
 
 #[test]
 fn i1_two_databases_with_one_checkpoint_folder_do_not_remove_each_others_checkpoint() -> Result<()> {
@@ -37,7 +37,7 @@ fn i1_a_log_folder_of_another_database_is_refused_and_so_is_one_that_holds_files
     made(builder(&second), "of b", false)?;
     let before = tree(root.path());
     symlink(&device, second.join("log1")).expect("linked");
-    let why = refused(builder(&second).loggers(2));
+    let why = refused(tuned(&second, Tuning { loggers: Some(2), ..Tuning::default() }));
     assert!(matches!(why, DurabilityError::ForeignFolder { .. }), "{why}");
     // The main folder of none: the folder of a log is no database.
     let why = refused(builder(&device));
@@ -46,7 +46,7 @@ fn i1_a_log_folder_of_another_database_is_refused_and_so_is_one_that_holds_files
     assert_eq!(tree(root.path()), before);
     fs::create_dir(second.join("log1")).expect("made");
     fs::write(second.join("log1/notes.txt"), "mine").expect("written");
-    let why = refused(builder(&second).loggers(2));
+    let why = refused(tuned(&second, Tuning { loggers: Some(2), ..Tuning::default() }));
     assert!(matches!(why, DurabilityError::ForeignFolder { .. }), "{why}");
     assert_eq!(rows(&builder(&first).open()?)?, of(0..10, "of a"));
     assert_eq!(rows(&builder(&second).open()?)?, of(0..10, "of b"));

@@ -66,7 +66,8 @@ fn unknown_option(mark: u8) -> CodecError {
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;
-/// use ensile::{AsKey, Descending, KeyBuffer};
+/// use ensile::Descending;
+/// use ensile::codec::{AsKey, KeyBuffer};
 /// let (mut newer, mut older) = (KeyBuffer::new(), KeyBuffer::new());
 /// AsKey::<Descending<u64>>::encode(&Descending(9u64), &mut newer);
 /// AsKey::<Descending<u64>>::encode(&Descending(3u64), &mut older);

@@ -17,7 +17,7 @@ macro_rules! total_order {
         ///
         /// ```
         /// # extern crate ensile_engine as ensile;
-        #[doc = concat!("use ensile::", stringify!($type), ";")]
+        #[doc = concat!("use ensile::codec::", stringify!($type), ";")]
         #[doc = concat!("assert!(", stringify!($type), "(-0.0) < ", stringify!($type), "(0.0));")]
         /// ```
         #[derive(Debug, Clone, Copy, Default)]

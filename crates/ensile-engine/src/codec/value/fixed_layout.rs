@@ -14,10 +14,10 @@
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use ensile::Value;
-/// use ensile::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+/// use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
-/// #[zerocopy(crate = "ensile::zerocopy")] // not needed by a crate that depends on zerocopy itself
+/// #[zerocopy(crate = "ensile::codec::zerocopy")] // not needed by a crate that depends on zerocopy itself
 /// #[repr(C)]
 /// struct Account {
 ///     balance: i64,

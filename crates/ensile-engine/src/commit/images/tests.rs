@@ -14,7 +14,7 @@ use super::{check, reserve_again};
 use crate::open::folder::{self, Before};
 use crate::session::{self, Session};
 use crate::sets::context::Context;
-use crate::{Database, Error, Readable, Result, Table, Transaction};
+use crate::{Database, Error, Readable, Result, Table, Transaction, Tuning};
 
 /// A database with before-images, in a folder that goes with it.
 struct Home {
@@ -147,7 +147,8 @@ fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
     let disk = SimDisk::new();
     let on = Arc::new(disk.clone());
     let builder = Database::builder("unused").disk(on).epoch_interval(Duration::from_millis(2));
-    let db = builder.before_images(true).log_file_bytes(8192).open()?;
+    let db =
+        builder.before_images(true).tuning(Tuning { log_file_bytes: 8192, ..Tuning::default() }).open()?;
     let table = db.table::<u64, Vec<u8>>("rows")?;
     let put = |key: u64, value: &[u8]| db.submit(|tx| tx.put(&table, &key, value)).map(drop);
     let long = vec![7; 3000];

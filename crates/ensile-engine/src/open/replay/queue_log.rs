@@ -7,7 +7,8 @@ use ensile_base::clock::Clock;
 use ensile_durability::{LogConfig, Recovery};
 use ensile_sim::SimDisk;
 
-use crate::{Database, Durability};
+use crate::checkpoint::Schedule;
+use crate::{Database, Durability, Tuning};
 
 /// The id of the queue's table: the first behind the catalogue's.
 pub(super) const TABLE: u32 = 1;
@@ -28,8 +29,9 @@ impl Queue {
     pub(super) fn write(&self) -> SimDisk {
         let (disk, clock) = (SimDisk::new(), Clock::manual());
         let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
-        let builder = builder.log_file_bytes(self.file_bytes).durability(Durability::Relaxed);
-        let builder = builder.checkpoints_on_demand().recovery_threads(1);
+        let builder = builder.tuning(Tuning { log_file_bytes: self.file_bytes, ..Tuning::default() });
+        let builder = builder.durability(Durability::Relaxed);
+        let builder = builder.checkpoints(Schedule::on_demand()).recovery_threads(1);
         let db = builder.without_threads().open().expect("a new database");
         let table = db.table::<u64, Vec<u8>>("queue").expect("a new table");
         for first in (0..self.rows).step_by(self.together as usize) {

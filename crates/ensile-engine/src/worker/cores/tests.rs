@@ -3,7 +3,7 @@
 use rustix::thread::sched_getaffinity;
 
 use super::{Cores, cores_of};
-use crate::{Database, Result};
+use crate::{Database, Result, Tuning};
 
 /// The cores that the calling thread may run on, after a transaction of its own.
 fn cores_after_a_commit(db: &Database) -> Vec<usize> {
@@ -36,7 +36,8 @@ fn worker_threads_are_kept_on_cores_in_turn_and_others_are_left_alone() -> Resul
         let thread = scope.spawn(|| cores_after_a_commit(&db));
         assert_eq!(thread.join().expect("runs"), free, "nobody asked for it");
     });
-    let pinned = Database::builder_in_memory().pin_workers(true).open()?;
+    let pinned =
+        Database::builder_in_memory().tuning(Tuning { pin_workers: true, ..Tuning::default() }).open()?;
     let mut seen = Vec::new();
     for _ in 0..2 * free.len() {
         std::thread::scope(|scope| {

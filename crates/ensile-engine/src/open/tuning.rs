@@ -1,0 +1,170 @@
+//! Settings that few programs change, and when checkpoints begin.
+//!
+//! Neighbours: `builder` takes both; `opening` makes the configuration of the log and of checkpoints from them.
+
+use std::time::Duration;
+
+use ensile_durability::{CheckpointConfig, LogConfig, Opening};
+
+use super::builder::Builder;
+
+/// As many as the machine lets this process use at once.
+pub(super) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Settings for experts: the defaults fit most programs. Give a changed one to
+/// [`Builder::tuning`](crate::Builder::tuning).
+///
+/// ```
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{Database, Tuning};
+/// # fn main() -> ensile::Result<()> {
+/// let tuning = Tuning { pin_workers: true, prefault_bytes: 1 << 20, ..Tuning::default() };
+/// let db = Database::builder_in_memory().tuning(tuning).open()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Logger threads, each with log files of its own. `None`, the default: one for each of
+    /// [`Builder::log_folders`](crate::Builder::log_folders), and 1 without such folders. A number that differs from
+    /// the number of folders is refused.
+    pub loggers: Option<usize>,
+    /// Bytes after which a log begins a new file. 64 MiB by default. Checkpoints discard whole files.
+    pub log_file_bytes: u64,
+    /// Age at which a log begins a new file, if the current one was written to. 4 s by default.
+    pub log_file_interval: Duration,
+    /// Bytes that all log buffers together may take. A transaction that would need more waits before it commits until
+    /// the disk has taken some. 64 MiB by default. Every thread that writes has half a MiB in any case, and an entry
+    /// that is larger has its own.
+    pub log_buffer_bytes_max: usize,
+    /// Threads that write a checkpoint. `None`, the default: one for each of
+    /// [`Builder::checkpoint_folders`](crate::Builder::checkpoint_folders), and 1 without such folders. A number that
+    /// differs from the number of folders is refused.
+    pub checkpointers: Option<usize>,
+    /// Files that each checkpointer writes, so that as many threads can load them. As many as there are cores by
+    /// default.
+    pub checkpoint_files: usize,
+    /// Most bytes a second that checkpoints write, not 0. `None`, the default: no limit.
+    pub checkpoint_bandwidth: Option<u64>,
+    /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
+    pub checkpoint_sync_bytes: u64,
+    /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
+    /// much older than the last epoch. A longer interval keeps old versions for longer. A shorter one copies rows that
+    /// change all the time more often.
+    pub snapshot_interval: Duration,
+    /// Bytes of memory to map and to touch when the database opens, so that no request meets a page fault. 0 by
+    /// default.
+    pub prefault_bytes: usize,
+    /// Whether a thread stays on one core from its first commit on, so that its caches stay its own. The threads take
+    /// in turn the cores that the opening thread may run on. Off by default, since the threads are the application's.
+    pub pin_workers: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        let LogConfig { segment_bytes, segment_interval, buffer_bytes_max, .. } = LogConfig::default();
+        let CheckpointConfig { bandwidth, sync_bytes, .. } = CheckpointConfig::default();
+        Self {
+            loggers: None,
+            log_file_bytes: segment_bytes,
+            log_file_interval: segment_interval,
+            log_buffer_bytes_max: buffer_bytes_max,
+            checkpointers: None,
+            checkpoint_files: cores(),
+            checkpoint_bandwidth: bandwidth,
+            checkpoint_sync_bytes: sync_bytes,
+            // The paper has a second (§4.9). A quarter of it keeps fewer versions, which are in the caches when they
+            // are read, and costs writers no more that could be measured.
+            snapshot_interval: Duration::from_millis(250),
+            prefault_bytes: 0,
+            pin_workers: false,
+        }
+    }
+}
+
+/// When checkpoints begin by themselves. The default: 10 s after the last one, or after 4 GiB of log.
+///
+/// ```no_run
+/// # extern crate ensile_engine as ensile;
+/// use std::time::Duration;
+/// use ensile::{Database, checkpoint::Schedule};
+/// # fn main() -> ensile::Result<()> {
+/// let schedule = Schedule::default().interval(Duration::from_secs(60)).recovery_time(Duration::from_secs(5));
+/// let db = Database::builder("data").checkpoints(schedule).open()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "give it to Builder::checkpoints"]
+pub struct Schedule {
+    interval: Option<Duration>,
+    log_bytes: Option<u64>,
+    recovery_time: Option<Duration>,
+}
+
+impl Schedule {
+    /// Only when [`Database::checkpoint`](crate::Database::checkpoint) asks for one. The log grows until then.
+    pub const fn on_demand() -> Self {
+        Self { interval: None, log_bytes: None, recovery_time: None }
+    }
+
+    /// A checkpoint begins this long after the last one ended, later while the log hardly grows.
+    pub const fn interval(self, interval: Duration) -> Self {
+        Self { interval: Some(interval), ..self }
+    }
+
+    /// A checkpoint begins once this many bytes of log were written since the last one began.
+    pub const fn log_bytes(self, bytes: u64) -> Self {
+        Self { log_bytes: Some(bytes), ..self }
+    }
+
+    /// A checkpoint begins when the next open would take longer than this, at the rates of the last open.
+    pub const fn recovery_time(self, target: Duration) -> Self {
+        Self { recovery_time: Some(target), ..self }
+    }
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        let CheckpointConfig { interval, log_bytes, recovery_time, .. } = CheckpointConfig::default();
+        Self { interval, log_bytes, recovery_time }
+    }
+}
+
+impl Builder {
+    /// The configuration of the log.
+    pub(super) fn log_config(&self, opening: Opening) -> LogConfig {
+        let checkpoints = self.checkpoint_config();
+        let folders = self.log_folders.as_ref();
+        LogConfig {
+            loggers: self.tuning.loggers.or(folders.map(Vec::len)).unwrap_or(1),
+            folders: folders.cloned().unwrap_or_default(),
+            opening,
+            checkpointers: checkpoints.checkpointers,
+            checkpoint_folders: checkpoints.folders,
+            segment_bytes: self.tuning.log_file_bytes,
+            segment_interval: self.tuning.log_file_interval,
+            buffer_bytes_max: self.tuning.log_buffer_bytes_max,
+            epoch_interval: self.settings.epoch_interval,
+            full_wait: self.full_disk_wait,
+            ..LogConfig::default()
+        }
+    }
+
+    /// The configuration of checkpoints, with default rates of recovery.
+    pub(super) fn checkpoint_config(&self) -> CheckpointConfig {
+        let Schedule { interval, log_bytes, recovery_time } = self.schedule;
+        let folders = self.checkpoint_folders.as_ref();
+        CheckpointConfig {
+            checkpointers: self.tuning.checkpointers.or(folders.map(Vec::len)).unwrap_or(1),
+            folders: folders.cloned().unwrap_or_default(),
+            files: self.tuning.checkpoint_files,
+            interval,
+            log_bytes,
+            recovery_time,
+            bandwidth: self.tuning.checkpoint_bandwidth,
+            sync_bytes: self.tuning.checkpoint_sync_bytes,
+            ..CheckpointConfig::default()
+        }
+    }
+}
