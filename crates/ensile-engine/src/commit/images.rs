@@ -57,11 +57,6 @@ pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
     let replaced =
         |write: &Write| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
-    debug_assert!(
-        cfg!(any(loom, shuttle))
-            || logged_writes(sets).all(|write| write.record_at(*pinned).word().is_locked()),
-        "a length is final under the record's lock"
-    );
     let values: usize = logged_writes(sets).map(replaced).sum();
     if values <= worker.images.bytes {
         return Ok(());
