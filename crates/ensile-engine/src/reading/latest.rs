@@ -7,7 +7,7 @@ use ensile_index::Witness;
 
 use super::{Reader, VersionRead, lookup};
 use crate::record::{Handle, Record, Scratch, Seen};
-use crate::sets::keys::Place;
+use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::WriteSet;
 use crate::sets::{Read, Sets};
@@ -53,7 +53,7 @@ impl Reader for PointReader<'_> {
         if !is_first || !self.writes.keys.note_only(table.id, key, record) {
             let last = self.reads.len() - 1;
             let read = (self.reads[last].record == record).then_some(last as u32);
-            self.writes.note_read(self.met, (table.id, key), Place { record, read });
+            self.writes.note_read(self.met, (table.id, key), FoundPlace { record, read });
         }
     }
 }

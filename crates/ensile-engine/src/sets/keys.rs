@@ -113,7 +113,7 @@ impl MetKey {
 
 /// Where a point read found a key: its record, and its position in the read-set if the read entered it there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FoundPlace {
     pub(crate) record: Handle,
     pub(crate) read: Option<u32>,
 }
@@ -232,14 +232,14 @@ impl KeyTable {
         let (table, start) = (*table, arena.len());
         arena.extend_from_slice(&bytes[..*length as usize]);
         let at = self.enter(arena, table, start);
-        self.set_found(at, Place { record, read: Some(0) });
+        self.set_found(at, FoundPlace { record, read: Some(0) });
     }
 
     /// Where the key that alone was read was found, if there is such: for who enters the key with more than that.
     #[inline(always)]
-    pub(crate) fn take_only(&mut self) -> Option<Place> {
+    pub(crate) fn take_only(&mut self) -> Option<FoundPlace> {
         debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
-        self.only.record.take().map(|record| Place { record, read: Some(0) })
+        self.only.record.take().map(|record| FoundPlace { record, read: Some(0) })
     }
 
     /// Enters the key that alone was read, if there is one.
@@ -327,7 +327,7 @@ impl KeyTable {
     }
 
     #[inline(always)]
-    pub(crate) fn set_found(&mut self, at: usize, Place { record, read }: Place) {
+    pub(crate) fn set_found(&mut self, at: usize, FoundPlace { record, read }: FoundPlace) {
         debug_assert!(read != Some(NONE), "a position is half of a word");
         let met = &mut self.met[at];
         (met.record, met.read) = (Some(record), read.unwrap_or(met.read));

@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
-use super::keys::{KeyTable, Place};
+use super::keys::{FoundPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -193,7 +193,7 @@ impl WriteSet {
 
     /// Notes where a point read found a key.
     #[inline(never)]
-    pub(crate) fn note_read(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), place: Place) {
+    pub(crate) fn note_read(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), place: FoundPlace) {
         let at = match met {
             Some(at) => at,
             None if !self.keys.has_room_for_reads() => return,
@@ -205,7 +205,7 @@ impl WriteSet {
 
     /// Where the key stands that was just read: in the table of keys, or nowhere but here.
     #[inline]
-    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<Place>) {
+    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace>) {
         match self.keys.take_only() {
             Some(place) => (None, Some(place)),
             None => (self.keys.find(&mut self.arena, table, key), None),
@@ -318,7 +318,7 @@ impl WriteSet {
         met: Option<usize>,
         (table, key): (u32, &[u8]),
         expect: Expect,
-        place: Option<Place>,
+        place: Option<FoundPlace>,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
         check: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
@@ -359,7 +359,7 @@ impl WriteSet {
         (table, key, value): (u32, (u32, u32), (u32, u32)),
         kind: WriteKind,
         expect: Expect,
-        place: Option<Place>,
+        place: Option<FoundPlace>,
     ) -> usize {
         let (read, record) = place.map_or((None, None), |place| (place.read, Some(place.record)));
         debug_assert!(range(key).end <= range(value).start, "a value is appended behind its key");
