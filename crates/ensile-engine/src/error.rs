@@ -1,4 +1,4 @@
-//! What can go wrong, told by what the caller does next.
+//! What can go wrong: a kind for each thing that the caller can do next.
 //!
 //! Few kinds; detail is text. [`Error::is_retryable`] is the one question that most callers ask.
 //!

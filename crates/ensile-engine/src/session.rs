@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 use ensile_base::sync::thread_local;
 
 use crate::sets::context::Context;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::worker::Worker;
 
 /// Idle sessions that a thread keeps beside its last one: it may have several transactions open at once, or databases.
@@ -27,12 +27,12 @@ pub(crate) struct Session {
 
 impl Session {
     #[cold]
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &SharedState) -> Self {
         Self { context: Box::new(Context::new(shared)), worker: None }
     }
 
     #[inline]
-    fn is_of(&self, shared: &Shared) -> bool {
+    fn is_of(&self, shared: &SharedState) -> bool {
         self.context.database == shared.id
     }
 }
@@ -87,7 +87,7 @@ thread_local! {
 
 /// A session for a transaction that commits before its thread does anything else: with the thread's worker, if it has one.
 #[inline(always)]
-pub(crate) fn take(shared: &Shared) -> Session {
+pub(crate) fn take(shared: &SharedState) -> Session {
     match LAST.try_with(|last| last.0.take()) {
         Ok(Some(session)) if session.is_of(shared) => session,
         last => take_other(shared, last.ok().flatten()),
@@ -95,7 +95,7 @@ pub(crate) fn take(shared: &Shared) -> Session {
 }
 
 #[inline(never)]
-fn take_other(shared: &Shared, last: Option<Session>) -> Session {
+fn take_other(shared: &SharedState, last: Option<Session>) -> Session {
     if let Some(foreign) = last {
         keep(foreign);
     }
@@ -109,7 +109,7 @@ fn take_other(shared: &Shared, last: Option<Session>) -> Session {
 
 /// A session for a transaction or a snapshot that may stay open. It has no worker: the thread keeps its own.
 #[inline]
-pub(crate) fn take_unattached(shared: &Shared) -> Session {
+pub(crate) fn take_unattached(shared: &SharedState) -> Session {
     let kept = with_others(|others| {
         let at = others.iter().position(|session| session.is_of(shared) && session.worker.is_none())?;
         Some(others.swap_remove(at))
@@ -194,7 +194,7 @@ fn with_others<R>(f: impl FnOnce(&mut Vec<Session>) -> R) -> Option<R> {
 
 /// A session's worker: the one that it has, this thread's, an idle one, or a new one.
 #[inline]
-pub(crate) fn worker_of<'s>(shared: &Shared, worker: &'s mut Option<Box<Worker>>) -> &'s mut Worker {
+pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Worker>>) -> &'s mut Worker {
     if worker.is_none() {
         *worker = Some(take_worker(shared));
     }
@@ -203,7 +203,7 @@ pub(crate) fn worker_of<'s>(shared: &Shared, worker: &'s mut Option<Box<Worker>>
 }
 
 #[inline(never)]
-fn take_worker(shared: &Shared) -> Box<Worker> {
+fn take_worker(shared: &SharedState) -> Box<Worker> {
     let own = at_last(shared, |last| last.worker.take()).flatten();
     let own = own.or_else(|| {
         with_others(|others| {
@@ -221,7 +221,7 @@ fn take_worker(shared: &Shared) -> Box<Worker> {
 }
 
 /// Runs `f` on the thread's last session if it is one of this database.
-fn at_last<R>(shared: &Shared, f: impl FnOnce(&mut Session) -> R) -> Option<R> {
+fn at_last<R>(shared: &SharedState, f: impl FnOnce(&mut Session) -> R) -> Option<R> {
     LAST.try_with(|last| {
         let mut session = last.0.take();
         let done = session.as_mut().filter(|session| session.is_of(shared)).map(f);
@@ -233,7 +233,7 @@ fn at_last<R>(shared: &Shared, f: impl FnOnce(&mut Session) -> R) -> Option<R> {
 }
 
 /// Runs `f` with a worker, outside any transaction.
-pub(crate) fn with_worker<R>(shared: &Shared, f: impl FnOnce(&mut Worker) -> R) -> R {
+pub(crate) fn with_worker<R>(shared: &SharedState, f: impl FnOnce(&mut Worker) -> R) -> R {
     let mut borrowed = BorrowedWorker { shared, worker: Some(take_worker(shared)) };
     f(worker_of(shared, &mut borrowed.worker))
 }
@@ -241,7 +241,7 @@ pub(crate) fn with_worker<R>(shared: &Shared, f: impl FnOnce(&mut Worker) -> R) 
 /// A worker that goes back however its use ends: its garbage is not to be lost when application code (an index's key
 /// function) panics.
 struct BorrowedWorker<'c> {
-    shared: &'c Shared,
+    shared: &'c SharedState,
     worker: Option<Box<Worker>>,
 }
 

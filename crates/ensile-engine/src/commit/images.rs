@@ -3,7 +3,7 @@
 //! Invariants:
 //! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the commit
 //!   is certain and before anything is installed.
-//! - E1: log space is reserved before binding, when nobody knows the length that the lock will find. So a guess is
+//! - E1: log space is reserved before binding, when the length that the lock will find is not known. So a guess is
 //!   reserved; if it is too small the commit lets go of everything, reserves what the records can hold at most, and is
 //!   made again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is enough.
 //! - An entry is too large only by what the locks found, never by a guess.
@@ -25,6 +25,7 @@ use crate::tables::is_logged;
 /// Reserves for an entry that takes `bytes` without before-images, and for values as long as they seem to be now.
 #[inline(never)]
 pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
+    debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
     let logged = logged_writes(commit.sets).count();
     debug_assert!(logged > 0 && bytes >= logged * log_entry::bytes(0, 0), "each logged write has its header");
     let room = &mut commit.worker.images;
@@ -44,10 +45,17 @@ pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
 }
 
 fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
+    debug_assert!(
+        commit.worker.commit.slot().bound().is_none(),
+        "log space is waited for before binding (E1)"
+    );
     let room = &mut commit.worker.images;
     room.bytes = values.min(TRANSACTION_BYTES_MAX.saturating_sub(room.entry_bytes));
     let bytes = room.entry_bytes + room.bytes;
-    debug_assert!(room.bytes == 0 || bytes <= TRANSACTION_BYTES_MAX, "a guess makes no entry too large");
+    debug_assert!(
+        bytes <= TRANSACTION_BYTES_MAX.max(room.entry_bytes),
+        "a guess asks for no more than an entry may take"
+    );
     commit.reserve_log(bytes)
 }
 

@@ -11,8 +11,8 @@ use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::word::Word;
-use crate::sets::write_set::{Arena, Installed, Write, WriteKind};
-use crate::shared::Shared;
+use crate::sets::write_set::{Arena, Write, WriteEffect, WriteKind};
+use crate::shared::SharedState;
 use crate::tables::is_logged;
 
 impl Locked<'_, '_> {
@@ -25,6 +25,7 @@ impl Locked<'_, '_> {
             "a commit keeps versions for snapshots up to its own epoch (S1)"
         );
         // Each lock is released where its record is installed.
+        debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);
         let commit = &mut *locked.commit;
         if commit.shared.settings.before_images {
@@ -45,7 +46,7 @@ impl Commit<'_> {
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
         for lock in &worker.order {
             let write = &mut entries[lock.at as usize];
-            write.installed = installing.install(write);
+            write.effect = installing.install(write);
         }
     }
 
@@ -54,12 +55,15 @@ impl Commit<'_> {
     fn append(&mut self, tid: Tid) {
         let Some(appender) = &mut self.worker.appender else { return };
         let (entries, arena) = self.sets.writes.parts();
-        let logged = |write: &&Write| write.installed != Installed::Untouched && is_logged(write.table);
-        debug_assert!(entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete));
+        let logged = |write: &&Write| write.effect != WriteEffect::Untouched && is_logged(write.table);
         if !entries.iter().any(|write| logged(&write)) {
             return;
         }
         let logs_data = self.shared.settings.switches.logs_data();
+        debug_assert!(
+            self.worker.commit.slot().bound().is_some(),
+            "the logger takes an entry of a bound epoch only behind it (E1)"
+        );
         appender.append(tid, |out| {
             for write in entries.iter().filter(|write| logs_data && logged(write)) {
                 let put = write.kind == WriteKind::Put;
@@ -76,7 +80,7 @@ impl Commit<'_> {
 
 /// What installing an entry takes.
 struct Installing<'i> {
-    shared: &'i Shared,
+    shared: &'i SharedState,
     arena: Arena<'i>,
     pinned: Pinned<'i>,
     tid: Tid,
@@ -85,7 +89,7 @@ struct Installing<'i> {
 
 impl Installing<'_> {
     #[inline(always)]
-    fn install(&self, write: &mut Write) -> Installed {
+    fn install(&self, write: &mut Write) -> WriteEffect {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
         let record = write.record_at(self.pinned);
         debug_assert!(record.word().is_locked(), "a record is changed under its lock");
@@ -99,16 +103,16 @@ impl Installing<'_> {
                 let preserved = self.preserve(write);
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
-                Installed::InPlace { preserved }
+                WriteEffect::InPlace { preserved }
             }
             WriteKind::Delete if write.before.is_absent() => {
                 record.unlock_with(write.before);
-                Installed::Untouched
+                WriteEffect::Untouched
             }
             WriteKind::Delete => {
                 let preserved = self.preserve(write);
                 record.unlock_with(Word::deleted(self.tid));
-                Installed::Deleted { preserved }
+                WriteEffect::Deleted { preserved }
             }
         }
     }
@@ -121,12 +125,13 @@ impl Installing<'_> {
         }
         debug_assert!(write.before.is_latest(), "the latest version is preserved (C2)");
         let Some(old_version) = write.old_version else { unreachable!("check_room saw to it") };
+        debug_assert!(write.before.epoch() < self.boundary, "only what a snapshot may show is kept (S1)");
         write.record_at(self.pinned).preserve(write.before, old_version.at(self.pinned));
         true
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
-    fn replace(&self, write: &mut Write) -> Installed {
+    fn replace(&self, write: &mut Write) -> WriteEffect {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         debug_assert!(
             write.kind == WriteKind::Put && !write.placed,
@@ -138,6 +143,6 @@ impl Installing<'_> {
         new.finish(Word::written(self.tid), previous);
         self.shared.table(write.table).tree.replace(self.arena.key(write), old, new, self.pinned);
         old.unlock_with(write.before.superseded());
-        Installed::Replaced { kept }
+        WriteEffect::Replaced { kept }
     }
 }

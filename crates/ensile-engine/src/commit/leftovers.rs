@@ -10,19 +10,19 @@ use crate::garbage::{Garbage, Unhook};
 use crate::record::Record;
 use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
-use crate::sets::write_set::{Installed, WriteKind};
+use crate::sets::write_set::WriteEffect;
 
 impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned } = self;
-        debug_assert_eq!(done.tid.epoch(), done.epoch, "a TID tells the epoch of its commit (E5)");
+        debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
             let preserved = matches!(
-                write.installed,
-                Installed::InPlace { preserved: true } | Installed::Deleted { preserved: true }
+                write.effect,
+                WriteEffect::InPlace { preserved: true } | WriteEffect::Deleted { preserved: true }
             );
             debug_assert!(!preserved || write.old_version.is_some(), "a version is preserved in a block");
             match write.old_version {
@@ -34,25 +34,25 @@ impl Commit<'_> {
                 Some(unused) => worker.blocks.unused_version(unused),
                 None => {}
             }
-            match write.installed {
-                Installed::InPlace { .. } => continue,
+            match write.effect {
+                WriteEffect::InPlace { .. } => continue,
                 // An absent record is left to the commit that registered it for cleanup; so its address stays good
                 // until then (U1).
-                Installed::Replaced { .. } if write.before.is_absent() => continue,
-                Installed::Replaced { kept: true } => {
+                WriteEffect::Replaced { .. } if write.before.is_absent() => continue,
+                WriteEffect::Replaced { kept: true } => {
                     let record = write.record_at(*pinned);
                     worker.garbage.replaced(done.epoch, record.handle(), record.class().bytes());
                 }
-                Installed::Replaced { kept: false } => {
+                WriteEffect::Replaced { kept: false } => {
                     retire(&mut worker.garbage, write.record_at(*pinned), &shared.epochs);
                 }
-                Installed::Deleted { .. } => {
+                WriteEffect::Deleted { .. } => {
                     let (key, record) = (arena.key(write).into(), write.record_at(*pinned).handle());
                     let unhook = Unhook { table: write.table, key, record, word: Word::deleted(done.tid) };
                     worker.garbage.unhook(done.epoch, unhook);
                 }
-                Installed::Untouched => {
-                    debug_assert!(write.kind == WriteKind::Delete, "a put that commits is installed");
+                WriteEffect::Untouched => {
+                    debug_assert!(!preserved, "what was not changed has no old version");
                     if let Some(unused) = write.replacement.take() {
                         worker.blocks.discard(unused);
                     }
@@ -65,6 +65,10 @@ impl Commit<'_> {
     #[cold]
     pub(super) fn abandon(&mut self, page: VersionPage) {
         let Self { shared, worker, sets, .. } = self;
+        debug_assert!(
+            worker.commit.slot().bound().is_none(),
+            "an epoch that waits for this worker would never end (E2)"
+        );
         if std::mem::take(&mut worker.sequence_is_full) {
             // E5: the next attempt needs a new epoch, and does not wait for the heartbeat's tick.
             let _ = shared.epochs.try_advance(shared.clock.nanos());
@@ -78,6 +82,7 @@ impl Commit<'_> {
             if let Some(unused) = write.old_version.take() {
                 worker.blocks.unused_version(unused);
             }
+            debug_assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
             if let (true, Some(record)) = (write.placed, write.record) {
                 let key = arena.key(write).into();
                 let unhook = Unhook { table: write.table, key, record, word: Word::PLACEHOLDER };

@@ -47,15 +47,23 @@ impl<'c> Commit<'c> {
                 read.word = before.locked();
             }
         }
+        debug_assert!(
+            writes.entries.iter().all(|write| write.record.is_none() || write.before.is_latest()),
+            "every locked record is its key's latest (C2)"
+        );
         Ok(Locked { commit: self })
     }
 
     /// Puts back the words of the first `locked` records in lock order.
     fn unlock(&self, locked: usize) {
+        debug_assert!(locked <= self.worker.order.len(), "no more is unlocked than was locked");
         for lock in &self.worker.order[..locked] {
             let write = &self.sets.writes.entries[lock.at as usize];
             let record = write.record_at(self.pinned);
-            debug_assert!(cfg!(any(loom, shuttle)) || record.word().is_locked(), "a lock is held until here");
+            debug_assert!(
+                record.word().is_locked() && !write.before.is_locked(),
+                "a lock gives back the word that it took"
+            );
             record.unlock_with(write.before);
         }
     }
@@ -117,6 +125,7 @@ impl Locked<'_, '_> {
     /// Whether the log space that `reserve` obtained suffices for the values that the locks found.
     #[inline]
     pub(super) fn check_images(&mut self) -> Result<()> {
+        debug_assert!(self.commit.worker.commit.slot().bound().is_some(), "lengths are read under the locks");
         images::check(self.commit)
     }
 
@@ -124,6 +133,10 @@ impl Locked<'_, '_> {
     #[inline]
     pub(super) fn choose_tid(&mut self, epoch: Epoch) -> Result<Tid> {
         let Commit { shared, worker, sets, .. } = &mut *self.commit;
+        debug_assert!(
+            epoch > Epoch::ZERO && worker.last_tid.epoch() <= epoch,
+            "a worker's epochs only grow (E2)"
+        );
         let mut largest = worker.last_tid;
         for read in &sets.reads {
             largest = largest.max(read.word.tid());

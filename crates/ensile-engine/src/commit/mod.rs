@@ -31,7 +31,7 @@ use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
 use crate::sets::Sets;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::worker::Worker;
 
 /// What a commit was given.
@@ -45,12 +45,12 @@ pub(crate) struct Committed {
 /// Commits a transaction that wrote nothing.
 #[inline(always)]
 pub(crate) fn commit_reads(
-    shared: &Shared,
+    shared: &SharedState,
     worker: &mut Worker,
     sets: &Sets,
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
-    debug_assert!(sets.writes.is_empty(), "nothing is to be installed");
+    debug_assert!(sets.writes.is_empty(), "a write-set is committed under locks");
     let committed = commit_read_only(sets, pinned);
     worker.count(committed.is_ok());
     shared.collect_now_and_then(worker, pinned);
@@ -60,13 +60,17 @@ pub(crate) fn commit_reads(
 /// Commits the transaction's sets, or leaves nothing of it but placeholders that cleanup takes away.
 #[inline(never)]
 pub(crate) fn commit_writes(
-    shared: &Shared,
+    shared: &SharedState,
     worker: &mut Worker,
     sets: &mut Sets,
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
-    debug_assert!(!sets.writes.is_empty() && sets.writes.check(), "the write-set is whole");
+    debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
     let committed = Commit { shared, worker, sets, pinned }.run();
+    debug_assert!(
+        worker.commit.slot().bound().is_none(),
+        "a worker is bound inside the critical section only (E1)"
+    );
     worker.count(committed.is_ok());
     shared.collect(worker, sets.writes.entries.len(), pinned);
     committed
@@ -92,7 +96,7 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
 
 /// A transaction's sets on their way into the database.
 struct Commit<'c> {
-    shared: &'c Shared,
+    shared: &'c SharedState,
     worker: &'c mut Worker,
     sets: &'c mut Sets,
     pinned: Pinned<'c>,
@@ -138,6 +142,10 @@ impl<'c> Commit<'c> {
     fn take_effect(&mut self) -> Result<Committed> {
         let shared = self.shared;
         // A failure from here on unlocks: `locked` goes.
+        debug_assert!(
+            self.worker.commit.slot().bound().is_some(),
+            "locks are taken by bound workers only (E2)"
+        );
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
@@ -184,6 +192,10 @@ impl<'b, 'c> Bound<'b, 'c> {
             "a worker commits one transaction at a time"
         );
         commit.worker.commit.bind(commit.shared.epochs.now());
+        debug_assert!(
+            commit.worker.commit.slot().bound().is_some(),
+            "its epoch cannot end before the commit (E2)"
+        );
         Self { commit }
     }
 }
@@ -198,6 +210,10 @@ impl Drop for Bound<'_, '_> {
             appender.release();
         }
         self.commit.worker.commit.unbind();
+        debug_assert!(
+            self.commit.worker.commit.slot().bound().is_none(),
+            "epochs go on after the commit (E2)"
+        );
         std::mem::forget(whole);
     }
 }

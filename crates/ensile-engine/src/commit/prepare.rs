@@ -12,7 +12,7 @@ use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::{LockOrder, Worker};
 
@@ -33,7 +33,7 @@ impl Commit<'_> {
         }
         debug_assert!(
             entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
-            "a put has a record (C3)"
+            "only a delete of a missing key has no record (C3)"
         );
         Ok(())
     }
@@ -42,6 +42,10 @@ impl Commit<'_> {
     pub(super) fn reserve(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned } = self;
         // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+        debug_assert!(
+            worker.commit.slot().bound().is_none(),
+            "what may wait is obtained before binding (E1)"
+        );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
         let logging = worker.appender.is_some();
         let (entries, arena) = sets.writes.parts();
@@ -68,7 +72,7 @@ impl Commit<'_> {
         worker.order.sort_unstable_by_key(|lock| lock.record);
         debug_assert!(
             worker.order.is_sorted_by(|a, b| a.record < b.record),
-            "no two entries have one record, so no lock is taken twice"
+            "each record is locked once, in the order of addresses"
         );
         if log_bytes == 0 {
             return Ok(());
@@ -82,7 +86,10 @@ impl Commit<'_> {
     /// Room for the log entry (E1).
     #[inline]
     pub(super) fn reserve_log(&mut self, bytes: usize) -> Result<()> {
-        debug_assert!(bytes >= log_entry::bytes(0, 0), "an entry has a write");
+        debug_assert!(
+            self.worker.commit.slot().bound().is_none(),
+            "log space is waited for before binding (E1)"
+        );
         match &mut self.worker.appender {
             Some(appender) => Ok(appender.reserve(bytes)?),
             None => Ok(()),
@@ -92,7 +99,7 @@ impl Commit<'_> {
 
 /// What placing an entry takes.
 struct Placing<'p> {
-    shared: &'p Shared,
+    shared: &'p SharedState,
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
     /// Inserts into one table, one after the other: keys that follow each other are placed beside the last.
@@ -125,6 +132,7 @@ impl<'p> Placing<'p> {
             RecordInsert::Inserted(placeholder) => {
                 write.record = Some(placeholder.handle());
                 write.placed = true;
+                debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
             RecordInsert::Exists(record, placeholder) => {

@@ -1,4 +1,4 @@
-//! Figures of a database, gathered when somebody asks.
+//! Figures of a database, gathered when they are asked for.
 //!
 //! Neighbours: workers' counters, the durability crate's and the memory's figures.
 

@@ -11,7 +11,7 @@ use ensile_base::sync::{Arc, note};
 use ensile_durability::{CheckpointHandle, RecoveryReport};
 
 use crate::error::{Error, Result};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 pub(crate) use owner::{DatabaseRef, OpenDatabase};
 
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Database {
 
 impl Database {
     #[inline]
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &SharedState {
         note::load(&*self.open.shared);
         &self.open.shared
     }

@@ -9,11 +9,11 @@ use super::threads::Threads;
 use crate::error::Result;
 use crate::record::blocks;
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// What is shared and the threads that drive it; the last handle that goes closes it.
 pub(crate) struct OpenDatabase {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) threads: Threads,
     /// What closing came to, once it was done.
     pub(crate) closed: Mutex<Option<std::result::Result<(), DurabilityError>>>,
@@ -22,7 +22,7 @@ pub(crate) struct OpenDatabase {
 impl OpenDatabase {
     pub(crate) fn close(&self) -> Result<()> {
         self.shared.check_process()?;
-        // Whoever comes second waits for the first, and is told what came of it.
+        // A second call waits for the first, and returns what it returned.
         let mut closed = self.closed.lock();
         let result = closed.get_or_insert_with(|| {
             self.shared.mark_closed();
@@ -51,7 +51,7 @@ impl Drop for OpenDatabase {
             std::mem::forget(std::mem::replace(&mut self.threads, Threads::none()));
             return;
         }
-        // An error has nowhere to go here: strict results were awaited by whoever wanted them, and `close` tells.
+        // An error has nowhere to go here. Strict results were waited for, and `close` returns errors.
         let _ = self.close();
         self.shared.idle_workers.close();
         session::forget_closed();
@@ -63,7 +63,7 @@ impl Drop for OpenDatabase {
 
 /// What is shared, borrowed from a handle or kept open by one of its own.
 pub(crate) enum DatabaseRef<'db> {
-    Borrowed(&'db Shared),
+    Borrowed(&'db SharedState),
     Owned(Arc<OpenDatabase>),
 }
 
@@ -79,10 +79,10 @@ impl DatabaseRef<'_> {
 }
 
 impl std::ops::Deref for DatabaseRef<'_> {
-    type Target = Shared;
+    type Target = SharedState;
 
     #[inline]
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &SharedState {
         match self {
             Self::Borrowed(shared) => shared,
             Self::Owned(open) => &open.shared,

@@ -32,7 +32,7 @@ impl Threads {
         self.handles.lock()
     }
 
-    /// Waits for all of them; whoever calls has told them to stop.
+    /// Waits for all of them. The caller has stopped what they do.
     pub(crate) fn join(&self) {
         // A database closed on one of its own threads (a future's waker) does not wait for itself.
         self.join_those(|handle| handle.thread().id() != std::thread::current().id());

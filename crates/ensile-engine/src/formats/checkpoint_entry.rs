@@ -24,12 +24,13 @@ pub(crate) const fn bytes(key: usize, value: usize) -> usize {
 /// Appends a body.
 #[inline]
 pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    let start = out.len();
     debug_assert!(key.len() <= KEY_BYTES_MAX, "a table refuses longer keys: {} bytes", key.len());
     let before = out.len();
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
     out.extend_from_slice(key);
     out.extend_from_slice(value);
-    debug_assert_eq!(out.len() - before, bytes(key.len(), value.len()), "as many bytes as were counted");
+    debug_assert_eq!(decode(&out[start..]), Ok((key, value)), "what is written is what will be read");
 }
 
 /// Key and value of a body.

@@ -40,7 +40,7 @@ impl Definition {
             out.push(u8::from(index.unique));
             put_text(&mut out, &index.key_type);
         }
-        debug_assert_eq!(Self::decode(&out).as_ref(), Some(self), "what is written can be read");
+        assert_eq!(Self::decode(&out).as_ref(), Some(self), "what is written is what will be read");
         out
     }
 
@@ -69,7 +69,7 @@ impl Definition {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
-    debug_assert!(text.len() <= usize::from(u16::MAX), "the length is a u16");
+    assert!(text.len() <= usize::from(u16::MAX), "an opening refuses longer names: {} bytes", text.len());
     out.extend_from_slice(&(text.len() as u16).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }

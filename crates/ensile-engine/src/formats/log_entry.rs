@@ -70,7 +70,7 @@ pub(crate) enum Image {
 /// a before-image, nothing of it is left.
 #[inline(always)]
 pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, image: Image) {
-    debug_assert!(value.is_none_or(|value| value.len() <= VALUE_BYTES_MAX), "a table refuses longer values");
+    let start = out.len();
     let recorded = image != Image::NotRecorded;
     let length = match value {
         None if recorded => DELETE_RECORDED,
@@ -86,20 +86,26 @@ pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[
     }
     out.extend_from_slice(key);
     out.extend_from_slice(value.unwrap_or_default());
+    let image_header = if recorded { IMAGE_HEADER_BYTES } else { 0 };
+    let written = bytes(key.len(), value.map_or(0, <[u8]>::len)) + image_header;
+    debug_assert_eq!(out.len() - start, written, "an entry takes what was reserved for it");
 }
 
 /// As [`encode`] without a before-image, of a key and its value that lie side by side: one copy of both.
 #[inline(always)]
 pub(crate) fn encode_together(out: &mut Vec<u8>, table: u32, key: usize, key_and_value: &[u8]) {
-    debug_assert!(key <= key_and_value.len(), "the key is the beginning");
-    debug_assert!(key_and_value.len() - key <= VALUE_BYTES_MAX, "a table refuses longer values");
+    debug_assert!(key <= key_and_value.len(), "the key comes first");
     out.extend_from_slice(&header(table, key, (key_and_value.len() - key) as u32));
     out.extend_from_slice(key_and_value);
 }
 
 #[inline(always)]
 fn header(table: u32, key: usize, length: u32) -> [u8; HEADER_BYTES] {
-    debug_assert!(key <= KEY_BYTES_MAX, "a table refuses longer keys");
+    debug_assert!(key <= KEY_BYTES_MAX, "a table refuses longer keys: {key} bytes");
+    debug_assert!(
+        length & !RECORDED <= VALUE_BYTES_MAX as u32 || length >= DELETE_RECORDED,
+        "a table refuses longer values"
+    );
     let mut header = [0; HEADER_BYTES];
     header[..4].copy_from_slice(&table.to_le_bytes());
     header[4..6].copy_from_slice(&(key as u16).to_le_bytes());

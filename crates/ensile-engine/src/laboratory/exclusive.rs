@@ -19,14 +19,14 @@ use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::record::word::Word;
 use crate::record::{Record, Scratch};
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::TableCore;
 use crate::typed::{Table, undecodable};
 use crate::worker::Worker;
 
 /// One thread's way to tables that it has to itself.
 pub struct Exclusive<'db> {
-    shared: &'db Shared,
+    shared: &'db SharedState,
     pin: PinHandle,
     buffers: Buffers,
 }
@@ -73,7 +73,7 @@ impl Exclusive<'_> {
 
 /// Rows that nobody else uses.
 pub struct ExclusiveRows<'x> {
-    shared: &'x Shared,
+    shared: &'x SharedState,
     worker: &'x mut Worker,
     pinned: Pinned<'x>,
     buffers: &'x mut Buffers,

@@ -22,7 +22,7 @@ use crate::record::tree::{RecordInsert, RecordLookup};
 use crate::record::word::Word;
 use crate::record::{Record, Scratch, Seen};
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::TableCore;
 use crate::typed::Table;
 
@@ -42,7 +42,7 @@ impl Drop for Unchanged<'_> {
 
 /// Single-key access to the bytes of one table by one thread.
 struct RawKeyValue<'db> {
-    shared: &'db Shared,
+    shared: &'db SharedState,
     table: Arc<TableCore>,
     pin: PinHandle,
     scratch: Scratch,

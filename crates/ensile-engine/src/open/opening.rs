@@ -24,7 +24,7 @@ use super::threads::{self, in_parallel};
 use crate::database::threads::Threads;
 use crate::database::{Database, OpenDatabase};
 use crate::error::{Error, Result};
-use crate::shared::{Shared, SharedParts};
+use crate::shared::{SharedParts, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::worker::cores::Cores;
 
@@ -105,7 +105,7 @@ impl Builder {
             cores,
             process,
         };
-        let shared = Arc::new(Shared::new(parts));
+        let shared = Arc::new(SharedState::new(parts));
         let open = OpenDatabase { shared, threads: Threads::none(), closed: Mutex::new(None) };
         let database = Database { open: Arc::new(open) };
         // From here on a failure closes the database, as the drop of any last handle does.

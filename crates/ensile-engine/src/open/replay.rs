@@ -32,11 +32,11 @@ use crate::formats::log_entry::Writes;
 use crate::record::tree::{RecordInsert, RecordRun, RecordTree};
 use crate::record::word::Word;
 use crate::tables::catalog::Trees;
-use tombstones::{Batch, Tombstones};
-use worker::{GROUP, Pending, ReplayWorker};
+use tombstones::{BlockDeletes, Tombstones};
+use worker::{GROUP, PendingWrite, ReplayWorker};
 
 /// What a thread takes for as long as it is in a block: memory, the trees that it has met, and a pin.
-struct Seat {
+struct ReplaySession {
     trees: Vec<(u32, Arc<RecordTree>)>,
     worker: ReplayWorker,
     pin: PinHandle,
@@ -47,7 +47,7 @@ pub(crate) struct Replay {
     memory: StdArc<Memory>,
     trees: Mutex<Trees>,
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
-    seats: Mutex<Vec<Box<Seat>>>,
+    sessions: Mutex<Vec<Box<ReplaySession>>>,
     tombstones: Tombstones,
     /// Replay's own, for reclamation alone: they move each time that replay is told how far it is.
     epochs: Epochs,
@@ -61,24 +61,24 @@ impl Replay {
         Self {
             memory: StdArc::clone(memory),
             trees: Mutex::new(Trees::new()),
-            seats: Mutex::new(Vec::new()),
+            sessions: Mutex::new(Vec::new()),
             tombstones: Tombstones::new(),
             epochs: Epochs::new(&config),
             ticks: AtomicU64::new(0),
         }
     }
 
-    /// Works in a seat that no other thread has, under its pin.
-    fn seated<R>(
+    /// Works in a session that no other thread has, under its pin.
+    fn in_session<R>(
         &self,
         work: impl FnOnce(&mut ReplayWorker, &mut Vec<(u32, Arc<RecordTree>)>, Pinned<'_>) -> R,
     ) -> R {
-        let free = self.seats.lock().pop();
-        let mut seat = free.unwrap_or_else(|| {
+        let free = self.sessions.lock().pop();
+        let mut session = free.unwrap_or_else(|| {
             let worker = ReplayWorker::new(self.memory.cache());
-            Box::new(Seat { trees: Vec::new(), worker, pin: self.epochs.register_pin() })
+            Box::new(ReplaySession { trees: Vec::new(), worker, pin: self.epochs.register_pin() })
         });
-        let Seat { trees, worker, pin } = &mut *seat;
+        let ReplaySession { trees, worker, pin } = &mut *session;
         let call = pin.begin(self.epochs.now());
         let result = work(worker, trees, call.pinned());
         drop(call);
@@ -87,7 +87,7 @@ impl Replay {
         if worker.deletes.len() > 0 {
             self.tombstones.give(std::mem::take(&mut worker.deletes));
         }
-        self.seats.lock().push(seat);
+        self.sessions.lock().push(session);
         result
     }
 
@@ -126,7 +126,7 @@ impl Replay {
             for write in Writes(body) {
                 let write = write.map_err(|detail| Refused { entry: at, detail })?;
                 let tree = self.tree_at(write.table, trees, worker);
-                group.push(Pending { tree, write, tid });
+                group.push(PendingWrite { tree, write, tid });
                 if group.len() == GROUP {
                     worker.apply(trees, &group, &self.epochs, pinned);
                     group.clear();
@@ -161,8 +161,8 @@ impl Replay {
     }
 
     /// Removes the tombstones of a batch that is due.
-    fn remove(&self, batch: &Batch) {
-        self.seated(|worker, trees, pinned| {
+    fn remove(&self, batch: &BlockDeletes) {
+        self.in_session(|worker, trees, pinned| {
             let of_batch: Vec<_> =
                 batch.iter().map(|noted| self.tree_at(noted.table, trees, worker)).collect();
             let of_batch: Vec<&RecordTree> = of_batch.into_iter().map(|at| &*trees[at].1).collect();
@@ -179,13 +179,13 @@ impl Replay {
         self.epochs.scan();
     }
 
-    /// Ends replay: removes the tombstones that are left, if nobody said that all entries are in, and hands the trees over.
+    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the trees over.
     pub(crate) fn finish(self) -> Trees {
         self.passed(Epoch::MAX);
-        let seats = self.seats.into_inner();
-        for mut seat in seats {
+        let sessions = self.sessions.into_inner();
+        for mut session in sessions {
             // No thread is in a block any more: nothing retired is reached.
-            let ReplayWorker { blocks, garbage, .. } = &mut seat.worker;
+            let ReplayWorker { blocks, garbage, .. } = &mut session.worker;
             garbage.collect_all(blocks);
         }
         self.trees.into_inner()
@@ -194,11 +194,11 @@ impl Replay {
 
 impl Recoverable for Replay {
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        self.seated(|worker, trees, pinned| self.replay_block(entries, trees, worker, pinned))
+        self.in_session(|worker, trees, pinned| self.replay_block(entries, trees, worker, pinned))
     }
 
     fn load(&self, section: u32, entries: &[Entry<'_>]) -> Result<(), Refused> {
-        self.seated(|worker, _, pinned| {
+        self.in_session(|worker, _, pinned| {
             let tree = self.tree(section, worker);
             self.load_block(entries, &tree, worker, pinned)
         })

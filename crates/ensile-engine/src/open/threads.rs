@@ -1,6 +1,6 @@
 //! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it lasts.
 //!
-//! They only call steps that lower floors offer, so that whoever opens a database `without_threads` can drive the
+//! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
 //! same steps from one seed.
 //!
 //! Neighbours: started by `builder`; steps of `ensile-epoch` and `ensile-durability`.
@@ -14,11 +14,11 @@ use ensile_epoch::Advance;
 
 use crate::database::threads::Threads;
 use crate::error::Result;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
 /// How often a checkpointer looks whether the epoch that it waits for has come.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
-/// How often it looks whether a checkpoint is due; who asks for one rings.
+/// How often a checkpointer looks whether a checkpoint is due. A demand wakes it before.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
@@ -26,7 +26,7 @@ const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 const CHECKPOINTER_NICE: i32 = 5;
 
 /// Starts them. If the system refuses one, those before it run: the caller closes the database.
-pub(crate) fn start(threads: &Threads, shared: &Arc<Shared>) -> Result<()> {
+pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
     threads.spawn("ensile-heartbeat".to_owned(), move || {
         keep(&heart, 0);
@@ -57,20 +57,20 @@ pub(crate) fn start(threads: &Threads, shared: &Arc<Shared>) -> Result<()> {
 }
 
 /// Keeps one of the database's own threads on a core, if workers are kept on theirs.
-fn keep(shared: &Shared, number: usize) {
+fn keep(shared: &SharedState, number: usize) {
     if let Some(cores) = &shared.cores {
         cores.keep_own_thread(number);
     }
 }
 
-/// A checkpointer takes what time loggers and workers leave: commits wait for those, and nobody waits for it.
+/// A checkpointer takes what time loggers and workers leave: commits wait for those, and for no checkpointer.
 fn give_way() {
     // Of this thread alone, as Linux has it; elsewhere it would be the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
-fn heartbeat(shared: &Shared, step: impl Fn(&Shared)) {
+fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState)) {
     let _guard = StopOnPanic { shared };
     while !shared.stop.wait(shared.settings.epoch_interval) {
         step(shared);
@@ -79,7 +79,7 @@ fn heartbeat(shared: &Shared, step: impl Fn(&Shared)) {
 
 /// A heartbeat that panics closes no epoch any more: a thread that waits for one must not wait for ever.
 struct StopOnPanic<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedState,
 }
 
 impl Drop for StopOnPanic<'_> {
@@ -90,8 +90,8 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// A checkpointer's life: a block, then whoever else wants the core.
-fn checkpoint(shared: &Shared, checkpointer: usize) {
+/// A checkpointer's life: a block, then the core is left to other threads.
+fn checkpoint(shared: &SharedState, checkpointer: usize) {
     let Some(checkpoints) = &shared.checkpoints else { return };
     loop {
         match checkpoints.step(checkpointer, shared) {
@@ -106,7 +106,7 @@ fn checkpoint(shared: &Shared, checkpointer: usize) {
 
 /// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was empty for
 /// long (M2), and transactions that are idle for too long expire (E4).
-pub(crate) fn step(shared: &Shared) {
+pub(crate) fn step(shared: &SharedState) {
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {
         log.wake_loggers();
@@ -152,7 +152,7 @@ pub(crate) fn in_parallel<E: Send>(
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // Relaxed: a thread that misses the flag does one more step; the join hands the error on.
+                    // Relaxed: the results are joined; the mark only saves the other threads work.
                     failed.store(true, Ordering::Relaxed);
                     return Err(error);
                 }

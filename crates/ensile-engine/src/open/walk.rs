@@ -20,16 +20,16 @@ use ensile_index::{Direction, Range, Witness};
 use crate::formats::checkpoint_entry;
 use crate::record::tree::RecordVisitor;
 use crate::record::{HEADER_BYTES, Record, Scratch};
-use crate::shared::Shared;
+use crate::shared::SharedState;
 
-/// Slices of a part, so that progress can be told by them.
+/// Slices of a part: progress is measured in them.
 const SLICES_PER_PART: usize = 16;
 /// Entries whose records are asked for before the first of them is read: a leaf or two.
 const BATCH: usize = 32;
 /// Bytes of a record that are asked for ahead, at most: behind these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
-impl Walk for Shared {
+impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
         let pin = self.epochs.register_pin();

@@ -1,4 +1,4 @@
-//! Reading through a table: one lookup and one scan, whoever reads.
+//! Reading through a table: one lookup and one scan for all readers.
 //!
 //! A [`Reader`] says what a version means to it: a transaction reads the latest and remembers what it saw, a snapshot
 //! reads the version of its boundary and remembers nothing. The walk through index and records is the same.
@@ -65,7 +65,7 @@ pub(crate) trait RawRead {
     ) -> Result<()>;
 }
 
-/// Someone who reads records.
+/// A reader of records.
 pub(crate) trait Reader {
     /// Reads a record, and remembers what it saw if it must.
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead;

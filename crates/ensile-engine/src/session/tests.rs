@@ -27,7 +27,7 @@ fn a_thread_that_works_on_another_database_lets_go_of_a_closed_one() -> Result<(
     let table = first.table::<u64, u64>("t")?;
     first.run(|tx| tx.put(&table, &1, &1))?;
     let memory = Arc::downgrade(&first.shared().memory);
-    // Closed by another thread, which has no way to this one's seat.
+    // Closed by another thread, which has no way to this one's session.
     std::thread::scope(|scope| scope.spawn(|| drop((table, first))).join()).expect("ends");
     assert!(memory.upgrade().is_some(), "this thread has a session");
     let (second, _) = driven();
@@ -44,7 +44,7 @@ fn the_thread_that_drops_a_database_keeps_nothing_of_it_and_its_seats_of_others(
     let (first, _) = driven();
     let (second, _) = driven();
     let (in_first, in_second) = (first.table::<u64, u64>("t")?, second.table::<u64, u64>("t")?);
-    // Seats of both, the last one and others.
+    // Sessions of both, the last one and others.
     let open = [first.begin(), first.begin()];
     first.run(|tx| {
         tx.put(&in_first, &1, &1)?;

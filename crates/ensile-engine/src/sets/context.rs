@@ -10,7 +10,7 @@ use super::node_set::NodeSet;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::worker::idle::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
@@ -32,7 +32,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(shared: &Shared) -> Self {
+    pub(crate) fn new(shared: &SharedState) -> Self {
         Self {
             database: shared.id,
             idle_workers: Arc::clone(&shared.idle_workers),
@@ -50,6 +50,8 @@ impl Context {
     /// smallest, of one read, do not look: what they can leave is a buffer of one value.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
+        #[cfg(debug_assertions)]
+        self.sets.check();
         let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
         self.sets.clear();
         debug_assert!(self.sets.is_empty(), "a transaction begins with empty sets");
@@ -74,5 +76,6 @@ impl Context {
         self.sets.writes = WriteSet::default();
         (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
         self.value = Vec::new();
+        debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }
 }

@@ -38,6 +38,22 @@ impl Sets {
         self.reads.clear();
         self.nodes.clear();
         self.writes.clear();
+        debug_assert!(self.is_empty(), "nothing is left of the transaction before");
+    }
+
+    /// Whether nothing was read and nothing written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.nodes.len() == 0 && self.writes.is_empty()
+    }
+
+    /// Asserts that the sets are whole: in builds with debug assertions, when a transaction ends.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        self.nodes.check();
+        self.writes.check();
+        for Read { record, word } in &self.reads {
+            assert!(word.is_latest(), "a read of {record:?} saw a superseded record");
+        }
     }
 
     /// Whether nothing was read or written.

@@ -3,7 +3,7 @@
 //! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and leaves
 //! that its inserts split off stand in the set beside the leaf they came from; so only others' changes fail it.
 //!
-//! Neighbours: filled by reads and scans, re-blessed by commit's placeholders (C3), validated by commit.
+//! Neighbours: filled by reads and scans, updated after commit's placeholders (C3), validated by commit.
 
 use ensile_epoch::Pinned;
 use ensile_index::{NodeChange, NodeChanges, NodeId, Witness};
@@ -25,6 +25,7 @@ impl NodeSet {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.sorted = false;
+        debug_assert!(self.len() == 0, "nothing is left of the transaction before");
     }
 
     /// Bytes of memory that it holds.
@@ -50,7 +51,7 @@ impl NodeSet {
     /// Follows the transaction's own insert: `(node, old)` becomes `(node, new)`, split-off leaves join.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: somebody else changed it.
+    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed it.
     pub(crate) fn update_after_own_insert(&mut self, changes: &NodeChanges) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -76,13 +77,22 @@ impl NodeSet {
                 }
             }
         }
-        debug_assert!(self.check(), "own inserts keep the set's order");
+        #[cfg(debug_assertions)]
+        self.check();
         Ok(())
+    }
+
+    /// Asserts that the order is the one that look-ups rely on.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        assert!(!self.sorted || self.entries.is_sorted(), "look-ups by bisection need an order");
+        assert!(!self.sorted || self.entries.len() > LINEAR_MAX, "a short set is looked through");
     }
 
     /// The entries of one leaf, or in a short set all entries up to it.
     fn of_node(&mut self, node: NodeId) -> Entries<'_> {
         if self.sorted {
+            debug_assert!(self.entries.is_sorted(), "bisection needs an order");
             let start = self.entries.partition_point(|entry| entry.node() < node);
             debug_assert!(self.check(), "a bisection needs the order");
             let end = start + self.entries[start..].partition_point(|entry| entry.node() == node);
@@ -97,16 +107,14 @@ impl NodeSet {
         } else {
             self.entries.len()
         };
-        debug_assert!(at <= self.entries.len());
+        debug_assert!(
+            at <= self.entries.len() && (self.sorted || at == self.entries.len()),
+            "the order stays"
+        );
         self.entries.insert(at, witness);
     }
 
-    /// Whether the set is in the order that it claims.
-    pub(crate) fn check(&self) -> bool {
-        !self.sorted || self.entries.is_sorted()
-    }
-
-    /// Phase 2: whether every leaf is as it was seen, with nobody else writing in it (C4).
+    /// Phase 2: whether every leaf is as it was seen, with no other transaction writing in it (C4).
     #[inline]
     pub(crate) fn holds(&self, pinned: Pinned<'_>) -> bool {
         debug_assert!(self.check(), "the set is in the order that it claims");

@@ -64,12 +64,12 @@ pub(crate) struct Write {
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
     /// Commit: what became of it.
-    pub(crate) installed: Installed,
+    pub(crate) effect: WriteEffect,
 }
 
 /// What installing an entry did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Installed {
+pub(crate) enum WriteEffect {
     /// Nothing (yet).
     Untouched,
     /// The record was overwritten where it stands; the old version was preserved, or not.
@@ -89,7 +89,7 @@ impl Write {
     }
 
     /// Whether a record with this word may be overwritten where it stands: it is present, or it is the placeholder
-    /// that this transaction placed. Other absent records belong to whoever registered them for cleanup (U1).
+    /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
         debug_assert!(!self.placed || self.record.is_some(), "a placeholder is its entry's record (C3)");
@@ -145,16 +145,9 @@ impl WriteSet {
         debug_assert!(self.entries.is_empty() && self.bytes == 0, "nothing of the transaction is left");
     }
 
-    /// Whether keys and values lie in the arena, and the table of keys leads to each entry.
-    pub(crate) fn check(&self) -> bool {
-        let lies_in = |part: (u32, u32)| range(part).end <= self.arena.len();
-        let led_to = |at: usize, write: &Write| self.find(write.table, self.key(write)) == Some(at);
-        let mut entries = self.entries.iter().enumerate();
-        entries.all(|(at, write)| lies_in(write.key) && lies_in(write.value) && led_to(at, write))
-    }
-
     fn forget(&mut self) {
-        debug_assert!(self.check(), "a write-set that is given up was whole");
+        #[cfg(debug_assertions)]
+        self.check();
         let bytes = self.keys.restart(&self.arena);
         debug_assert!(bytes <= self.arena.len(), "announced keys lie in the arena");
         self.arena.truncate(bytes);
@@ -300,6 +293,7 @@ impl WriteSet {
         kind: WriteKind,
         expect: Expect,
     ) -> Result<()> {
+        debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
         debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_range(met, key);
@@ -383,7 +377,7 @@ impl WriteSet {
             replacement: None,
             old_version: None,
             before: Word::PLACEHOLDER,
-            installed: Installed::Untouched,
+            effect: WriteEffect::Untouched,
         });
         at
     }
@@ -410,9 +404,11 @@ impl WriteSet {
             self.append(value)
         };
         debug_assert_eq!(stored.1 as usize, value.len(), "the arena holds the new value");
+        debug_assert!(kind == WriteKind::Put || stored.1 == 0, "a delete has no value");
         let entry = &mut self.entries[at];
         entry.value = stored;
         entry.kind = kind;
+        debug_assert_eq!(self.value(&self.entries[at]), value, "what is written is what is read");
         Ok(())
     }
 
@@ -473,7 +469,7 @@ impl WriteSet {
     /// The entries within the range of the table that was sorted last, as positions in key order: what a scan merges
     /// with (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
-        debug_assert_eq!(self.in_order.seen, self.entries.len(), "every entry has been sorted in");
+        debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
         let positions = self.in_order.positions.as_slice();
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
         let start = positions.partition_point(|at| match lower {
@@ -490,6 +486,28 @@ impl WriteSet {
         &positions[..length]
     }
 
+    /// Asserts what look-ups, scans and commit rely on.
+    #[cfg(debug_assertions)]
+    pub(crate) fn check(&self) {
+        let count = self.entries.len();
+        assert!(self.in_order.seen <= count, "an order takes in entries that there are");
+        for (at, write) in self.entries.iter().enumerate() {
+            assert_eq!(
+                self.find(write.table, self.key(write)),
+                Some(at),
+                "the table of keys leads to each entry"
+            );
+            assert!(self.tables.may_have(write.table), "the filter knows every table that is written");
+            assert!(range(write.key).end <= self.arena.len(), "a key lies in the arena");
+            assert!(range(write.value).end <= self.arena.len(), "a value lies in the arena");
+            assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
+            assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
+        }
+        let sorted = self.in_order.positions.iter().map(|at| &self.entries[*at as usize]);
+        assert!(sorted.clone().all(|write| write.table == self.in_order.table), "an order is of one table");
+        assert!(sorted.is_sorted_by(|a, b| self.key(a) < self.key(b)), "no key comes twice");
+    }
+
     /// Arena and entries apart, for commit, which changes entries while it reads keys and values.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [Write], Arena<'_>) {
@@ -504,6 +522,7 @@ impl InOrder {
         self.table = table;
         self.seen = 0;
         self.positions.clear();
+        debug_assert!(self.positions.is_empty(), "an order begins empty");
     }
 }
 
@@ -531,6 +550,7 @@ impl<'a> Arena<'a> {
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));
+        debug_assert!(value.end <= self.0.len() && key.end <= self.0.len(), "entries lie in their arena");
         (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))
     }
 }

@@ -6,7 +6,7 @@ use crossbeam_utils::CachePadded;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_epoch::{Pinned, ReclaimLimits};
 
-use super::Shared;
+use super::SharedState;
 use crate::garbage::Horizon;
 use crate::worker::{Worker, WorkerCounters};
 
@@ -18,7 +18,7 @@ const LEFT_PER_WRITE: usize = 2;
 /// Things of each kind that one step frees for a worker that no thread has.
 const FREED_PER_IDLE_STEP: usize = 4096;
 
-impl Shared {
+impl SharedState {
     /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {
         let worker = Worker::new(&self.epochs, self.log.as_ref(), &self.memory);
@@ -48,7 +48,7 @@ impl Shared {
         worker.publish_garbage();
     }
 
-    /// As [`Shared::collect`], for a worker that no thread waits for.
+    /// As [`SharedState::collect`], for a worker that no thread waits for.
     pub(crate) fn collect_idle(&self, worker: &mut Worker, pinned: Pinned<'_>) {
         if !self.settings.switches.collects() {
             return;
@@ -66,7 +66,7 @@ impl Shared {
     }
 
     /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker
-    /// could free and has not is nobody's fault.
+    /// could free and has not is held back by none.
     pub(crate) fn held_bytes(&self, limits: ReclaimLimits) -> u64 {
         let counters = self.counters.lock();
         // Relaxed: figures, each a little old.

@@ -10,7 +10,7 @@ use ensile_base::sync::{Ordering, fence, sleep};
 use ensile_durability::DurabilityError;
 use ensile_epoch::{Advance, Epochs};
 
-use super::Shared;
+use super::SharedState;
 use crate::error::{Error, Result};
 
 /// When a transaction's result is released.
@@ -24,7 +24,7 @@ pub enum Durability {
     Relaxed,
 }
 
-impl Shared {
+impl SharedState {
     /// The durable epoch D; in memory nothing is ever lost but with the process, so nothing waits for it.
     #[inline]
     pub(crate) fn durable_epoch(&self) -> Epoch {

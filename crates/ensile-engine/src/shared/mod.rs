@@ -33,7 +33,7 @@ pub use durability::Durability;
 use stop::StopSignal;
 
 /// What all transactions of one database share.
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     /// Tells databases of one process apart.
     pub(crate) id: u64,
     pub(crate) epochs: Arc<Epochs>,
@@ -105,7 +105,7 @@ pub(crate) struct SharedParts {
 
 static NEXT_ID: OnceLock<AtomicU64> = OnceLock::new();
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(parts: SharedParts) -> Self {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
@@ -192,8 +192,8 @@ impl Shared {
         if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// A pin for a thread or an open transaction. In a forked child it is one that nobody scans: the parent's list may have been
-    /// locked at the fork, and whoever gets this pin is refused before it is used (I4).
+    /// A pin for a thread or an open transaction. In a forked child it is one that no scan finds: the parent's list may have been
+    /// locked at the fork, and a caller that gets this pin is refused before it is used (I4).
     pub(crate) fn register_pin(&self) -> PinHandle {
         if self.is_own_process() {
             self.epochs.register_pin()
@@ -219,8 +219,8 @@ impl Shared {
         ))
     }
 
-    /// No epoch is closed by time any more. Nothing becomes durable then unless somebody waits for it, so the log stops and
-    /// tells everybody.
+    /// No epoch is closed by time any more. Nothing becomes durable then unless a thread waits for it, so the log stops,
+    /// and every thread that waits gets an error.
     #[cold]
     pub(crate) fn note_heartbeat_panic(&self) {
         // Release: partner is the Acquire in `heartbeat_has_panicked`.

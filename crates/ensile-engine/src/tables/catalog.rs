@@ -14,7 +14,7 @@ pub(crate) type Trees = HashMap<u32, Arc<RecordTree>>;
 
 /// What is known of tables in this process.
 pub(crate) struct Catalog {
-    /// Recovered trees whose tables nobody has opened yet.
+    /// Recovered trees whose tables are not open yet.
     pub(crate) trees: Trees,
     pub(crate) opened: HashMap<String, Arc<TableCore>>,
     pub(crate) next_id: u32,

@@ -10,7 +10,7 @@ use super::is_logged;
 use crate::record::tree::RecordTree;
 use crate::tables::catalog::Trees;
 
-/// The trees of all logged tables: recovered ones that nobody has opened too.
+/// The trees of all logged tables: those of recovered tables that are not open too.
 #[derive(Default)]
 pub(crate) struct LoggedTrees {
     trees: Mutex<BTreeMap<u32, Arc<RecordTree>>>,

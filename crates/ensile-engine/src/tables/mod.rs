@@ -24,7 +24,7 @@ pub(crate) const CATALOG_ID: u32 = 0;
 /// Computes a row's secondary key from its primary key and value; false leaves the row out of the index.
 pub(crate) type IndexKeyFn = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<bool, String> + Send + Sync>;
 
-/// A table as somebody asks for it.
+/// A table as an application asks for it.
 pub(crate) struct TableSpec {
     pub(crate) name: String,
     pub(crate) key_type: String,
@@ -36,7 +36,7 @@ pub(crate) struct TableSpec {
     pub(crate) defines_indexes: bool,
 }
 
-/// A secondary index as somebody asks for it.
+/// A secondary index as an application asks for it.
 pub(crate) struct IndexSpec {
     pub(crate) name: String,
     /// Raised by the application whenever the key function changes (X1).

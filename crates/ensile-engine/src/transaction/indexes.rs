@@ -72,6 +72,7 @@ impl Maintenance<'_> {
         old: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<Option<(bool, bool)>> {
+        debug_assert!(old.is_some() || new.is_some(), "a row comes, changes or goes");
         let (old_key, new_key) = &mut *self.entry_keys;
         let leaves = old.map_or(Ok(false), |old| index.entry_key(key, old, old_key))?;
         let enters = new.map_or(Ok(false), |new| index.entry_key(key, new, new_key))?;
@@ -84,7 +85,7 @@ impl Maintenance<'_> {
 
     /// Whether the new entry key is free, now and, by what the lookup leaves in the sets, at commit.
     fn check_unique(&mut self, table: &TableCore, index: &IndexCore) -> Result<()> {
-        debug_assert!(index.unique, "other indexes take equal keys");
+        debug_assert!(index.unique, "any number of rows may have an entry in another index");
         let entry_key = &self.entry_keys.1;
         let taken = match reading::own_write(Some(&self.sets.writes), index.entries.id, entry_key) {
             Own::Put(_) => true,

@@ -27,7 +27,7 @@ use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
 use crate::sets::context::Context;
-use crate::shared::{Durability, Shared};
+use crate::shared::{Durability, SharedState};
 use crate::tables::TableCore;
 use receipt::Receipt;
 
@@ -123,6 +123,8 @@ impl<'db> Transaction<'db> {
         debug_assert!(session.context.sets.is_empty(), "a session is given back empty");
         debug_assert_eq!(session.context.database, database.id, "a session belongs to one database");
         drop(session.context.pin.begin(database.epochs.now()));
+        debug_assert_eq!(session.context.database, database.id, "a session is of one database");
+        debug_assert!(session.context.sets.is_empty(), "a transaction begins with empty sets");
         Self { database, session: Some(session), durability, ended: None }
     }
 
@@ -138,6 +140,7 @@ impl<'db> Transaction<'db> {
         self.check_alive()?;
         self.database.check_table(table)?;
         let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
+        debug_assert_eq!(session.context.database, table.database, "a session is of its table's database");
         Ok((&self.database, &mut session.context))
     }
 
@@ -153,7 +156,7 @@ impl<'db> Transaction<'db> {
     /// Notes that the pin was taken away, and says so.
     #[cold]
     fn expire<R>(&mut self) -> Result<R> {
-        debug_assert!(self.ended.is_none(), "a transaction that has ended enters no call");
+        debug_assert!(self.ended.is_none(), "a transaction ends once");
         self.ended = Some(Ended::Expired);
         Err(Error::Expired)
     }
@@ -216,8 +219,9 @@ impl<'db> Transaction<'db> {
         };
         let Context { pin, sets, .. } = &mut **context;
         let call = pin.enter()?;
-        let shared: &Shared = &self.database;
+        let shared: &SharedState = &self.database;
         let worker = session::worker_of(shared, worker);
+        debug_assert!(worker.commit.slot().bound().is_none(), "a session's worker commits nothing else (E2)");
         if sets.writes.is_empty() {
             commit::commit_reads(shared, worker, sets, call.pinned())
         } else {
@@ -230,6 +234,8 @@ impl<'db> Transaction<'db> {
         self.check_alive()?;
         self.database.check_process()?;
         let context = self.context();
+        #[cfg(debug_assertions)]
+        context.sets.check();
         let call = context.pin.enter()?;
         commit::commit_read_only(&context.sets, call.pinned())
     }
@@ -239,6 +245,7 @@ impl<'db> Transaction<'db> {
     pub(crate) fn restart(&mut self) {
         self.context().clear();
         self.ended = None;
+        debug_assert!(self.context().sets.is_empty(), "the next attempt begins with empty sets");
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Records were found under the
@@ -253,9 +260,9 @@ impl<'db> Transaction<'db> {
         drop(context.pin.begin(now));
     }
 
-    /// Whether it is this database's. Who is lent a transaction can exchange it for another one.
+    /// Whether it is this database's. A closure that borrows a transaction can exchange it for another one.
     #[inline(always)]
-    pub(crate) fn is_of(&self, shared: &Shared) -> bool {
+    pub(crate) fn is_of(&self, shared: &SharedState) -> bool {
         std::ptr::eq(&raw const *self.database, shared)
     }
 }

@@ -47,11 +47,7 @@ impl std::fmt::Debug for Receipt<'_> {
 impl<'db> Receipt<'db> {
     #[inline]
     pub(crate) fn new(committed: Committed, database: DatabaseRef<'db>) -> Self {
-        debug_assert_eq!(
-            committed.tid.epoch(),
-            committed.epoch,
-            "a TID tells the epoch that it rests on (R1)"
-        );
+        debug_assert_eq!(committed.epoch, committed.tid.epoch(), "a receipt's epoch is its TID's (R1)");
         Self { committed, database }
     }
 

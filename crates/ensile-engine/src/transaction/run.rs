@@ -176,6 +176,7 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
+        // Before the closure runs, which a closed database promises. The commit asks again: the closure may have forked.
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
@@ -277,7 +278,7 @@ impl Database {
     ) {
         let shared = self.shared();
         if shared.check_open().is_err() {
-            // Each request is told by itself.
+            // Each request finds that out by itself.
             return;
         }
         debug_assert!(bounds.len() > requests.len(), "each request has two bounds");

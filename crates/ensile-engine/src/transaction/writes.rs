@@ -49,7 +49,7 @@ impl Transaction<'_> {
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
     fn put_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
-        debug_assert!(!table.indexes.is_empty(), "other rows are put without a read");
+        debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
         let (_, context) = self.enter(table)?;
@@ -88,7 +88,7 @@ impl Transaction<'_> {
         let pinned = call.pinned();
         let kept =
             Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, None, Some(value));
-        // The entry may be the key's own, come since the key was found free. What is told must rest on one
+        // The entry may be the key's own, come since the key was found free. What is returned must rest on one
         // moment, so the key's absence goes into the sets beside the entry's presence.
         if matches!(kept, Err(Error::NotUnique { .. })) {
             let met = sets.writes.find_key(table.id, key);

@@ -48,7 +48,7 @@ impl IdleWorkers {
             return std::mem::forget(worker);
         }
         let mut workers = self.lock();
-        // Under the lock: what comes later than `close` empties the pool would stay in it.
+        // Under the lock: a worker that came after `close` has emptied the list would stay in it.
         if !self.is_closed() {
             workers.push(worker);
         }

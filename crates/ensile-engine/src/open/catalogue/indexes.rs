@@ -15,7 +15,7 @@ use crate::open::threads::in_parallel;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
 use crate::record::{Record, Scratch, Seen};
 use crate::session;
-use crate::shared::Shared;
+use crate::shared::SharedState;
 use crate::tables::{TableSpec, check_length};
 use crate::worker::Worker;
 
@@ -23,14 +23,14 @@ use crate::worker::Worker;
 const PARTS_PER_THREAD: usize = 8;
 
 /// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
-/// they are freed: nobody has seen them.
+/// they are freed: no thread has seen them.
 pub(super) struct NewEntries<'c> {
-    shared: &'c Shared,
+    shared: &'c SharedState,
     pub(super) trees: Vec<UnseenTree>,
 }
 
 impl<'c> NewEntries<'c> {
-    pub(super) fn new(shared: &'c Shared, count: usize) -> Self {
+    pub(super) fn new(shared: &'c SharedState, count: usize) -> Self {
         Self { shared, trees: (0..count).map(|_| new_tree(shared)).collect() }
     }
 
@@ -59,7 +59,7 @@ impl Drop for NewEntries<'_> {
 /// Enters every present row of the table into its indexes, with as many threads as recovery has. Nobody else has the
 /// table yet.
 pub(super) fn fill_indexes(
-    shared: &Shared,
+    shared: &SharedState,
     tree: &RecordTree,
     spec: &TableSpec,
     entries: &[UnseenTree],
@@ -89,7 +89,7 @@ pub(super) fn fill_indexes(
 
 /// Enters the rows of a range of keys.
 fn fill_part(
-    shared: &Shared,
+    shared: &SharedState,
     tree: &RecordTree,
     spec: &TableSpec,
     entries: &[UnseenTree],
@@ -114,7 +114,7 @@ fn fill_part(
 }
 
 struct Fill<'f> {
-    shared: &'f Shared,
+    shared: &'f SharedState,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
     entries: &'f [UnseenTree],

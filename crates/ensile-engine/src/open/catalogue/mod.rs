@@ -20,7 +20,7 @@ use crate::formats::definition::{Definition, IndexDefinition};
 use crate::reading::RawRead;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
-use crate::shared::{Durability, Shared};
+use crate::shared::{Durability, SharedState};
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
 use crate::transaction::Transaction;
 use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
@@ -37,7 +37,7 @@ impl Database {
     }
 }
 
-fn new_tree(shared: &Shared) -> UnseenTree {
+fn new_tree(shared: &SharedState) -> UnseenTree {
     session::with_worker(shared, |worker| UnseenTree::new(&mut worker.nodes(&shared.epochs).0))
 }
 
@@ -131,13 +131,13 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     Ok(table)
 }
 
-fn read_definition(shared: &Shared, name: &str) -> Result<Option<Definition>> {
+fn read_definition(shared: &SharedState, name: &str) -> Result<Option<Definition>> {
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let found = tx.raw_get(shared.table(CATALOG_ID), name.as_bytes(), Definition::decode)?;
     Ok(found.flatten())
 }
 
-fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Result<()> {
+fn write_definition(shared: &SharedState, name: &str, definition: &Definition) -> Result<()> {
     let encoded = definition.encode();
     loop {
         let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
@@ -151,7 +151,7 @@ fn write_definition(shared: &Shared, name: &str, definition: &Definition) -> Res
 
 /// Enters the table and its indexes' entry tables into the directory.
 fn enter_table(
-    shared: &Shared,
+    shared: &SharedState,
     id: u32,
     tree: Arc<RecordTree>,
     spec: TableSpec,

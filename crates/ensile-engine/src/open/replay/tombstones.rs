@@ -3,7 +3,7 @@
 //! A replayed delete leaves an absent record, which beats older puts of its key by its TID. Once all entries up to its epoch
 //! are replayed, no older put can come, and the record may go (L8).
 //!
-//! Each thread notes the deletes of one log block in a [`Batch`] of its own and hands it over when the block is done. Any
+//! Each thread notes the deletes of one log block in a [`BlockDeletes`] of its own and hands it over when the block is done. Any
 //! thread takes a batch that is due. So the lock is taken once a block, and removal is work for all threads.
 //!
 //! Neighbours: `worker` fills batches and removes what is due; [`super::Replay`] hears how far replay is.
@@ -35,7 +35,7 @@ fn bytes_kept(key_bytes: usize, record_bytes: usize) -> u64 {
 
 /// The tombstones of a log block.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(super) struct BlockDeletes {
     newest: Epoch,
     tombstones: Vec<Tombstone>,
     /// Their keys, one behind the other.
@@ -52,7 +52,7 @@ pub(super) struct Noted<'b> {
     pub(super) tid: Tid,
 }
 
-impl Batch {
+impl BlockDeletes {
     /// Notes a delete, whose record has a block of `record_bytes`.
     pub(super) fn note(&mut self, table: u32, key: &[u8], tid: Tid, record_bytes: usize) {
         // A block's entries are fewer bytes than that, and its keys are among them.
@@ -80,7 +80,7 @@ struct Waiting {
     /// All entries of smaller epochs are replayed.
     passed: Epoch,
     /// By the newest epoch in each; the number tells batches of one epoch apart.
-    batches: BTreeMap<(Epoch, u64), Batch>,
+    batches: BTreeMap<(Epoch, u64), BlockDeletes>,
     given: u64,
     /// That all of them take.
     bytes: u64,
@@ -102,7 +102,7 @@ impl Tombstones {
     }
 
     /// Takes a batch over.
-    pub(super) fn give(&self, batch: Batch) {
+    pub(super) fn give(&self, batch: BlockDeletes) {
         let mut waiting = self.lock();
         waiting.given += 1;
         waiting.bytes += batch.bytes;
@@ -117,7 +117,7 @@ impl Tombstones {
     }
 
     /// A batch of which all epochs have passed.
-    pub(super) fn take_due(&self) -> Option<Batch> {
+    pub(super) fn take_due(&self) -> Option<BlockDeletes> {
         let mut waiting = self.lock();
         let first = waiting.batches.first_key_value()?.0.0;
         if first >= waiting.passed {
@@ -136,6 +136,6 @@ impl Tombstones {
     /// How many wait.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(super) fn count(&self) -> usize {
-        self.lock().batches.values().map(Batch::len).sum()
+        self.lock().batches.values().map(BlockDeletes::len).sum()
     }
 }

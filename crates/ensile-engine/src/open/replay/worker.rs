@@ -14,7 +14,7 @@ use ensile_epoch::{Epochs, Pinned};
 use ensile_index::NodeChanges;
 use ensile_memory::Cache;
 
-use super::tombstones::Batch;
+use super::tombstones::BlockDeletes;
 use crate::formats::log_entry::LoggedWrite;
 use crate::garbage::ReplayGarbage;
 use crate::record::blocks::{Blocks, NodeBlocks};
@@ -37,18 +37,18 @@ pub(super) struct ReplayWorker {
     pub(super) garbage: ReplayGarbage,
     pub(super) changes: NodeChanges,
     /// Of the block that it is at.
-    pub(super) deletes: Batch,
+    pub(super) deletes: BlockDeletes,
 }
 
 /// A write that waits for its group.
-pub(super) struct Pending<'b> {
+pub(super) struct PendingWrite<'b> {
     /// Place of its tree among the worker's.
     pub(super) tree: usize,
     pub(super) write: LoggedWrite<'b>,
     pub(super) tid: Tid,
 }
 
-impl Pending<'_> {
+impl PendingWrite<'_> {
     /// Bytes of a record that is written for it.
     fn record_bytes(&self) -> usize {
         HEADER_BYTES + self.write.value.map_or(0, <[u8]>::len)
@@ -69,7 +69,7 @@ impl ReplayWorker {
             blocks: Blocks::new(cache),
             garbage: ReplayGarbage::default(),
             changes: NodeChanges::new(),
-            deletes: Batch::default(),
+            deletes: BlockDeletes::default(),
         }
     }
 
@@ -83,7 +83,7 @@ impl ReplayWorker {
     pub(super) fn apply(
         &mut self,
         trees: &MetTrees,
-        group: &[Pending<'_>],
+        group: &[PendingWrite<'_>],
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) {
@@ -120,7 +120,7 @@ impl ReplayWorker {
         &mut self,
         tree: &RecordTree,
         gap: Option<&RecordGap<'p, 'p>>,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'p>,
     ) -> Option<Record<'p>> {
@@ -154,7 +154,7 @@ impl ReplayWorker {
         &mut self,
         tree: &RecordTree,
         found: Record<'p>,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'p>,
     ) {
@@ -175,11 +175,11 @@ impl ReplayWorker {
         &mut self,
         tree: &RecordTree,
         record: Record<'_>,
-        pending: &Pending<'_>,
+        pending: &PendingWrite<'_>,
         epochs: &Epochs,
         pinned: Pinned<'_>,
     ) -> Renewed {
-        let &Pending { write, tid, .. } = pending;
+        let &PendingWrite { write, tid, .. } = pending;
         // TIDs only grow, and a record is superseded by a larger one: older versions end here, without a lock.
         if tid <= record.word().tid() {
             return Renewed::Done;
@@ -214,7 +214,7 @@ impl ReplayWorker {
         Renewed::Done
     }
 
-    fn note_delete(&mut self, pending: &Pending<'_>, record: Record<'_>) {
+    fn note_delete(&mut self, pending: &PendingWrite<'_>, record: Record<'_>) {
         // The room of the value that it had stays with the record.
         let bytes = HEADER_BYTES + record.capacity();
         self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
@@ -223,7 +223,7 @@ impl ReplayWorker {
     /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.
     pub(super) fn remove(
         &mut self,
-        batch: &Batch,
+        batch: &BlockDeletes,
         trees: &[&RecordTree],
         epochs: &Epochs,
         pinned: Pinned<'_>,
