@@ -29,7 +29,7 @@ const ROOMS: &[Room] = &[
             "ensile-engine/src/sets",
             "ensile-engine/src/formats",
         ],
-        least: 35,
+        least: 50,
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 50 },
     Room { name: "log", places: &["ensile-durability/src/log"], least: 50 },

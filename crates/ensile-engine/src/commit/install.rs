@@ -20,10 +20,6 @@ impl Locked<'_, '_> {
     /// overwritten.
     #[inline]
     pub(super) fn install_and_append(self, tid: Tid, boundary: Epoch) {
-        debug_assert!(
-            boundary <= tid.epoch(),
-            "a commit keeps versions for snapshots up to its own epoch (S1)"
-        );
         // Each lock is released where its record is installed.
         debug_assert!(boundary <= tid.epoch().next(), "no boundary lies ahead of the commit's epoch (S1)");
         let mut locked = ManuallyDrop::new(self);

@@ -75,7 +75,7 @@ impl Commit<'_> {
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
-            debug_assert!(write.installed == Installed::Untouched, "a failed commit installs nothing");
+            debug_assert!(write.effect == WriteEffect::Untouched, "a failed commit installs nothing");
             if let Some(unused) = write.replacement.take() {
                 worker.blocks.discard(unused);
             }

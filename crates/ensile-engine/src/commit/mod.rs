@@ -149,7 +149,6 @@ impl<'c> Commit<'c> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
-        debug_assert!(boundary <= epoch, "a commit keeps versions for snapshots up to its own epoch (S1)");
         // `close` waits for the commits that have not seen its mark by now, and only for them.
         shared.check_not_closed()?;
         locked.validate()?;

@@ -26,7 +26,6 @@ pub(crate) const fn bytes(key: usize, value: usize) -> usize {
 pub(crate) fn encode(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let start = out.len();
     debug_assert!(key.len() <= KEY_BYTES_MAX, "a table refuses longer keys: {} bytes", key.len());
-    let before = out.len();
     out.extend_from_slice(&(key.len() as u16).to_le_bytes());
     out.extend_from_slice(key);
     out.extend_from_slice(value);

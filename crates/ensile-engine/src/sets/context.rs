@@ -54,7 +54,6 @@ impl Context {
         self.sets.check();
         let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
         self.sets.clear();
-        debug_assert!(self.sets.is_empty(), "a transaction begins with empty sets");
         // Announced keys of a batch are kept until its end.
         if looks && self.sets.writes.keys.is_empty() && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();

@@ -56,12 +56,6 @@ impl Sets {
         }
     }
 
-    /// Whether nothing was read or written.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.reads.is_empty() && self.nodes.len() == 0 && self.writes.is_empty()
-    }
-
     /// Enters a write into the write-set, over an earlier one of the same key.
     pub(crate) fn write(
         &mut self,

@@ -120,8 +120,6 @@ impl<'db> Transaction<'db> {
 
     #[inline(always)]
     fn with_session(database: DatabaseRef<'db>, session: Session, durability: Durability) -> Self {
-        debug_assert!(session.context.sets.is_empty(), "a session is given back empty");
-        debug_assert_eq!(session.context.database, database.id, "a session belongs to one database");
         drop(session.context.pin.begin(database.epochs.now()));
         debug_assert_eq!(session.context.database, database.id, "a session is of one database");
         debug_assert!(session.context.sets.is_empty(), "a transaction begins with empty sets");
