@@ -200,7 +200,8 @@ impl Epochs {
         let newest = self.boundaries.newest.load(Ordering::Relaxed);
         let boundary = (due || boundary_wanted) && next >= newest + 2;
         if boundary {
-            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner: `boundary_at`).
+            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner:
+            // `boundary_at`).
             self.boundaries.before.store(newest, Ordering::Release);
             // Release: published before E reaches it (S1); partner: Acquire in `boundary_at` and `now`.
             self.boundaries.newest.store(next, Ordering::Release);

@@ -1,8 +1,8 @@
 //! Before-images: the values that a commit replaces, written into its log entry beside the new ones.
 //!
 //! Invariants:
-//! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the commit
-//!   is certain and before anything is installed.
+//! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the
+//!   commit is certain and before anything is installed.
 //! - E1: log space is reserved before binding, when the length that the lock will find is not known. So a guess is
 //!   reserved; if it is too small the commit lets go of everything, reserves what the records can hold at most, and is
 //!   made again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is enough.

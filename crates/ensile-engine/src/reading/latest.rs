@@ -58,7 +58,8 @@ impl Reader for PointReader<'_> {
     }
 }
 
-/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of keys.
+/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of
+/// keys.
 pub(crate) struct ScanReader<'t> {
     reads: &'t mut Vec<Read>,
     nodes: &'t mut NodeSet,

@@ -1,8 +1,8 @@
 //! The keys that a transaction has met, each once: by point reads, by writes, by announcement.
 //!
-//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So a
-//! put after any get of the key needs no second descent, a second get no second place in the read-set, and a read finds
-//! the transaction's own write. Rows of scans and of multi-gets never enter.
+//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So
+//! a put after any get of the key needs no second descent, a second get no second place in the read-set, and a read
+//! finds the transaction's own write. Rows of scans and of multi-gets never enter.
 //!
 //! Invariants:
 //! - A key stands once in the window: the keys of the running transaction, and those that were announced for it.
@@ -18,8 +18,8 @@ use crate::record::Handle;
 
 /// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
 const LINEAR_MAX: usize = 64;
-/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than its
-/// read-set does.
+/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
+/// its read-set does.
 const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
@@ -130,8 +130,8 @@ pub(crate) struct KeyTable {
     hash_above: usize,
     /// The key that was found or entered last: a put follows the get of its key.
     last: usize,
-    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order in
-    /// which they were announced, or read.
+    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order
+    /// in which they were announced, or read.
     next: usize,
     only: OnlyKey,
     filter: KeyFilter,
@@ -395,8 +395,8 @@ impl KeyTable {
         self.show((0, 0), self.met.len());
     }
 
-    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now. All
-    /// announcements have been made.
+    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now.
+    /// All announcements have been made.
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
         let from = from.min(to);
@@ -441,8 +441,8 @@ impl KeyTable {
         self.only.record = None;
     }
 
-    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch. The
-    /// arena's first byte that nobody needs any more.
+    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch.
+    /// The arena's first byte that nobody needs any more.
     pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
         if self.own == 0 {
             self.met.clear();

@@ -132,9 +132,9 @@ impl Descents {
         }
     }
 
-    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along the
-    /// chains at a time: with frequent updates most rows have changed since the boundary, some more than once since a
-    /// later one, and each version is a miss of its own.
+    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along
+    /// the chains at a time: with frequent updates most rows have changed since the boundary, some more than once since
+    /// a later one, and each version is a miss of its own.
     pub(crate) fn versions<'p>(
         &mut self,
         boundary: Epoch,

@@ -134,8 +134,8 @@ impl WriteSet {
         self.entries.is_empty()
     }
 
-    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge transaction
-    /// grew it.
+    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge
+    /// transaction grew it.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
@@ -281,8 +281,8 @@ impl WriteSet {
         self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
-    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for a
-    /// delete.
+    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for
+    /// a delete.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
@@ -546,7 +546,8 @@ impl<'a> Arena<'a> {
         &self.0[range(write.value)]
     }
 
-    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came later.
+    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came
+    /// later.
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));

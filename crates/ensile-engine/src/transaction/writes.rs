@@ -175,8 +175,8 @@ impl Transaction<'_> {
         updated.map(|()| true)
     }
 
-    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in the
-    /// scratch buffer.
+    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in
+    /// the scratch buffer.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         let (_, context) = self.enter(table)?;
