@@ -49,11 +49,14 @@ impl Reader for PointReader<'_> {
 
     #[inline]
     fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
-        let is_first = self.met.is_none() && self.reads.len() == 1;
-        if !is_first || !self.writes.keys.note_only(table.id, key, record) {
-            let last = self.reads.len() - 1;
-            let read = (self.reads[last].record == record).then_some(last as u32);
-            self.writes.note_read(self.met, (table.id, key), FoundPlace { record, read });
+        if self.met.is_none() && self.reads.len() == 1 && self.writes.keys.note_only(table.id, key, record) {
+            return;
+        }
+        let last = self.reads.len() - 1;
+        let place = FoundPlace { record, read: (self.reads[last].record == record).then_some(last as u32) };
+        match self.met {
+            Some(at) => self.writes.keys.set_found(at, place),
+            None => self.writes.note_new_read((table.id, key), place),
         }
     }
 }

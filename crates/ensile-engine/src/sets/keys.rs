@@ -18,6 +18,8 @@ use crate::record::Handle;
 
 /// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
 const LINEAR_MAX: usize = 64;
+/// With more keys than this in a batch, a request's filter has the request's keys only.
+const BATCH_KEYS_MAX: usize = 64;
 /// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
 /// its read-set does.
 const READ_KEYS_MAX: usize = 4096;
@@ -300,10 +302,13 @@ impl KeyTable {
     /// As [`KeyTable::enter`], with the key's start and length.
     #[inline(always)]
     pub(crate) fn enter_at(&mut self, arena: &[u8], table: u32, (start, length): (u32, u32)) -> usize {
+        let key = &arena[start as usize..start as usize + length as usize];
+        self.enter_short(arena, ShortKey::of(table, key), start)
+    }
+
+    #[inline(always)]
+    fn enter_short(&mut self, arena: &[u8], short: ShortKey, start: u32) -> usize {
         let at = self.met.len();
-        debug_assert!(at < NONE as usize, "a position is half of a word");
-        debug_assert!(self.only.record.is_none(), "the first key is entered first");
-        let short = ShortKey::of(table, &arena[start as usize..start as usize + length as usize]);
         self.filter.add(short);
         self.met.push(MetKey { short, start, write: NONE, read: NONE, record: None });
         self.last = at;
@@ -311,6 +316,18 @@ impl KeyTable {
             self.hash_last(arena);
         }
         at
+    }
+
+    /// Enters a key that is about to be used, unless it has been met.
+    pub(crate) fn announce(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) {
+        self.flush_only(arena);
+        let short = ShortKey::of(table, key);
+        if self.filter.may_have(short) && self.find_by_comparing(arena, short, key).is_some() {
+            return;
+        }
+        let start = arena.len();
+        append(arena, key);
+        self.enter_short(arena, short, start as u32);
     }
 
     /// Whether a read enters its key.
@@ -397,24 +414,19 @@ impl KeyTable {
 
     /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now.
     /// All announcements have been made.
+    #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
-        let from = from.min(to);
-        // The last request's announcements are in the filter still.
-        let is_filtered = (from, to) == (self.own, self.met.len());
-        let filter = std::mem::take(&mut self.filter);
-        self.show((from, to), self.met.len());
-        if is_filtered {
-            self.filter = filter;
-        } else {
-            self.met[from..to].iter().for_each(|met| self.filter.add(met.short));
+        self.show((from.min(to), to), self.met.len());
+        if self.met.len() > BATCH_KEYS_MAX {
+            self.narrow_filter();
         }
-        debug_assert_eq!(self.window_len(), to - from, "the window holds what was announced");
         if self.window_len() > LINEAR_MAX {
             self.hash_window(arena);
         }
     }
 
+    #[inline]
     fn show(&mut self, announced: (usize, usize), own: usize) {
         debug_assert!(
             announced.0 <= announced.1 && announced.1 <= own,
@@ -423,10 +435,16 @@ impl KeyTable {
         (self.announced, self.own) = (announced, own);
         let keys = announced.1 - announced.0;
         self.hash_above = if keys > LINEAR_MAX { own - 1 } else { own + LINEAR_MAX - keys };
-        self.last = if announced.0 < announced.1 { announced.0 } else { own };
+        self.last = if keys > 0 { announced.0 } else { own };
         self.next = self.last;
-        self.filter = KeyFilter::default();
         self.hashed.clear();
+    }
+
+    /// Forgets what the filter has of other requests.
+    #[inline(never)]
+    fn narrow_filter(&mut self) {
+        self.filter = KeyFilter::default();
+        self.met[self.announced.0..self.announced.1].iter().for_each(|met| self.filter.add(met.short));
     }
 
     /// Whether no key has been met.
@@ -453,16 +471,32 @@ impl KeyTable {
         }
         self.met.truncate(self.own);
         // What the filter has of keys that are forgotten does no harm.
-        let (from, to) = self.announced;
-        self.met[from..to].iter_mut().for_each(|met| (met.write, met.read) = (NONE, NONE));
-        self.last = if from < to { from } else { self.own };
-        self.next = self.last;
+        self.restart_announced();
         self.hashed.clear();
         if self.window_len() > LINEAR_MAX {
             self.hash_window(arena);
         }
         debug_assert_eq!(self.met.len(), self.own, "what the transaction met by itself is forgotten");
         self.met.last().map_or(0, |met| (met.start + met.short.length()) as usize)
+    }
+
+    /// Whether the running transaction has met no key but what was announced for it.
+    #[inline(always)]
+    pub(crate) fn has_announced_only(&self) -> bool {
+        self.met.len() == self.own
+    }
+
+    /// Forgets what the running transaction has done with the keys that were announced for it.
+    #[inline(always)]
+    pub(crate) fn restart_announced(&mut self) {
+        let (from, to) = self.announced;
+        if from < to {
+            self.met[from..to].iter_mut().for_each(|met| (met.write, met.read) = (NONE, NONE));
+            self.last = from;
+        } else {
+            self.last = self.own;
+        }
+        self.next = self.last;
     }
 
     /// Forgets all records, as the pin that they were found under ends.
@@ -475,8 +509,8 @@ impl KeyTable {
     pub(crate) fn clear(&mut self) {
         self.forget_only();
         self.met.clear();
+        self.filter = KeyFilter::default();
         self.show((0, 0), 0);
-        debug_assert_eq!(self.window_len(), 0, "nothing is left");
     }
 
     /// Bytes of memory that it holds.
@@ -499,6 +533,22 @@ impl KeyTable {
             assert_eq!(found, Some(*at), "a key stands once");
         }
         assert!(window.len() <= LINEAR_MAX || self.hashed.filled == window.len());
+    }
+}
+
+/// Appends a key's bytes, without a call for the usual lengths.
+#[inline(always)]
+pub(crate) fn append(arena: &mut Vec<u8>, key: &[u8]) {
+    if let Ok(word) = <[u8; 8]>::try_from(key) {
+        arena.extend_from_slice(&word);
+    } else if let (4..8, Some(first), Some(last)) = (key.len(), key.first_chunk(), key.last_chunk()) {
+        // The two halves overlap in equal bytes; what is behind the key is cut off.
+        let (first, last) = (u64::from(u32::from_le_bytes(*first)), u64::from(u32::from_le_bytes(*last)));
+        let end = arena.len() + key.len();
+        arena.extend_from_slice(&(first | last << (8 * (key.len() - 4))).to_le_bytes());
+        arena.truncate(end);
+    } else {
+        arena.extend_from_slice(key);
     }
 }
 

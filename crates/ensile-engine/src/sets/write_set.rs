@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
-use super::keys::{FoundPlace, KeyTable};
+use super::keys::{self, FoundPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -139,7 +139,11 @@ impl WriteSet {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
-        if !(self.keys.is_empty() && self.arena.is_empty()) {
+        if self.keys.is_empty() {
+            debug_assert!(self.entries.is_empty(), "what is written has been met");
+        } else if self.keys.has_announced_only() && self.entries.is_empty() {
+            self.keys.restart_announced();
+        } else {
             self.forget();
         }
         debug_assert!(self.entries.is_empty() && self.bytes == 0, "nothing of the transaction is left");
@@ -184,16 +188,13 @@ impl WriteSet {
         met
     }
 
-    /// Notes where a point read found a key.
+    /// Notes where a point read found a key that was not met before.
     #[inline(never)]
-    pub(crate) fn note_read(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), place: FoundPlace) {
-        let at = match met {
-            Some(at) => at,
-            None if !self.keys.has_room_for_reads() => return,
-            None => self.enter_key(table, key),
-        };
-        debug_assert_eq!(self.keys.table(at), table, "a record is noted under its own key");
-        self.keys.set_found(at, place);
+    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace) {
+        if self.keys.has_room_for_reads() {
+            let at = self.enter_key(table, key);
+            self.keys.set_found(at, place);
+        }
     }
 
     /// Where the key stands that was just read: in the table of keys, or nowhere but here.
@@ -237,17 +238,7 @@ impl WriteSet {
 
     /// Notes a key that is about to be used. Each stands once.
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
-        if self.find_announced(table, key).is_none() {
-            self.enter_key(table, key);
-        }
-        debug_assert!(self.find_announced(table, key).is_some(), "what is announced is found");
-    }
-
-    /// Whether a key has been met: by its bytes, as announcements come in any order.
-    #[inline]
-    fn find_announced(&mut self, table: u32, key: &[u8]) -> Option<usize> {
-        self.keys.flush_only(&mut self.arena);
-        self.keys.find_among(&self.arena, table, key)
+        self.keys.announce(&mut self.arena, table, key);
     }
 
     /// The keys from a position on, and what a common descent for them may write to.
@@ -294,6 +285,7 @@ impl WriteSet {
         expect: Expect,
     ) -> Result<()> {
         debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
+        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_range(met, key);
@@ -430,11 +422,7 @@ impl WriteSet {
     #[inline]
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
-        // The usual length of a key is worth a copy of its own: one store.
-        match <[u8; 8]>::try_from(bytes) {
-            Ok(word) => self.arena.extend_from_slice(&word),
-            Err(_) => self.arena.extend_from_slice(bytes),
-        }
+        keys::append(&mut self.arena, bytes);
         debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
@@ -470,6 +458,7 @@ impl WriteSet {
     /// with (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
+        debug_assert_eq!(self.in_order.seen, self.entries.len(), "every entry has been sorted in");
         let positions = self.in_order.positions.as_slice();
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
         let start = positions.partition_point(|at| match lower {

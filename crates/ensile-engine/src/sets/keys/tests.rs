@@ -62,6 +62,22 @@ fn a_key_stands_once_however_many_there_are_and_in_whatever_order_they_come() {
 }
 
 #[test]
+fn keys_of_all_lengths_are_kept_as_they_are() {
+    for length in 0..40u8 {
+        let (key, mut arena) =
+            ((0..length).map(|byte| byte.wrapping_mul(83)).collect::<Vec<u8>>(), vec![9; 3]);
+        super::append(&mut arena, &key);
+        assert_eq!(arena, [&[9; 3], &key[..]].concat());
+        let mut keys = Keys::default();
+        keys.table.announce(&mut keys.arena, 5, &key);
+        keys.table.announce(&mut keys.arena, 5, &key);
+        assert_eq!((keys.table.len(), keys.find(5, &key)), (1, Some(0)), "once");
+        assert_eq!(keys.find(5, &[&key[..], &[0]].concat()), None);
+        keys.table.check(&keys.arena);
+    }
+}
+
+#[test]
 fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
     let mut random = Random::seeded(12);
     for _ in 0..100 {
