@@ -18,10 +18,10 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 /// assert_eq!(clock.nanos(), 3_000_000);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock(TimeSource);
 
 #[derive(Clone, Debug)]
-enum Source {
+enum TimeSource {
     Machine(Instant),
     Manual(Arc<AtomicU64>),
 }
@@ -31,28 +31,28 @@ impl Clock {
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the one door to the machine's clock")]
     pub fn machine() -> Self {
-        Self(Source::Machine(Instant::now()))
+        Self(TimeSource::Machine(Instant::now()))
     }
 
     /// A clock that stands still until [`Clock::advance`].
     #[must_use]
     pub fn manual() -> Self {
-        Self(Source::Manual(Arc::new(AtomicU64::new(0))))
+        Self(TimeSource::Manual(Arc::new(AtomicU64::new(0))))
     }
 
     /// Nanoseconds since this clock was made.
     #[must_use]
     pub fn nanos(&self) -> u64 {
         match &self.0 {
-            Source::Machine(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            TimeSource::Machine(start) => u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
-            Source::Manual(nanos) => nanos.load(Ordering::Relaxed),
+            TimeSource::Manual(nanos) => nanos.load(Ordering::Relaxed),
         }
     }
 
     /// Moves a manual clock forward; a machine clock moves by itself and ignores this.
     pub fn advance(&self, by: Duration) {
-        if let Source::Manual(nanos) = &self.0 {
+        if let TimeSource::Manual(nanos) = &self.0 {
             let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
             // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
             nanos.fetch_add(by, Ordering::Relaxed);

@@ -66,9 +66,6 @@ pub enum Error {
         /// What the codec said.
         detail: Box<str>,
     },
-    /// The application ended the transaction. Nothing was written.
-    #[error("the transaction was rolled back by its caller")]
-    RolledBack,
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
@@ -98,7 +95,7 @@ impl Error {
     /// ```
     /// # extern crate ensile_engine as ensile;
     /// assert!(ensile::Error::Conflict.is_retryable());
-    /// assert!(!ensile::Error::RolledBack.is_retryable());
+    /// assert!(!ensile::Error::Closed.is_retryable());
     /// ```
     #[must_use]
     pub const fn is_retryable(&self) -> bool {

@@ -90,8 +90,8 @@ pub use open::tuning::Tuning;
 pub use reading::snapshot::Snapshot;
 pub use shared::Durability;
 pub use transaction::Transaction;
+pub use transaction::prefetch::Prefetch;
 pub use transaction::receipt::Receipt;
-pub use transaction::touch::Touch;
 pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};

@@ -20,7 +20,10 @@ fn put(db: &Database, table: &Table<u64, u64>, key: u64, value: u64) -> Result<(
 }
 
 fn get(db: &Database, durability: Durability, table: &Table<u64, u64>, key: u64) -> Result<Option<u64>> {
-    db.run_with(durability, |tx| tx.get(table, &key))
+    db.run(|tx| {
+        tx.set_durability(durability);
+        tx.get(table, &key)
+    })
 }
 
 fn is_unknown<T: std::fmt::Debug>(result: Result<T>) -> bool {
@@ -62,7 +65,10 @@ fn after_a_failed_sync_only_what_is_durable_is_read_strictly() -> Result<()> {
     assert!(is_unknown(later.durable()));
     // Nothing is committed any more, whatever the disk does by now, and no epoch becomes durable.
     for durability in [Durability::Strict, Durability::Relaxed] {
-        let refused = db.run_with(durability, |tx| tx.put(&table, &3, &30));
+        let refused = db.run(|tx| {
+            tx.set_durability(durability);
+            tx.put(&table, &3, &30)
+        });
         assert!(matches!(refused, Err(Error::Durability(DurabilityError::Stopped(_)))), "{refused:?}");
     }
     assert_eq!(get(&db, Durability::Relaxed, &table, 3)?, None);
@@ -104,7 +110,10 @@ fn a_full_disk_refuses_writers_lets_readers_go_on_and_needs_no_restart() -> Resu
         while !matches!(db.stats().log_health, Some(Health::Full(_))) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let refused = db.run_with(Durability::Relaxed, |tx| tx.put(&table, &5, &50));
+        let refused = db.run(|tx| {
+            tx.set_durability(Durability::Relaxed);
+            tx.put(&table, &5, &50)
+        });
         assert!(matches!(&refused, Err(error @ Error::DiskFull(_)) if !error.is_retryable()), "{refused:?}");
         assert_eq!(get(&db, Durability::Strict, &table, 1).expect("reads go on"), Some(10));
         assert_eq!(get(&db, Durability::Relaxed, &table, 5).expect("reads go on"), None);

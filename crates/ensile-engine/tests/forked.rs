@@ -64,8 +64,9 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
     // It waits, or is durable already.
     let _ = poll();
     holds_in_a_child(|| {
-        let mut batch =
-            db.run_batch(&[1, 2], |id, touch| touch.key(table, id), |tx, id| tx.get(table, id)).into_iter();
+        let mut batch = db
+            .run_batch(&[1, 2], |id, prefetch| prefetch.key(table, id), |tx, id| tx.get(table, id))
+            .into_iter();
         let refused = [
             is_forked(open.get(table, &1)),
             is_forked(open.put(table, &2, &2)),
@@ -74,7 +75,7 @@ fn every_call_fails(db: &Database, table: &Table<u64, u64>) -> bool {
             is_forked(open.delete(table, &1)),
             is_forked(open.update(table, &1, |value| *value += 1)),
             is_forked(open.range(table, ..).next().unwrap_or(Ok((0, 0)))),
-            is_forked(open.touch(|touch| touch.key(table, &1))),
+            is_forked(open.prefetch(|prefetch| prefetch.key(table, &1))),
             is_forked(open.commit()),
             is_forked(other.submit()),
             is_forked(snapshot.get(table, &1)),

@@ -39,7 +39,7 @@ fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> 
     let mut runs = 0;
     let results = db.run_batch(
         &[100u64, 1],
-        |key, touch| touch.key(&table, key),
+        |key, prefetch| prefetch.key(&table, key),
         |tx, key| {
             if *key == 100 {
                 runs += 1;
@@ -70,7 +70,7 @@ fn a_multi_get_within_a_batch_leaves_the_batchs_hints_alone() -> Result<()> {
     db.run(|tx| (0..60).try_for_each(|key| tx.put(&table, &key, &vec![key as u8; 40])))?;
     let results = db.run_batch(
         &[0u64, 1, 2, 3],
-        |key, touch| touch.key(&table, key),
+        |key, prefetch| prefetch.key(&table, key),
         |tx, key| {
             tx.put(&table, &50, &vec![0xFF; 40])?;
             let many = tx.get_many(&table, &[50, 51])?;
@@ -92,7 +92,7 @@ fn a_batch_that_panics_leaves_no_hints_to_the_next_transaction() -> Result<()> {
     let panicked = catch_unwind(AssertUnwindSafe(|| {
         db.run_batch(
             &[1u64],
-            |key, touch| touch.key(&table, key),
+            |key, prefetch| prefetch.key(&table, key),
             |_tx, _key| -> Result<()> { panic!("planned") },
         )
     }));
@@ -133,10 +133,7 @@ fn rows_survive_an_opening_whose_key_function_panics() -> Result<()> {
     assert!(panicked.is_err());
     let table = db.define::<u64, u64>("numbers").index("good", 1, |_key, row: &u64| *row).open()?;
     assert_eq!(db.run(|tx| tx.range(&table, ..).collect::<Result<Vec<_>>>())?.len(), 10);
-    assert_eq!(
-        db.run(|tx| tx.find_by(&table.index::<u64>("good")?, &5).collect::<Result<Vec<_>>>())?,
-        [(5, 5)]
-    );
+    assert_eq!(db.run(|tx| tx.find(&table.index::<u64>("good")?, &5).collect::<Result<Vec<_>>>())?, [(5, 5)]);
     Ok(())
 }
 
@@ -158,7 +155,10 @@ fn rows_survive_an_opening_that_the_log_refuses() -> Result<()> {
     let refused = db.define::<u64, u64>("numbers").index("new", 1, |_key, row: &u64| *row).open();
     assert!(matches!(refused, Err(Error::Durability(_))), "{refused:?}");
     let table = db.table::<u64, u64>("numbers")?;
-    let rows = db.run_with(Durability::Relaxed, |tx| tx.range(&table, ..).collect::<Result<Vec<_>>>())?;
+    let rows = db.run(|tx| {
+        tx.set_durability(Durability::Relaxed);
+        tx.range(&table, ..).collect::<Result<Vec<_>>>()
+    })?;
     assert_eq!(rows.len(), 10);
     Ok(())
 }
@@ -179,7 +179,7 @@ fn a_write_refused_for_one_index_leaves_nothing_in_another() -> Result<()> {
         tx.put(&table, &2, "ada")
     })?;
     let by_first = table.index::<String>("by_first")?;
-    assert_eq!(db.run(|tx| tx.get_by(&by_first, "a"))?, Some((2, "ada".to_owned())));
+    assert_eq!(db.run(|tx| tx.get(&by_first, "a"))?, Some((2, "ada".to_owned())));
     Ok(())
 }
 
@@ -270,7 +270,8 @@ fn a_table_can_be_opened_after_any_number_of_openings_that_failed() -> Result<()
     {
         let db = on_disk(&disk)?;
         let table = db.table::<u64, u64>("rows")?;
-        db.run_with::<_, Error>(Durability::Relaxed, |tx| {
+        db.run(|tx| {
+            tx.set_durability(Durability::Relaxed);
             (0..ROWS).try_for_each(|key| tx.put(&table, &key, &key))
         })?;
         db.close()?;
@@ -301,7 +302,7 @@ fn a_table_can_be_opened_after_any_number_of_openings_that_failed() -> Result<()
     let table = define().unique_index("by_row", 1, |_, row| *row).open()?;
     let (by_digit, by_row) = (table.index::<u64>("by_digit")?, table.index::<u64>("by_row")?);
     let mut tx = db.begin();
-    assert_eq!(tx.find_by(&by_digit, &7).count() as u64, ROWS / 10);
-    assert_eq!(tx.get_by(&by_row, &199)?, Some((199, 199)));
+    assert_eq!(tx.find(&by_digit, &7).count() as u64, ROWS / 10);
+    assert_eq!(tx.get(&by_row, &199)?, Some((199, 199)));
     Ok(())
 }

@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use ensile_base::clock::Clock;
 use ensile_base::random::Random;
-use ensile_engine::{Database, Error, Index, Readable, Result, Snapshot, Table, Touch, Transaction, Tuning};
+use ensile_engine::{
+    Database, Error, Index, Prefetch, Readable, Result, Snapshot, Table, Transaction, Tuning,
+};
 use ensile_sim::checker::{Summary, check_matching};
 use ensile_sim::environment;
 use ensile_sim::history::{History, Key, Predicate, Recorder, Trace, Value};
@@ -179,22 +181,22 @@ fn read_step(
         }
         26..50 => scan_step(tables, reader, running, random)?,
         50..64 => {
-            let rows = reader.find_by(&tables.by_group, &(groups + group)).collect::<Result<Rows>>()?;
+            let rows = reader.find(&tables.by_group, &(groups + group)).collect::<Result<Rows>>()?;
             running.note_matching(OF_GROUP, group, decoded(rows));
         }
         64..70 => {
             let upper = random.between(group, GROUPS);
             let range = groups + group..groups + upper;
             let rows = if random.percent(50) {
-                reader.range_by(&tables.by_group, range).collect::<Result<Rows>>()?
+                reader.range(&tables.by_group, range).collect::<Result<Rows>>()?
             } else {
-                reader.range_reverse_by(&tables.by_group, range).collect::<Result<Rows>>()?
+                reader.range(&tables.by_group, range).rev().collect::<Result<Rows>>()?
             };
             running.note_matching(OF_GROUPS, group * 16 + upper, decoded(rows));
         }
         70..76 => {
             let mut keys = Vec::new();
-            reader.scan_keys_by(&tables.by_group, groups + group..groups + group + 1, |key| {
+            reader.scan_keys(&tables.by_group, groups + group..groups + group + 1, |key| {
                 keys.push(key);
                 ControlFlow::Continue(())
             })?;
@@ -202,12 +204,11 @@ fn read_step(
         }
         76..84 => {
             let badge = random.below(BADGES);
-            let row = reader.get_by(&tables.by_badge, &(badges + badge))?;
+            let row = reader.get(&tables.by_badge, &(badges + badge))?;
             running.note_matching(OF_BADGE, badge, decoded(row.into_iter().collect()));
         }
         84..88 => {
-            let rows =
-                reader.range_by(&tables.by_badge, badges..badges + BADGES).collect::<Result<Rows>>()?;
+            let rows = reader.range(&tables.by_badge, badges..badges + BADGES).collect::<Result<Rows>>()?;
             let rows = decoded(rows);
             running.look_for_twins(&rows);
             running.note_matching(OF_ANY_BADGE, 0, rows);
@@ -308,7 +309,7 @@ fn step(
         50..62 => list_step(tables, tx, running, id, random)?,
         62..66 => {
             let keys = rows_of(running.block);
-            tx.touch(|touch| keys.for_each(|key| touch.key(rows, &key)))?;
+            tx.prefetch(|prefetch| keys.for_each(|key| prefetch.key(rows, &key)))?;
         }
         _ => read_step(tables, tx, running, random)?,
     }
@@ -452,7 +453,7 @@ impl<'r> Session<'r> {
         for _ in 0..random.between(1, 4) {
             step(self.run.tables, tx, running, self.id(), &mut random)?;
         }
-        if random.percent(5) { Err(Error::RolledBack) } else { Ok(()) }
+        if random.percent(5) { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
     }
 
     /// The attempt that was the last one has ended.
@@ -460,7 +461,7 @@ impl<'r> Session<'r> {
         let running = current.borrow_mut().take().expect("it ran");
         match outcome {
             Ok(tid) => self.committed(running, tid),
-            Err(Error::RolledBack) => self.aborted(running),
+            Err(Error::Misuse(_)) => self.aborted(running),
             Err(error) => panic!("{error}"),
         }
     }
@@ -469,9 +470,9 @@ impl<'r> Session<'r> {
     fn batch(&self, block: u64, count: u64) {
         let requests: Vec<u64> = (0..count).map(|_| self.random.borrow_mut().next_u64()).collect();
         let current = RefCell::new(None);
-        let announce = |seed: &u64, touch: &mut Touch<'_>| {
-            touch.key(&self.run.tables.rows, &(rows_of(block).start + seed % ROWS));
-            touch.key(&self.run.tables.lists, &(block * LISTS + seed % LISTS));
+        let announce = |seed: &u64, prefetch: &mut Prefetch<'_>| {
+            prefetch.key(&self.run.tables.rows, &(rows_of(block).start + seed % ROWS));
+            prefetch.key(&self.run.tables.lists, &(block * LISTS + seed % LISTS));
         };
         self.run.db.run_batch_with(
             &requests,
@@ -554,9 +555,9 @@ fn look_at_all(tables: &Tables, tx: &mut Transaction<'_>, running: &mut Running)
     let block = running.block;
     let found = tx.range(rows, rows_of(block)).collect::<Result<Rows>>()?;
     running.note_scan(rows_of(block), decoded(found));
-    let found = tx.range_by(by_group, block * GROUPS..(block + 1) * GROUPS).collect::<Result<Rows>>()?;
+    let found = tx.range(by_group, block * GROUPS..(block + 1) * GROUPS).collect::<Result<Rows>>()?;
     running.note_matching(OF_GROUPS, GROUPS, decoded(found));
-    let found = tx.range_by(by_badge, block * BADGES..(block + 1) * BADGES).collect::<Result<Rows>>()?;
+    let found = tx.range(by_badge, block * BADGES..(block + 1) * BADGES).collect::<Result<Rows>>()?;
     running.note_matching(OF_ANY_BADGE, 0, decoded(found));
     list_scan(lists, tx, running)
 }

@@ -34,7 +34,11 @@ fn attempt(folder: &Path) -> Result<()> {
         Err(error) => return Err(error),
     };
     let rows = db.table::<u64, u64>("rows")?;
-    assert_eq!(db.run_with::<_, Error>(ensile_engine::Durability::Relaxed, |tx| tx.get(&rows, &7))?, Some(7));
+    let read = db.run(|tx| {
+        tx.set_durability(ensile_engine::Durability::Relaxed);
+        tx.get(&rows, &7)
+    });
+    assert_eq!(read?, Some(7));
     db.close()
 }
 

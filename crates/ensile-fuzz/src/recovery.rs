@@ -189,7 +189,7 @@ pub fn recovery(data: &[u8]) {
     assert_eq!(shown, state_after(history, durable), "not the state after epoch {durable}");
     let by_length = rows.index::<u64>("by_length").expect("it was defined");
     let mut indexed: Vec<(u64, Vec<u8>)> =
-        db.begin().range_by(&by_length, ..).collect::<Result<_>>().expect("rows decode");
+        db.begin().range(&by_length, ..).collect::<Result<_>>().expect("rows decode");
     indexed.sort_unstable();
     assert!(indexed.into_iter().eq(shown), "the index shows other rows");
 }

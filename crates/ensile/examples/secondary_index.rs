@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     })?;
 
     // One row by a unique key.
-    let found = db.run(|tx| tx.get_by(&by_isbn, &102))?;
+    let found = db.run(|tx| tx.get(&by_isbn, &102))?;
     println!("isbn 102: {found:?}");
     let taken = db.run(|tx| {
         let book = Book { isbn: 102, year: 2000, shelf: 1, pages: 0 };
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
 
     // A range of secondary keys, newest first, as the index is descending.
     db.run(|tx| {
-        for row in tx.range_by(&by_year, Descending(1975)..) {
+        for row in tx.range(&by_year, Descending(1975)..) {
             let ((author, title), book) = row?;
             println!("{}: {author}, {title}", book.year);
         }
@@ -66,9 +66,7 @@ fn main() -> Result<()> {
     // The first component of a secondary key; an index follows its table, and here a lent book leaves it.
     db.run(|tx| tx.update(&books, &("Lem", "Solaris"), |book| book.shelf = 0))?;
     let on_shelf = db.run(|tx| {
-        tx.range_by(&by_shelf, Prefix((3,)))
-            .map(|row| row.map(|(key, _book)| key))
-            .collect::<Result<Vec<_>>>()
+        tx.range(&by_shelf, Prefix((3,))).map(|row| row.map(|(key, _book)| key)).collect::<Result<Vec<_>>>()
     })?;
     println!("on shelf 3: {on_shelf:?}");
     assert_eq!(on_shelf.len(), 2);

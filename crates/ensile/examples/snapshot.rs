@@ -41,7 +41,7 @@ fn main() -> Result<()> {
                 // All reads of one snapshot see one moment, whatever the writer does meanwhile, and never conflict.
                 let mut snapshot = db.snapshot_latest()?;
                 let rounds = snapshot.get(&clock, &())?.unwrap_or(0);
-                let count = snapshot.prefix(&readings, ("attic",)).count() as u64;
+                let count = snapshot.range(&readings, Prefix(("attic",))).count() as u64;
                 assert_eq!(rounds, count, "each round wrote one reading of each sensor");
                 let newest = snapshot.first(&readings, Prefix(("cellar",)))?;
                 println!(

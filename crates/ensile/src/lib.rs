@@ -76,8 +76,8 @@
 #![forbid(unsafe_code)]
 
 pub use ensile_engine::{
-    Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefix, Readable, Receipt,
-    Result, Rows, Snapshot, Table, TableBuilder, Touch, Transaction, Tuning, Value,
+    Builder, Database, Descending, Durability, DurabilityError, Error, Index, Key, Prefetch, Prefix,
+    Readable, Receipt, Result, Rows, Snapshot, Source, Table, TableBuilder, Transaction, Tuning, Value,
 };
 #[cfg(feature = "experiments")]
 pub use ensile_engine::{Exclusive, ExclusiveRows, LogRecords, Variants};
@@ -97,7 +97,7 @@ pub mod prelude {
     pub use crate::Serde;
     pub use crate::codec::CodecError;
     pub use crate::{
-        Database, Descending, Durability, Error, Index, Key, Prefix, Readable, Receipt, Result, Snapshot,
-        Table, Transaction, Value,
+        Database, Descending, Durability, Error, Index, Key, Prefetch, Prefix, Readable, Receipt, Result,
+        Snapshot, Table, Transaction, Value,
     };
 }

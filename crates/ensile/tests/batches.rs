@@ -1,6 +1,6 @@
 //! Batches: every request is its own transaction, in order, whatever is announced.
 //!
-//! Neighbours: `Database::run_batch` and `Touch::key`; `isolation` has transactions one at a time.
+//! Neighbours: `Database::run_batch` and `Prefetch::key`; `isolation` has transactions one at a time.
 
 use ensile::prelude::*;
 
@@ -11,7 +11,7 @@ fn each_request_sees_those_before_it() -> Result<()> {
     let requests: Vec<u64> = (0..200).map(|at| at % 7).collect();
     let results = db.run_batch(
         &requests,
-        |key, touch| touch.key(&counters, key),
+        |key, prefetch| prefetch.key(&counters, key),
         |tx, key| {
             let count = tx.get(&counters, key)?.unwrap_or(0);
             tx.put(&counters, key, &(count + 1))?;
@@ -35,7 +35,7 @@ fn a_request_that_fails_fails_alone() -> Result<()> {
     let requests = ["a", "b", "a", "c"];
     let results = db.run_batch(
         &requests,
-        |key, touch| touch.key(&table, *key),
+        |key, prefetch| prefetch.key(&table, *key),
         |tx, key| {
             tx.put(&table, "last", &0)?;
             tx.insert(&table, *key, &1)
@@ -58,13 +58,13 @@ fn what_is_announced_need_not_be_true() -> Result<()> {
     let requests: Vec<u64> = (0..100).rev().collect();
     let results = db.run_batch(
         &requests,
-        |key, touch| {
-            touch.key(&table, &(99 - key));
-            touch.key(&words, "not there");
-            touch.key(&other, key);
+        |key, prefetch| {
+            prefetch.key(&table, &(99 - key));
+            prefetch.key(&words, "not there");
+            prefetch.key(&other, key);
             if key % 2 == 0 {
-                touch.key(&table, key);
-                touch.key(&table, key);
+                prefetch.key(&table, key);
+                prefetch.key(&table, key);
             }
         },
         |tx, key| {
@@ -93,9 +93,9 @@ fn a_request_that_reads_many_rows_loses_no_key_and_none_that_it_announced() -> R
     let requests: Vec<u64> = (0..40).map(|at| at % 3).collect();
     let results = db.run_batch(
         &requests,
-        |key, touch| {
-            touch.key(&counters, key);
-            touch.key(&names, &name(*key));
+        |key, prefetch| {
+            prefetch.key(&counters, key);
+            prefetch.key(&names, &name(*key));
         },
         |tx, key| {
             let count = tx.get(&counters, key)?.unwrap_or(0);

@@ -85,7 +85,7 @@ fn content(db: &Database) -> Result<Content> {
         large: tx.range(&bytes, ..).collect::<Result<_>>()?,
     };
     let by_length = table.index::<u64>("by_length")?;
-    let indexed: Rows = tx.range_by(&by_length, ..).collect::<Result<_>>()?;
+    let indexed: Rows = tx.range(&by_length, ..).collect::<Result<_>>()?;
     assert_eq!(indexed, content.people, "the index shows the same rows");
     Ok(content)
 }

@@ -125,7 +125,7 @@ fn threads_that_add_to_the_same_rows_lose_nothing() -> Result<()> {
     });
     let rows = db.run(|tx| tx.range(&counters, ..).collect::<Result<Vec<_>>>())?;
     assert_eq!(rows.iter().map(|row| row.1).sum::<u64>(), THREADS * ADDS);
-    let mut indexed = db.run(|tx| tx.range_by(&by_count, ..).collect::<Result<Vec<_>>>())?;
+    let mut indexed = db.run(|tx| tx.range(&by_count, ..).collect::<Result<Vec<_>>>())?;
     assert!(indexed.is_sorted_by_key(|row| row.1));
     indexed.sort_unstable();
     assert_eq!(indexed, rows, "the index has each row once");

@@ -132,7 +132,7 @@ fn an_index_that_is_not_there_or_has_other_keys() -> Result<()> {
     let said = message(people.index::<String>("by_length"));
     assert!(said.contains("u64") && said.contains("string"), "{said}");
     let by_length = people.index::<u64>("by_length")?;
-    assert!(message(db.run(|tx| tx.get_by(&by_length, &3))).contains("find_by"));
+    assert!(message(db.run(|tx| tx.get(&by_length, &3))).contains("find returns them all"));
     Ok(())
 }
 
@@ -151,7 +151,7 @@ fn indexes_that_contradict_each_other() -> Result<()> {
     let _still_indexed = without.index::<u64>("by_row")?;
     db.run(|tx| tx.put(&without, &1, &5))?;
     let by_row = first.index::<u64>("by_row")?;
-    assert_eq!(db.run(|tx| tx.find_by(&by_row, &5).collect::<Result<Vec<_>>>())?, [(1, 5)]);
+    assert_eq!(db.run(|tx| tx.find(&by_row, &5).collect::<Result<Vec<_>>>())?, [(1, 5)]);
     Ok(())
 }
 
@@ -258,7 +258,7 @@ fn a_transaction_that_was_exchanged_for_another_databases() -> Result<()> {
         runs += 1;
         let mut other = there.begin_owned();
         std::mem::swap(tx, &mut other);
-        tx.touch(|touch| touch.key(&rows, &1))?;
+        tx.prefetch(|prefetch| prefetch.key(&rows, &1))?;
         tx.put(&rows, &1, &1)
     };
     for said in [message(here.run(&mut exchange)), message(here.submit(&mut exchange).map(drop))] {
@@ -272,12 +272,12 @@ fn a_transaction_that_was_exchanged_for_another_databases() -> Result<()> {
     let mut exchange = |tx: &mut Transaction<'_>, key: &u64| {
         let mut other = there.begin_owned();
         std::mem::swap(tx, &mut other);
-        tx.touch(|touch| touch.key(&rows, key))?;
+        tx.prefetch(|prefetch| prefetch.key(&rows, key))?;
         tx.put(&rows, key, key)
     };
     there.run(|tx| exchange(tx, &1))?;
     let keys: Vec<u64> = (2..50).collect();
-    for result in there.run_batch(&keys, |key, touch| touch.key(&rows, key), &mut exchange) {
+    for result in there.run_batch(&keys, |key, prefetch| prefetch.key(&rows, key), &mut exchange) {
         result?;
     }
     assert_eq!(there.run(|tx| Ok(tx.range(&rows, ..).count()))?, 49);

@@ -130,7 +130,7 @@ impl World {
             .map(|(key, row)| (key.clone(), Note(row.clone())))
             .collect();
         assert_eq!(reader.range(&self.notes, from..=to).collect::<Result<Vec<_>>>()?, expected);
-        let mut reverse = reader.range_reverse(&self.notes, from..=to).collect::<Result<Vec<_>>>()?;
+        let mut reverse = reader.range(&self.notes, from..=to).rev().collect::<Result<Vec<_>>>()?;
         reverse.reverse();
         assert_eq!(reverse, expected);
         assert_eq!(reader.first(&self.notes, from..=to)?.as_ref(), expected.first());
@@ -145,8 +145,8 @@ impl World {
             .map(|(key, row)| (key.clone(), Note(row.clone())))
             .collect();
         expected.sort_by(|one, two| (one.1.0.0, &one.0).cmp(&(two.1.0.0, &two.0)));
-        assert_eq!(reader.range_by(&self.by_number, from..to).collect::<Result<Vec<_>>>()?, expected);
-        let mut reverse = reader.range_reverse_by(&self.by_number, from..to).collect::<Result<Vec<_>>>()?;
+        assert_eq!(reader.range(&self.by_number, from..to).collect::<Result<Vec<_>>>()?, expected);
+        let mut reverse = reader.range(&self.by_number, from..to).rev().collect::<Result<Vec<_>>>()?;
         reverse.reverse();
         assert_eq!(reverse, expected);
         Ok(())

@@ -110,7 +110,7 @@ fn many_points_come_in_the_order_asked_for() -> Result<()> {
     through_both!(db, |reader| {
         let found = reader.get_many(&towns, &[(3, "b"), (9, "b"), (1, ""), (3, "b"), (2, "ÿ")])?;
         assert_eq!(found, [Some(34), None, Some(10), Some(34), Some(25)]);
-        assert!(reader.get_many::<Town, u64>(&towns, &[] as &[Town])?.is_empty());
+        assert!(reader.get_many(&towns, &[] as &[Town])?.is_empty());
     });
     Ok(())
 }
@@ -138,10 +138,10 @@ fn ranges_in_both_directions() -> Result<()> {
         let all: Vec<u64> =
             (1..=3).flat_map(|country| (0..6).map(move |place| country * 10 + place)).collect();
         assert_eq!(rows(reader.range(&towns, ..)), all);
-        assert_eq!(rows(reader.range_reverse(&towns, ..)), all.iter().rev().copied().collect::<Vec<_>>());
+        assert_eq!(rows(reader.range(&towns, ..).rev()), all.iter().rev().copied().collect::<Vec<_>>());
         assert_eq!(rows(reader.range(&towns, (1, "b")..(2, "a"))), [14, 15, 20]);
         assert_eq!(rows(reader.range(&towns, (1, "b")..=(2, "a"))), [14, 15, 20, 21]);
-        assert_eq!(rows(reader.range_reverse(&towns, (1, "b")..=(2, "a"))), [21, 20, 15, 14]);
+        assert_eq!(rows(reader.range(&towns, (1, "b")..=(2, "a")).rev()), [21, 20, 15, 14]);
         let behind = (Bound::Excluded((3, "a")), Bound::Unbounded);
         assert_eq!(rows(reader.range(&towns, behind)), [32, 33, 34, 35]);
         assert_eq!(rows(reader.range(&towns, ..(1, "a\0"))), [10, 11]);
@@ -159,12 +159,12 @@ fn prefixes_of_tuples_and_of_text() -> Result<()> {
     let names = db.table::<String, u64>("names")?;
     db.run(|tx| NAMES.iter().zip(0..).try_for_each(|(name, place)| tx.put(&names, *name, &place)))?;
     through_both!(db, |reader| {
-        assert_eq!(rows(reader.prefix(&towns, (2,))), [20, 21, 22, 23, 24, 25]);
-        assert_eq!(rows(reader.prefix(&towns, (4,))), [0; 0]);
-        assert_eq!(rows(reader.range_reverse(&towns, Prefix((3,)))), [35, 34, 33, 32, 31, 30]);
-        assert_eq!(rows(reader.prefix(&names, "a")), [1, 2, 3]);
-        assert_eq!(rows(reader.prefix(&names, "a\0")), [2]);
-        assert_eq!(rows(reader.prefix(&names, "")).len(), NAMES.len());
+        assert_eq!(rows(reader.range(&towns, Prefix((2,)))), [20, 21, 22, 23, 24, 25]);
+        assert_eq!(rows(reader.range(&towns, Prefix((4,)))), [0; 0]);
+        assert_eq!(rows(reader.range(&towns, Prefix((3,))).rev()), [35, 34, 33, 32, 31, 30]);
+        assert_eq!(rows(reader.range(&names, Prefix("a"))), [1, 2, 3]);
+        assert_eq!(rows(reader.range(&names, Prefix("a\0"))), [2]);
+        assert_eq!(rows(reader.range(&names, Prefix(""))).len(), NAMES.len());
         assert_eq!(reader.last(&names, Prefix("a"))?, Some(("ab".to_string(), 3)));
     });
     Ok(())
@@ -227,7 +227,8 @@ fn long_ranges_lose_no_row_between_batches() -> Result<()> {
         }
         assert_eq!(expected.next(), None);
         let backwards: Vec<i32> = reader
-            .range_reverse(&blobs, -1000..=1000)
+            .range(&blobs, -1000..=1000)
+            .rev()
             .map(|row| row.map(|row| row.0))
             .collect::<Result<_>>()?;
         assert!(backwards.iter().copied().eq((-1000..=1000).rev()));
@@ -268,6 +269,76 @@ fn an_empty_table_and_an_empty_key() -> Result<()> {
         assert_eq!(reader.get(&words, "")?.as_deref(), Some(""));
         assert_eq!(reader.range(&words, ..="").count(), 1);
         assert_eq!(reader.get(&only, &())?, Some(7));
+    });
+    Ok(())
+}
+
+#[test]
+fn a_range_is_read_from_both_ends_and_no_row_comes_twice() -> Result<()> {
+    const ROWS: u64 = 3000;
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    db.run(|tx| (0..ROWS).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    through_both!(db, |reader| {
+        // Every share of steps from the back, so that batches of the two ends meet anywhere.
+        for share in [0, 1, 2, 5, 9, 10] {
+            let mut found = reader.range(&table, 7..ROWS - 5);
+            let mut expected: std::collections::VecDeque<u64> = (7..ROWS - 5).collect();
+            for step in 0.. {
+                let (row, due) = match step % 10 < share {
+                    true => (found.next_back(), expected.pop_back()),
+                    false => (found.next(), expected.pop_front()),
+                };
+                assert_eq!(row.transpose()?.map(|row| row.0), due);
+                if due.is_none() {
+                    break;
+                }
+            }
+            assert!(found.next().is_none() && found.next_back().is_none());
+        }
+    });
+    Ok(())
+}
+
+#[test]
+fn a_table_and_its_indexes_are_read_by_the_same_verbs() -> Result<()> {
+    let db = Database::in_memory()?;
+    let table = db
+        .define::<u64, u64>("squares")
+        .unique_index("by_square", 1, |_key, square| *square)
+        .index("by_digit", 1, |_key, square| square % 10)
+        .open()?;
+    let (by_square, by_digit) = (table.index::<u64>("by_square")?, table.index::<u64>("by_digit")?);
+    db.run(|tx| (0..20).try_for_each(|key| tx.put(&table, &key, &(key * key))))?;
+    through_both!(db, |reader| {
+        assert_eq!((reader.get(&table, &9)?, reader.get(&by_square, &81)?), (Some(81), Some((9, 81))));
+        assert_eq!(reader.get_many(&by_square, &[81, 82, 4])?, [Some((9, 81)), None, Some((2, 4))]);
+        let mut seen = Vec::new();
+        reader.get_many_with(&by_square, &[82, 4], |at, row| seen.push((at, row.copied())))?;
+        assert_eq!(seen, [(0, None), (1, Some(4))]);
+        assert_eq!(reader.get_with(&by_square, &16, |row| row + 1)?, Some(17));
+        assert!(reader.contains(&by_square, &16)? && !reader.contains(&by_square, &17)?);
+        assert!(reader.contains(&by_digit, &6)? && !reader.contains(&by_digit, &7)?);
+        assert_eq!(rows(reader.find(&table, &3)), [9]);
+        assert_eq!(rows(reader.find(&table, &20)), [0; 0]);
+        assert_eq!(rows(reader.find(&by_digit, &6).rev()), [256, 196, 36, 16]);
+        for many in [
+            reader.get(&by_digit, &6).map(drop),
+            reader.get_with(&by_digit, &6, |_row| ()).map(drop),
+            reader.get_many(&by_digit, &[6]).map(drop),
+        ] {
+            assert!(matches!(&many, Err(Error::Misuse(why)) if why.contains("not unique")), "{many:?}");
+        }
+        let (mut keys, mut indexed) = (Vec::new(), Vec::new());
+        reader.scan_keys(&table, 17.., |key| {
+            keys.push(key);
+            ControlFlow::Continue(())
+        })?;
+        reader.scan_keys(&by_square, ..=4, |key| {
+            indexed.push(key);
+            ControlFlow::Continue(())
+        })?;
+        assert_eq!((keys, indexed), (vec![17, 18, 19], vec![0, 1, 2]));
     });
     Ok(())
 }

@@ -131,7 +131,7 @@ fn indexes_are_there_again_and_follow_their_version() -> Result<()> {
         db.run(|tx| {
             let word = format!("New {version}");
             tx.put(&table, &version, &word)?;
-            tx.find_by(&by_word, wanted).map(|row| row.map(|row| row.0)).collect::<Result<Vec<u32>>>()
+            tx.find(&by_word, wanted).map(|row| row.map(|row| row.0)).collect::<Result<Vec<u32>>>()
         })
     };
     {
@@ -166,7 +166,7 @@ fn an_index_can_be_left_out_and_taken_up_again() -> Result<()> {
     let db = open(&folder)?;
     let table = db.define::<u32, u32>("table").index("by_row", 1, |_key, row| *row).open()?;
     let by_row = table.index::<u32>("by_row")?;
-    assert_eq!(db.run(|tx| tx.find_by(&by_row, &7).collect::<Result<Vec<_>>>())?, [(1, 7), (2, 7)]);
+    assert_eq!(db.run(|tx| tx.find(&by_row, &7).collect::<Result<Vec<_>>>())?, [(1, 7), (2, 7)]);
     Ok(())
 }
 
@@ -203,9 +203,9 @@ fn several_threads_rebuild_an_index_and_enter_each_row_once() -> Result<()> {
             .index("by_digit", 1, |_id, row| row % 10)
             .open()?;
         let (by_row, by_digit) = (table.index::<u64>("by_row")?, table.index::<u64>("by_digit")?);
-        let rows = db.run(|tx| tx.range_by(&by_row, ..).collect::<Result<Vec<_>>>())?;
+        let rows = db.run(|tx| tx.range(&by_row, ..).collect::<Result<Vec<_>>>())?;
         assert!(rows.iter().map(|row| row.1).eq(0..ROWS), "{threads} threads: each row once, in order");
-        let of_seven = db.run(|tx| tx.find_by(&by_digit, &7).collect::<Result<Vec<_>>>())?;
+        let of_seven = db.run(|tx| tx.find(&by_digit, &7).collect::<Result<Vec<_>>>())?;
         assert_eq!(of_seven.len() as u64, ROWS / 10);
         db.close()?;
     }

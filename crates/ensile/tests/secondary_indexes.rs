@@ -76,12 +76,12 @@ fn rows_come_in_the_order_of_the_secondary_key_then_of_the_primary() -> Result<(
         [(9, "ada", Some(3)), (1, "bob", None), (5, "ada", Some(1)), (7, "", Some(2)), (2, "ada\0", None)];
     fill(&opened, &rows)?;
     opened.db.run(|tx| {
-        assert_eq!(ids(tx.range_by(&opened.by_name, ..)), [7, 5, 9, 2, 1]);
-        assert_eq!(ids(tx.range_reverse_by(&opened.by_name, ..)), [1, 2, 9, 5, 7]);
-        assert_eq!(ids(tx.find_by(&opened.by_name, "ada")), [5, 9]);
-        assert_eq!(ids(tx.find_by(&opened.by_name, "ad")), [0; 0]);
-        assert_eq!(ids(tx.find_by(&opened.by_name, "")), [7]);
-        assert_eq!(ids(tx.range_by(&opened.by_age, ..)), [5, 7, 9], "rows without a key are not in it");
+        assert_eq!(ids(tx.range(&opened.by_name, ..)), [7, 5, 9, 2, 1]);
+        assert_eq!(ids(tx.range(&opened.by_name, ..).rev()), [1, 2, 9, 5, 7]);
+        assert_eq!(ids(tx.find(&opened.by_name, "ada")), [5, 9]);
+        assert_eq!(ids(tx.find(&opened.by_name, "ad")), [0; 0]);
+        assert_eq!(ids(tx.find(&opened.by_name, "")), [7]);
+        assert_eq!(ids(tx.range(&opened.by_age, ..)), [5, 7, 9], "rows without a key are not in it");
         Ok(())
     })
 }
@@ -97,18 +97,18 @@ fn bounds_cut_between_secondary_keys() -> Result<()> {
     for (lower, from) in (0u64..).zip(names.iter().copied()) {
         for (upper, to) in (0u64..).zip(names.iter().copied()) {
             let by_name = &opened.by_name;
-            assert_eq!(ids(snapshot.range_by(by_name, from..to)), (lower..upper).collect::<Vec<_>>());
-            assert_eq!(ids(snapshot.range_by(by_name, from..=to)), (lower..=upper).collect::<Vec<_>>());
+            assert_eq!(ids(snapshot.range(by_name, from..to)), (lower..upper).collect::<Vec<_>>());
+            assert_eq!(ids(snapshot.range(by_name, from..=to)), (lower..=upper).collect::<Vec<_>>());
             let open = (Bound::Excluded(from), Bound::Excluded(to));
-            assert_eq!(ids(snapshot.range_by(by_name, open)), (lower + 1..upper).collect::<Vec<_>>());
+            assert_eq!(ids(snapshot.range(by_name, open)), (lower + 1..upper).collect::<Vec<_>>());
         }
         let backwards: Vec<u64> = (0..lower).rev().collect();
-        assert_eq!(ids(snapshot.range_reverse_by(&opened.by_name, ..from)), backwards);
-        assert_eq!(snapshot.first_by(&opened.by_name, from..)?.map(|row| row.0), Some(lower));
-        assert_eq!(snapshot.last_by(&opened.by_name, ..=from)?.map(|row| row.0), Some(lower));
+        assert_eq!(ids(snapshot.range(&opened.by_name, ..from).rev()), backwards);
+        assert_eq!(snapshot.first(&opened.by_name, from..)?.map(|row| row.0), Some(lower));
+        assert_eq!(snapshot.last(&opened.by_name, ..=from)?.map(|row| row.0), Some(lower));
     }
-    assert_eq!(ids(snapshot.range_by(&opened.by_name, Prefix("a"))), [2, 3, 4, 5, 6]);
-    assert_eq!(ids(snapshot.range_by(&opened.by_name, Prefix("a\0"))), [3, 4]);
+    assert_eq!(ids(snapshot.range(&opened.by_name, Prefix("a"))), [2, 3, 4, 5, 6]);
+    assert_eq!(ids(snapshot.range(&opened.by_name, Prefix("a\0"))), [3, 4]);
     Ok(())
 }
 
@@ -121,20 +121,20 @@ fn scans_go_both_ways_and_end_when_asked_to() -> Result<()> {
     fill(&opened, &rows)?;
     opened.db.run(|tx| {
         let mut seen = Vec::new();
-        tx.scan_by(&opened.by_name, "a\0"..="b", |id, row| {
+        tx.scan(&opened.by_name, "a\0"..="b", |id, row| {
             assert_eq!(row.name, names[id as usize]);
             seen.push(id);
             ControlFlow::Continue(())
         })?;
         assert_eq!(seen, [1, 2, 3]);
         seen.clear();
-        tx.scan_reverse_by(&opened.by_name, ..="b", |id, _row| {
+        tx.scan_reverse(&opened.by_name, ..="b", |id, _row| {
             seen.push(id);
             if seen.len() < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         assert_eq!(seen, [3, 2, 1]);
-        assert_eq!(tx.last_by(&opened.by_name, Prefix("b"))?.map(|row| row.0), Some(4));
-        assert_eq!(tx.first_by(&opened.by_age, 2..)?.map(|row| row.0), Some(2));
+        assert_eq!(tx.last(&opened.by_name, Prefix("b"))?.map(|row| row.0), Some(4));
+        assert_eq!(tx.first(&opened.by_age, 2..)?.map(|row| row.0), Some(2));
         Ok(())
     })
 }
@@ -145,16 +145,16 @@ fn an_index_follows_every_change_of_its_table() -> Result<()> {
     let Opened { db, people, by_name, by_age, .. } = &opened;
     fill(&opened, &[(1, "ada", Some(30)), (2, "bob", Some(20))])?;
     db.run(|tx| tx.update(people, &1, |row| row.name = "eve".to_string()))?;
-    assert_eq!(db.run(|tx| Ok(ids(tx.find_by(by_name, "ada"))))?, [0; 0]);
-    assert_eq!(db.run(|tx| Ok(ids(tx.find_by(by_name, "eve"))))?, [1]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.find(by_name, "ada"))))?, [0; 0]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.find(by_name, "eve"))))?, [1]);
     db.run(|tx| tx.update(people, &1, |row| row.age = None))?;
-    assert_eq!(db.run(|tx| Ok(ids(tx.range_by(by_age, ..))))?, [2]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.range(by_age, ..))))?, [2]);
     db.run(|tx| tx.update(people, &1, |row| row.age = Some(10)))?;
-    assert_eq!(db.run(|tx| Ok(ids(tx.range_by(by_age, ..))))?, [1, 2]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.range(by_age, ..))))?, [1, 2]);
     db.run(|tx| tx.delete(people, &2))?;
     db.run(|tx| tx.put(people, &3, &person("eve", Some(5))))?;
-    assert_eq!(db.run(|tx| Ok(ids(tx.range_by(by_age, ..))))?, [3, 1]);
-    assert_eq!(db.run(|tx| Ok(ids(tx.find_by(by_name, "eve"))))?, [1, 3]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.range(by_age, ..))))?, [3, 1]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.find(by_name, "eve"))))?, [1, 3]);
     Ok(())
 }
 
@@ -167,13 +167,13 @@ fn a_transaction_sees_its_own_writes_through_an_index() -> Result<()> {
     tx.put(people, &4, &person("bo", None))?;
     tx.delete(people, &1)?;
     tx.update(people, &3, |row| row.name = "aaa".to_string())?;
-    assert_eq!(ids(tx.range_by(by_name, ..)), [3, 4, 2]);
-    assert_eq!(ids(tx.range_reverse_by(by_name, ..)), [2, 4, 3]);
-    assert_eq!(tx.get_by(by_both, &("bo", None::<u32>))?.map(|row| row.0), Some(4));
-    assert_eq!(tx.get_by(by_both, &("ada", None::<u32>))?, None);
-    assert_eq!(db.run(|other| Ok(ids(other.range_by(by_name, ..))))?, [1, 2, 3]);
+    assert_eq!(ids(tx.range(by_name, ..)), [3, 4, 2]);
+    assert_eq!(ids(tx.range(by_name, ..).rev()), [2, 4, 3]);
+    assert_eq!(tx.get(by_both, &("bo", None::<u32>))?.map(|row| row.0), Some(4));
+    assert_eq!(tx.get(by_both, &("ada", None::<u32>))?, None);
+    assert_eq!(db.run(|other| Ok(ids(other.range(by_name, ..))))?, [1, 2, 3]);
     tx.rollback();
-    assert_eq!(db.run(|other| Ok(ids(other.range_by(by_name, ..))))?, [1, 2, 3]);
+    assert_eq!(db.run(|other| Ok(ids(other.range(by_name, ..))))?, [1, 2, 3]);
     Ok(())
 }
 
@@ -182,8 +182,8 @@ fn a_unique_index_admits_no_second_row() -> Result<()> {
     let opened = open()?;
     let Opened { db, people, by_both, .. } = &opened;
     fill(&opened, &[(1, "ada", Some(1)), (2, "ada", Some(2)), (3, "ada", None)])?;
-    assert_eq!(db.run(|tx| tx.get_by(by_both, &("ada", Some(2))))?, Some((2, person("ada", Some(2)))));
-    assert_eq!(db.run(|tx| tx.get_by(by_both, &("ada", Some(3))))?, None);
+    assert_eq!(db.run(|tx| tx.get(by_both, &("ada", Some(2))))?, Some((2, person("ada", Some(2)))));
+    assert_eq!(db.run(|tx| tx.get(by_both, &("ada", Some(3))))?, None);
     db.run(|tx| {
         let taken = tx.put(people, &4, &person("ada", Some(1)));
         assert!(matches!(taken, Err(Error::NotUnique { .. })), "{taken:?}");
@@ -197,7 +197,7 @@ fn a_unique_index_admits_no_second_row() -> Result<()> {
         tx.delete(people, &2)?;
         tx.put(people, &4, &person("ada", Some(2))) // and one may take a key that was given up
     })?;
-    assert_eq!(db.run(|tx| tx.get_by(by_both, &("ada", Some(2))))?.map(|row| row.0), Some(4));
+    assert_eq!(db.run(|tx| tx.get(by_both, &("ada", Some(2))))?.map(|row| row.0), Some(4));
     Ok(())
 }
 
@@ -212,7 +212,7 @@ fn two_transactions_cannot_both_take_a_unique_key() -> Result<()> {
     assert!(two.commit().is_err_and(|error| error.is_retryable()));
     let again = db.run(|tx| tx.put(people, &2, &person("ada", None)));
     assert!(matches!(again, Err(Error::NotUnique { .. })), "{again:?}");
-    assert_eq!(db.run(|tx| Ok(ids(tx.range_by(by_both, ..))))?, [1]);
+    assert_eq!(db.run(|tx| Ok(ids(tx.range(by_both, ..))))?, [1]);
     Ok(())
 }
 
@@ -228,9 +228,9 @@ fn a_snapshot_reads_an_index_as_of_its_boundary() -> Result<()> {
         tx.put(people, &3, &person("ada", None))
     })?;
     let mut after = db.snapshot_latest()?;
-    assert_eq!(ids(before.range_by(by_name, ..)), [1, 2]);
-    assert_eq!(ids(before.find_by(by_name, "ada")), [1]);
-    assert_eq!(ids(after.range_by(by_name, ..)), [3, 1]);
+    assert_eq!(ids(before.range(by_name, ..)), [1, 2]);
+    assert_eq!(ids(before.find(by_name, "ada")), [1]);
+    assert_eq!(ids(after.range(by_name, ..)), [3, 1]);
     Ok(())
 }
 
@@ -249,7 +249,7 @@ fn an_index_added_later_finds_the_rows_that_are_there() -> Result<()> {
     match people {
         Ok(people) => {
             let by_name = people.index::<String>("by_name")?;
-            let found = db.run(|tx| Ok(ids(tx.range_by(&by_name, ..))))?;
+            let found = db.run(|tx| Ok(ids(tx.range(&by_name, ..))))?;
             assert!(found.into_iter().eq((0..500).rev()));
         }
         Err(error) => assert!(matches!(error, Error::Misuse(_)), "{error:?}"),

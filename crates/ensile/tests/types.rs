@@ -46,10 +46,9 @@ fn structs_as_keys_and_values() -> Result<()> {
         assert!(tx.update(&events, &event("a", 9), |event| event.flags += 1)?);
         let newest = tx.first(&events, event("a", u64::MAX)..)?;
         assert_eq!(newest, Some((event("a", 9), Event { celsius: -3.0, flags: 10 })));
-        let hottest =
-            tx.range_by(&by_heat, ..).map(|row| row.map(|row| row.0)).collect::<Result<Vec<_>>>()?;
+        let hottest = tx.range(&by_heat, ..).map(|row| row.map(|row| row.0)).collect::<Result<Vec<_>>>()?;
         assert_eq!(hottest, [event("a\0", 7), event("a", 5), event("b", 1), event("a", 9)]);
-        let at_20_5 = tx.range_by(&by_heat, Prefix((Descending(TotalF64(20.5)),)));
+        let at_20_5 = tx.range(&by_heat, Prefix((Descending(TotalF64(20.5)),)));
         assert_eq!(at_20_5.count(), 2);
         Ok(())
     })
@@ -154,7 +153,7 @@ fn serde_types_as_values() -> Result<()> {
         tx.put(&orders, &1, &order)?;
         tx.put(&tags, &1, &Serde(vec!["new".into()]))
     })?;
-    assert_eq!(db.run(|tx| tx.find_by(&by_customer, "ada").collect::<Result<Vec<_>>>())?, [(1, order)]);
+    assert_eq!(db.run(|tx| tx.find(&by_customer, "ada").collect::<Result<Vec<_>>>())?, [(1, order)]);
     assert_eq!(db.run(|tx| tx.get(&tags, &1))?, Some(Serde(vec!["new".to_string()])));
     Ok(())
 }

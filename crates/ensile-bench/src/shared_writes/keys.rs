@@ -214,8 +214,8 @@ impl Client<'_> {
             Operation::SnapshotScan => scan(&mut db.snapshot()?, table, key),
             Operation::Open => twice(db.begin(), table, [key, draw.key()]).map(drop),
             Operation::OpenOwned => twice(db.begin_owned(), table, [key, draw.key()]).map(drop),
-            Operation::StrictGet => db.run_with(Durability::Strict, |tx| look(tx, settled, key)),
-            Operation::StrictScan => db.run_with(Durability::Strict, |tx| scan(tx, settled, key)),
+            Operation::StrictGet => strict(db, |tx| look(tx, settled, key)),
+            Operation::StrictScan => strict(db, |tx| scan(tx, settled, key)),
             Operation::StrictOpen => twice(db.begin(), settled, [key, draw.key()])?.durable(),
             Operation::DurableSnapshot => {
                 let mut snapshot = db.snapshot()?;
@@ -240,6 +240,17 @@ impl Client<'_> {
 
 fn bare_of<'b, 's>(bare: &'b mut Option<KeyValue<'s, u64, Value>>) -> &'b mut KeyValue<'s, u64, Value> {
     bare.as_mut().expect("its operations are run only where it is")
+}
+
+/// Runs `read` and waits until what it rests on is durable.
+fn strict(
+    db: &Database,
+    mut read: impl FnMut(&mut Transaction<'_>) -> ensile::Result<()>,
+) -> ensile::Result<()> {
+    db.run(|tx| {
+        tx.set_durability(Durability::Strict);
+        read(tx)
+    })
 }
 
 fn look(reader: &mut impl Readable, table: &Table<u64, Value>, key: u64) -> ensile::Result<()> {

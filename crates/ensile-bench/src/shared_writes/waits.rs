@@ -86,14 +86,22 @@ impl Stage for Waits<'_> {
 fn run(db: &Database, table: &Table<u64, Value>, operation: Operation, key: u64) -> Result<Vec<Touched>> {
     let put = |tx: &mut ensile::Transaction<'_>| tx.put(table, &key, &Payload::of(!key));
     if let Operation::Put = operation {
-        return recorded(|| db.run_with(Durability::Strict, put));
+        return recorded(|| {
+            db.run(|tx| {
+                tx.set_durability(Durability::Strict);
+                put(tx)
+            })
+        });
     }
     let ((), receipt) = db.submit(put)?;
     assert!(!receipt.is_durable(), "no epoch closes by itself");
     match operation {
         Operation::Receipt => recorded(|| receipt.durable()),
         _ => recorded(|| {
-            db.run_with(Durability::Strict, |tx| tx.get_with(table, &key, Payload::look).map(|_| ()))
+            db.run(|tx| {
+                tx.set_durability(Durability::Strict);
+                tx.get_with(table, &key, Payload::look).map(|_| ())
+            })
         }),
     }
 }

@@ -15,7 +15,7 @@ use crate::driver::{Slice, Subject};
 use crate::failure::Result;
 use crate::tally::Step;
 use crate::tpcc::Business;
-use crate::tpcc::new_order::{self, Input, OrderStore};
+use crate::tpcc::new_order::{self, Input, OrderStore, Refused};
 use crate::tpcc::tables::OwnLine;
 use crate::tpcc::terminal::{Request, Terminal};
 
@@ -134,7 +134,9 @@ impl Subject for Partitioned {
                     unreachable!("new-orders only are compared")
                 };
                 let locked = self.lock(self.partitions(&input));
-                let placed = exclusive.run(|rows| new_order::run(rows, tables, &input))?;
+                let placed = exclusive
+                    .run(|rows| new_order::run(rows, tables, &input))
+                    .map_err(Refused::into_error)?;
                 drop(locked);
                 std::hint::black_box((placed.total, placed.brand_lines));
                 Ok(Step { committed: 1, conflicts: 0, epoch: 0 })

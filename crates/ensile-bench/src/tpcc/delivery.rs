@@ -43,10 +43,10 @@ pub(crate) fn run(
     }
     let waiting = |parcel: &&mut Parcel| parcel.order > 0;
     if announce {
-        tx.touch(|touch| {
+        tx.prefetch(|prefetch| {
             for parcel in parcels.iter_mut().filter(waiting) {
-                touch.key(&tables.new_order, &parcel.key(input));
-                touch.key(&tables.order, &parcel.key(input));
+                prefetch.key(&tables.new_order, &parcel.key(input));
+                prefetch.key(&tables.order, &parcel.key(input));
             }
         })?;
     }
@@ -54,12 +54,12 @@ pub(crate) fn run(
         take(tx, tables, input, parcel)?;
     }
     if announce {
-        tx.touch(|touch| {
+        tx.prefetch(|prefetch| {
             for parcel in parcels.iter_mut().filter(waiting) {
                 for line in 1..=parcel.line_count {
-                    touch.key(&tables.order_line, &parcel.line_key(input, line));
+                    prefetch.key(&tables.order_line, &parcel.line_key(input, line));
                 }
-                touch.key(&tables.customer, &parcel.customer_key(input));
+                prefetch.key(&tables.customer, &parcel.customer_key(input));
             }
         })?;
     }

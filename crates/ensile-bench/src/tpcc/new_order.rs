@@ -144,6 +144,33 @@ impl OrderStore for Transaction<'_> {
     }
 }
 
+/// Why no order is placed.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// There is no such item: one order in a hundred is to be rolled back (§2.4.1.4).
+    UnknownItem,
+    /// The engine could not.
+    Failed(Error),
+}
+
+impl From<Error> for Refused {
+    #[inline]
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+#[cfg(feature = "experiments")]
+impl Refused {
+    /// The error of a caller whose items are all known.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::UnknownItem => missing("item"),
+            Self::Failed(error) => error,
+        }
+    }
+}
+
 /// The order's number and the district's tax.
 #[inline]
 fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Result<(u32, i32), Error> {
@@ -161,8 +188,8 @@ fn number_order(store: &mut impl OrderStore, home: &Tables, input: &Input) -> Re
     if there { Ok((order, tax)) } else { Err(missing("district")) }
 }
 
-/// Places the order. An unknown item ends the transaction with [`Error::RolledBack`], after the lines before it.
-pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Error> {
+/// Places the order. An unknown item ends the transaction, after the lines before it.
+pub(crate) fn run(tx: &mut impl OrderStore, tables: &Tables, input: &Input) -> Result<Placed, Refused> {
     let (warehouse, district) = (input.warehouse, input.district);
     let home = tables.of(warehouse);
     let warehouse_tax = tx
@@ -206,11 +233,11 @@ fn place_line(
     order: u32,
     number: u8,
     line: &Line,
-) -> Result<(i32, bool), Error> {
+) -> Result<(i32, bool), Refused> {
     let (home, supply) = (tables.of(input.warehouse), tables.of(line.supply_warehouse));
     let item = tx.read(&home.item, &line.item, |row| (row.price.get(), is_original(&row.data)))?;
     let Some((price, mut brand)) = item else {
-        return Err(Error::RolledBack);
+        return Err(Refused::UnknownItem);
     };
     let mut district_info = [0; 24];
     let there = tx.update(&supply.stock, &keys::stock(line.supply_warehouse, line.item), |row| {
@@ -222,7 +249,7 @@ fn place_line(
         row.remote_count += u32::from(line.supply_warehouse != input.warehouse);
     })?;
     if !there {
-        return Err(missing("stock"));
+        return Err(missing("stock").into());
     }
     tx.read(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item), |row| {
         district_info = row.district_info[usize::from(input.district) - 1];

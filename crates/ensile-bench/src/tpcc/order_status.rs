@@ -58,7 +58,7 @@ pub(crate) fn run(
         .get_with(&tables.customer, &key, |row| row.balance.get())?
         .ok_or_else(|| missing("customer"))?;
     let mut status = Status { balance, ..Status::default() };
-    let last = reader.last_by(&tables.order_by_customer, orders_of_customer(key))?;
+    let last = reader.last(&tables.order_by_customer, orders_of_customer(key))?;
     let Some(((warehouse, district, order), row)) = last else {
         return Err(missing("order of a customer"));
     };

@@ -69,7 +69,7 @@ pub(crate) fn customer_selected(
         Selection::LastName(last) => {
             scratch.clear();
             let named = customers_named(warehouse, district, last);
-            reader.scan_keys_by(&tables.customer_by_name, named, |key| {
+            reader.scan_keys(&tables.customer_by_name, named, |key| {
                 scratch.push(key.2);
                 ControlFlow::Continue(())
             })?;

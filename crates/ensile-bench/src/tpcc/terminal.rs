@@ -21,6 +21,7 @@ use super::desk::{Desk, Selection};
 use super::draw::Constants;
 use super::flags::{Flags, ReadMode};
 use super::load::date_now;
+use super::new_order::Refused;
 use super::tables::Tables;
 use super::{delivery, keys, new_order, order_status, payment, stock_level};
 use crate::failure::Result;
@@ -168,9 +169,9 @@ impl<'a> Terminal<'a> {
         let (mut ended, mut epoch, mut failed) = (0, Epoch::ZERO, None);
         tables.db.run_batch_with(
             requests,
-            |request, touch| {
+            |request, prefetch| {
                 if flags.announce {
-                    announce(touch, tables, request);
+                    announce(prefetch, tables, request);
                 }
             },
             |tx, request| {
@@ -190,8 +191,8 @@ impl<'a> Terminal<'a> {
                             observer.committed(request, &answer, &receipt);
                         }
                     }
-                    Err(Error::RolledBack) => {}
-                    Err(error) => failed = Some(error),
+                    Err(Refused::UnknownItem) => {}
+                    Err(Refused::Failed(error)) => failed = Some(error),
                 }
             },
         );
@@ -257,7 +258,7 @@ fn body(
     flags: &Flags,
     request: &Request,
     scratch: &mut Vec<u32>,
-) -> Result<Answer, Error> {
+) -> Result<Answer, Refused> {
     match request {
         Request::NewOrder(input) => {
             let placed = new_order::run(tx, tables, input)?;
@@ -265,8 +266,14 @@ fn body(
             black_box((placed.total, placed.brand_lines));
             Ok(Answer::Placed(placed))
         }
-        Request::Payment(input) => payment::run(tx, tables, input, scratch).map(|_| Answer::Shown),
-        Request::Delivery(input) => delivery::run(tx, tables, input, flags.announce).map(Answer::Delivered),
+        Request::Payment(input) => {
+            payment::run(tx, tables, input, scratch)?;
+            Ok(Answer::Shown)
+        }
+        Request::Delivery(input) => {
+            let delivered = delivery::run(tx, tables, input, flags.announce)?;
+            Ok(Answer::Delivered(delivered))
+        }
         Request::OrderStatus(input) => {
             black_box(order_status::run(tx, tables, input, scratch)?.balance);
             Ok(Answer::Shown)
@@ -280,21 +287,21 @@ fn body(
 
 /// Announces the rows whose descents are worth overlapping: those that are known before the transaction begins.
 #[inline]
-fn announce(touch: &mut ensile::Touch<'_>, tables: &Tables, request: &Request) {
+fn announce(prefetch: &mut ensile::Prefetch<'_>, tables: &Tables, request: &Request) {
     match request {
         Request::NewOrder(input) => {
             let home = tables.of(input.warehouse);
-            touch.key(&home.customer, &keys::customer(input.warehouse, input.district, input.customer));
+            prefetch.key(&home.customer, &keys::customer(input.warehouse, input.district, input.customer));
             for line in input.lines() {
                 let supply = tables.of(line.supply_warehouse);
-                touch.key(&home.item, &line.item);
-                touch.key(&supply.stock, &keys::stock(line.supply_warehouse, line.item));
-                touch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
+                prefetch.key(&home.item, &line.item);
+                prefetch.key(&supply.stock, &keys::stock(line.supply_warehouse, line.item));
+                prefetch.key(&supply.stock_info, &keys::stock(line.supply_warehouse, line.item));
             }
         }
         Request::Payment(input) => {
             if let Selection::Number(customer) = input.customer {
-                touch.key(
+                prefetch.key(
                     &tables.customer,
                     &keys::customer(input.customer_warehouse, input.customer_district, customer),
                 );

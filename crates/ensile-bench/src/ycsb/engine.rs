@@ -75,7 +75,7 @@ impl<const N: usize> Engine<N> {
         let (mut attempts, mut epoch, mut failed) = (0, Epoch::ZERO, None);
         self.db.run_batch_with(
             requests,
-            |request, touch| touch.key(&self.table, &request.key),
+            |request, prefetch| prefetch.key(&self.table, &request.key),
             |tx, request| {
                 attempts += 1;
                 body(tx, &self.table, *request)

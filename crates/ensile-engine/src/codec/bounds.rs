@@ -200,6 +200,13 @@ impl ByteRange {
         Self { lower, upper }
     }
 
+    /// One key of a table.
+    #[inline]
+    pub(crate) fn of_key<K: Key>(key: &(impl AsKey<K> + ?Sized)) -> Self {
+        let key = encoded(key);
+        Self { lower: Bound::Included(key.clone()), upper: Bound::Included(key) }
+    }
+
     /// The entries of an index for one secondary key.
     #[inline]
     pub(crate) fn of_entry<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> Self {

@@ -249,7 +249,7 @@ mod tests {
         db.run(|tx| {
             assert_eq!((tx.get(&numbers, &1)?, tx.get(&numbers, &2)?), (Some(11), Some(21)));
             let mut found = Vec::new();
-            tx.scan_keys_by(&by_name, .., |key| {
+            tx.scan_keys(&by_name, .., |key| {
                 found.push(key);
                 std::ops::ControlFlow::Continue(())
             })?;

@@ -4,7 +4,7 @@
 //! reads     own writes, then table -> index -> record: what was seen     -> read-set, node-set
 //! writes    kept private: what will change                               -> write-set
 //! indexes   the entries of secondary indexes move with their rows
-//! touch     keys announced, so that their descents overlap
+//! prefetch  keys named ahead, so that their descents overlap
 //! run       closures: begin, run, commit, again after a conflict
 //! receipt   what a commit was given, and waiting until it is durable
 //! ```
@@ -14,10 +14,10 @@
 //! Neighbours: up, `typed` gives these byte-string calls their types; down, `reading`, `commit`, `session`.
 
 mod indexes;
+pub(crate) mod prefetch;
 mod reads;
 pub(crate) mod receipt;
 mod run;
-pub(crate) mod touch;
 mod writes;
 
 use ensile_base::sync::Arc;
@@ -201,6 +201,27 @@ impl<'db> Transaction<'db> {
         Ok(receipt)
     }
 
+    /// Says whether [`commit`](Self::commit), or [`Database::run`] for its closure, waits until the result is durable:
+    /// for this transaction, whatever the database's default. Each attempt of a closure begins with the default.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Durability};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let seen = db.table::<String, u64>("seen")?;
+    /// db.run(|tx| {
+    ///     tx.set_durability(Durability::Relaxed); // a crash may lose it
+    ///     tx.put(&seen, "ada", &1)?;
+    ///     Ok(())
+    /// })?;
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
+    }
+
     /// Ends the transaction without a trace; the same as dropping it.
     pub fn rollback(self) {}
 
@@ -251,6 +272,7 @@ impl<'db> Transaction<'db> {
     #[cold]
     pub(crate) fn renew(&mut self) {
         self.restart();
+        self.durability = self.database.settings.durability;
         let now = self.database.epochs.now();
         let context = self.context();
         context.sets.writes.keys.forget_records();

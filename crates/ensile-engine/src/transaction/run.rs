@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::sets::context::Context;
 use crate::shared::Durability;
 use crate::transaction::Transaction;
+use crate::transaction::prefetch::Prefetch;
 use crate::transaction::receipt::Receipt;
-use crate::transaction::touch::Touch;
 
 /// How a closure's transaction ended. An error comes with what its reads rest on, unless it rests on nothing.
 type Settled<R, E> = std::result::Result<(R, Committed), (E, Option<Committed>)>;
@@ -64,9 +64,9 @@ fn exchanged() -> Error {
 
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
-    /// relaxed, when it is durable if it is strict (the default). Conflicts are retried, so `f` may run several times,
-    /// as often as it takes: nothing limits the attempts. An `f` that is to give up counts them, and returns an error
-    /// of its own before it reads anything.
+    /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
+    /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes: nothing limits the
+    /// attempts. An `f` that is to give up counts them, and returns an error of its own before it reads anything.
     ///
     /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes
     /// what `f` has read, `f` conflicts with it at every attempt, for ever.
@@ -97,7 +97,37 @@ impl Database {
         self.try_run(f)
     }
 
-    /// As [`Database::run`], for closures with an error type of their own.
+    /// As [`Database::run`], for closures with an error type of their own, which the engine's errors turn into.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use ensile::{Database, Error, Readable};
+    ///
+    /// #[derive(Debug)]
+    /// enum Refused {
+    ///     Poor { has: u64 },
+    ///     Failed(Error),
+    /// }
+    ///
+    /// impl From<Error> for Refused {
+    ///     fn from(error: Error) -> Self {
+    ///         Self::Failed(error)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Refused> {
+    /// let db = Database::in_memory()?;
+    /// let accounts = db.table::<u32, u64>("accounts")?;
+    /// db.run(|tx| tx.put(&accounts, &1, &30))?;
+    /// let refused = db.try_run(|tx| {
+    ///     let has = tx.get(&accounts, &1)?.unwrap_or(0);
+    ///     let left = has.checked_sub(100).ok_or(Refused::Poor { has })?; // what it wrote before would be undone
+    ///     tx.put(&accounts, &1, &left)?;
+    ///     Ok(left)
+    /// });
+    /// assert!(matches!(refused, Err(Refused::Poor { has: 30 })));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// As for [`Database::run`].
@@ -106,21 +136,12 @@ impl Database {
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.run_with(self.shared().settings.durability, f)
-    }
-
-    /// As [`Database::run`], released as `durability` says, whatever the database's default.
-    ///
-    /// # Errors
-    /// As for [`Database::run`].
-    #[inline]
-    pub fn run_with<R, E: From<Error>>(
-        &self,
-        durability: Durability,
-        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
-    ) -> std::result::Result<R, E> {
-        let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), durability);
+        let mut tx = Transaction::begin_at_once(
+            DatabaseRef::Borrowed(self.shared()),
+            self.shared().settings.durability,
+        );
         let settled = self.attempts(&mut tx, f);
+        let durability = tx.durability;
         drop(tx);
         let (outcome, rests_on) = match settled {
             Ok((value, committed)) => (Ok(value), Some(committed)),
@@ -161,7 +182,7 @@ impl Database {
     }
 
     #[inline]
-    fn with_receipt<R>(&self, settled: Settled<R, Error>) -> Result<(R, Receipt<'_>)> {
+    fn with_receipt<R, E>(&self, settled: Settled<R, E>) -> std::result::Result<(R, Receipt<'_>), E> {
         match settled {
             Ok((value, committed)) => {
                 Ok((value, Receipt::new(committed, DatabaseRef::Borrowed(self.shared()))))
@@ -207,8 +228,8 @@ impl Database {
     }
 
     /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and
-    /// its own receipt, in order. `touch` says which keys a request will look up first: it costs nothing to be wrong,
-    /// and what it says is fetched from memory while other requests' keys are (sixteen at a time).
+    /// its own receipt, in order. `prefetch` names the keys that a request will look up first. They are fetched from
+    /// memory while other requests' keys are. A key that is not named is only slower.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -220,7 +241,7 @@ impl Database {
     /// let requests = [7u64, 42, 99];
     /// let results = db.run_batch(
     ///     &requests,
-    ///     |id, touch| touch.key(&accounts, id),
+    ///     |id, prefetch| prefetch.key(&accounts, id),
     ///     |tx, id| tx.get(&accounts, id),
     /// );
     /// for (id, result) in requests.iter().zip(results) {
@@ -233,22 +254,23 @@ impl Database {
     pub fn run_batch<'db, Q, R>(
         &'db self,
         requests: &[Q],
-        touch: impl Fn(&Q, &mut Touch<'_>),
+        prefetch: impl Fn(&Q, &mut Prefetch<'_>),
         body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
     ) -> Vec<Result<(R, Receipt<'db>)>> {
         let mut results = Vec::with_capacity(requests.len());
-        self.run_batch_with(requests, touch, body, |result| results.push(result));
+        self.run_batch_with(requests, prefetch, body, |result| results.push(result));
         debug_assert_eq!(results.len(), requests.len(), "each request has its result");
         results
     }
 
-    /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended.
-    pub fn run_batch_with<'db, Q, R>(
+    /// As [`Database::run_batch`], handing each result to `done` as soon as its transaction has ended, and for closures
+    /// with an error type of their own.
+    pub fn run_batch_with<'db, Q, R, E: From<Error>>(
         &'db self,
         requests: &[Q],
-        touch: impl Fn(&Q, &mut Touch<'_>),
-        mut body: impl FnMut(&mut Transaction<'_>, &Q) -> Result<R>,
-        mut done: impl FnMut(Result<(R, Receipt<'db>)>),
+        prefetch: impl Fn(&Q, &mut Prefetch<'_>),
+        mut body: impl FnMut(&mut Transaction<'_>, &Q) -> std::result::Result<R, E>,
+        mut done: impl FnMut(std::result::Result<(R, Receipt<'db>), E>),
     ) {
         /// Requests whose records wait in the caches at a time.
         const TOGETHER: usize = 32;
@@ -256,7 +278,7 @@ impl Database {
             let mut tx =
                 Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
             let mut bounds = [0; TOGETHER + 1];
-            self.descend_together(&mut tx, requests, &touch, &mut bounds);
+            self.descend_together(&mut tx, requests, &prefetch, &mut bounds);
             debug_assert!(
                 bounds[..=requests.len()].is_sorted(),
                 "announcements stand in the order of requests"
@@ -275,7 +297,7 @@ impl Database {
         &self,
         tx: &mut Transaction<'_>,
         requests: &[Q],
-        touch: &impl Fn(&Q, &mut Touch<'_>),
+        prefetch: &impl Fn(&Q, &mut Prefetch<'_>),
         bounds: &mut [usize],
     ) {
         let shared = self.shared();
@@ -288,7 +310,7 @@ impl Database {
         context.sets.writes.end_batch();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
             context.sets.writes.keys.begin_request();
-            touch(request, &mut Touch { database: shared.id, writes: &mut context.sets.writes });
+            prefetch(request, &mut Prefetch { database: shared.id, writes: &mut context.sets.writes });
             *end = context.sets.writes.keys.len();
         }
         let Context { pin, sets, descents, .. } = context;

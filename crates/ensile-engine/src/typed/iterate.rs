@@ -5,7 +5,9 @@
 //! first batch is small, since a transaction's read-set grows by what is fetched, asked for or not; each is twice as
 //! large as the one before, up to a limit in rows and one in bytes.
 //!
-//! Invariant: a batch continues strictly behind the last row fetched, so no row comes twice.
+//! Batches come from the front, or from the back of the range, and it shrinks from that side.
+//!
+//! Invariant: a batch continues strictly behind the last row fetched from its end, so no row comes twice.
 //!
 //! Neighbours: made by [`Readable`]; fetches through `raw_scan` and `raw_scan_index`.
 
@@ -30,7 +32,7 @@ const BATCH_ROWS_MAX: usize = 512;
 /// No row is fetched behind this many bytes of a batch.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
-/// The rows of a range, in order: what [`Readable::range`] and its kin return.
+/// The rows of a range, from either end: what [`Readable::range`] and [`Readable::find`] return.
 ///
 /// It borrows the transaction; to write while reading, collect first or use several ranges. After an error it ends.
 pub struct Rows<'r, R, K, V> {
@@ -41,9 +43,10 @@ pub struct Rows<'r, R, K, V> {
     index: Option<&'r IndexCore>,
     /// What has not been fetched yet.
     rest: ByteRange,
-    direction: Direction,
     batch_rows: usize,
-    fetched: VecDeque<(K, V)>,
+    /// Rows fetched from the front, and from the back, each in the order that they were met.
+    front: VecDeque<(K, V)>,
+    back: VecDeque<(K, V)>,
     /// What ended the last batch, if nothing can be fetched behind it.
     end: Option<Result<()>>,
     types: PhantomData<fn() -> (K, V)>,
@@ -55,40 +58,68 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         table: &'r TableCore,
         index: Option<&'r IndexCore>,
         range: ByteRange,
-        direction: Direction,
     ) -> Self {
         Self {
             reader,
             table,
             index,
             rest: range,
-            direction,
             batch_rows: BATCH_ROWS_FIRST,
-            fetched: VecDeque::new(),
+            front: VecDeque::new(),
+            back: VecDeque::new(),
             end: None,
             types: PhantomData,
         }
     }
 
-    /// Fetches the next batch. Ok if the range may go on behind it.
-    fn fetch(&mut self) -> ControlFlow<Result<()>> {
+    /// The next row from one end.
+    fn step(&mut self, direction: Direction) -> Option<Result<(K, V)>> {
+        loop {
+            let (near, far) = match direction {
+                Direction::Forward => (&mut self.front, &mut self.back),
+                Direction::Reverse => (&mut self.back, &mut self.front),
+            };
+            if let Some(row) = near.pop_front() {
+                return Some(Ok(row));
+            }
+            match &mut self.end {
+                None => {}
+                // Between the two ends nothing is left to fetch.
+                Some(Ok(())) => return far.pop_back().map(Ok),
+                Some(failed) => {
+                    far.clear();
+                    return std::mem::replace(failed, Ok(())).err().map(Err);
+                }
+            }
+            if let ControlFlow::Break(end) = self.fetch(direction) {
+                self.end = Some(end);
+            }
+        }
+    }
+
+    /// Fetches the next batch from one end. Ok if the range may go on behind it.
+    fn fetch(&mut self, direction: Direction) -> ControlFlow<Result<()>> {
         if self.rest.is_empty() {
             return ControlFlow::Break(Ok(()));
         }
         let rows_max = self.batch_rows;
         self.batch_rows = (2 * rows_max).min(BATCH_ROWS_MAX);
         let mut bytes = 0;
+        let fetched = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Reverse => &mut self.back,
+        };
         let mut stopped = Stopped::AtTheEnd;
         let mut visit = |place: &[u8], key: &[u8], row: &[u8]| {
             match decode_row(self.table, key, row) {
-                Ok(decoded) => self.fetched.push_back(decoded),
+                Ok(decoded) => fetched.push_back(decoded),
                 Err(error) => {
                     stopped = Stopped::Failed(error);
                     return ControlFlow::Break(());
                 }
             }
             bytes += key.len() + row.len();
-            if self.fetched.len() < rows_max && bytes < BATCH_BYTES_MAX {
+            if fetched.len() < rows_max && bytes < BATCH_BYTES_MAX {
                 return ControlFlow::Continue(());
             }
             stopped = Stopped::Behind(place.to_vec());
@@ -96,16 +127,14 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         };
         let range = self.rest.as_range();
         let scanned = match self.index {
-            None => {
-                self.reader.raw_scan(self.table, range, self.direction, &mut |key, row| visit(key, key, row))
-            }
-            Some(index) => self.reader.raw_scan_index(self.table, index, range, self.direction, &mut visit),
+            None => self.reader.raw_scan(self.table, range, direction, &mut |key, row| visit(key, key, row)),
+            Some(index) => self.reader.raw_scan_index(self.table, index, range, direction, &mut visit),
         };
         match (scanned, stopped) {
             (Err(error), _) | (Ok(()), Stopped::Failed(error)) => ControlFlow::Break(Err(error)),
             (Ok(()), Stopped::AtTheEnd) => ControlFlow::Break(Ok(())),
             (Ok(()), Stopped::Behind(place)) => {
-                self.rest.resume(&place, self.direction);
+                self.rest.resume(&place, direction);
                 ControlFlow::Continue(())
             }
         }
@@ -126,17 +155,13 @@ impl<R: Readable, K: Key, V: Value> Iterator for Rows<'_, R, K, V> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(row) = self.fetched.pop_front() {
-                return Some(Ok(row));
-            }
-            if let Some(end) = &mut self.end {
-                return std::mem::replace(end, Ok(())).err().map(Err);
-            }
-            if let ControlFlow::Break(end) = self.fetch() {
-                self.end = Some(end);
-            }
-        }
+        self.step(Direction::Forward)
+    }
+}
+
+impl<R: Readable, K: Key, V: Value> DoubleEndedIterator for Rows<'_, R, K, V> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.step(Direction::Reverse)
     }
 }
 
@@ -147,7 +172,6 @@ impl<R, K, V> fmt::Debug for Rows<'_, R, K, V> {
         f.debug_struct("Rows")
             .field("table", &self.table.name())
             .field("rest", &self.rest)
-            .field("direction", &self.direction)
             .finish_non_exhaustive()
     }
 }

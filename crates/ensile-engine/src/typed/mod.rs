@@ -3,9 +3,10 @@
 //! ```text
 //! table, index      handles: names and types, checked once when they are opened
 //! read              every read, for transactions and snapshots alike
+//! source            what is read from: a table or an index
 //! iterate           rows of a range as an iterator, fetched in batches
 //! transaction       writes
-//! batch             announcing the keys of a batch
+//! prefetch          naming keys that are used soon
 //! ```
 //!
 //! Invariant: a handle's types are those of the catalogue, so bytes that do not decode are damage or another
@@ -13,10 +14,11 @@
 //!
 //! Neighbours: applications above; below, the `raw_` functions of transactions and snapshots, which know bytes only.
 
-mod batch;
 mod index;
 mod iterate;
+mod prefetch;
 mod read;
+mod source;
 mod table;
 mod transaction;
 
@@ -25,4 +27,5 @@ pub use iterate::Rows;
 pub use read::Readable;
 #[cfg(feature = "experiments")]
 pub(crate) use read::undecodable;
+pub use source::Source;
 pub use table::{Table, TableBuilder};

@@ -113,7 +113,7 @@ impl Database {
     /// let by_name = people.index::<String>("by_name")?;
     ///
     /// db.run(|tx| tx.put(&people, &1, "Ada"))?;
-    /// let found = db.run(|tx| tx.get_by(&by_name, "Ada"))?;
+    /// let found = db.run(|tx| tx.get(&by_name, "Ada"))?;
     /// assert_eq!(found, Some((1, "Ada".to_string())));
     /// # Ok(())
     /// # }

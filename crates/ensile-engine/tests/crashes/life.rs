@@ -85,13 +85,13 @@ impl Life {
         let mut tx = self.db.begin();
         let rows: Rows = tx.range(&self.rows, ..).collect::<Result<_>>().map_err(told)?;
         let mut through_index: Vec<(u64, Row)> =
-            tx.range_by(&self.by_length, ..).collect::<Result<_>>().map_err(told)?;
+            tx.range(&self.by_length, ..).collect::<Result<_>>().map_err(told)?;
         through_index.sort_unstable();
         if !through_index.into_iter().eq(rows.clone()) {
             return Err("the plain index shows other rows".to_owned());
         }
         for (key, row) in &rows {
-            let found = tx.get_by(&self.by_name, &name(*key, row)).map_err(told)?;
+            let found = tx.get(&self.by_name, &name(*key, row)).map_err(told)?;
             if found.as_ref() != Some(&(*key, row.clone())) {
                 return Err(format!("the unique index does not show row {key}"));
             }
@@ -132,11 +132,11 @@ impl Life {
                 }
                 writes.push((key, Some(row)));
             }
-            if random.percent(10) { Err(Error::RolledBack) } else { Ok(()) }
+            if random.percent(10) { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
         });
         match outcome {
             Ok(((), receipt)) => Ok((!writes.is_empty()).then(|| (receipt.epoch(), writes.clone()))),
-            Err(Error::RolledBack) => Ok(None),
+            Err(Error::Misuse(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }

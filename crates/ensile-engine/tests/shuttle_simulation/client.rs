@@ -112,14 +112,17 @@ impl Client {
             }
             let trace = trace.insert(recorder.begin(life.now()));
             operations(life, tx, trace, values, &mut Random::seeded(seed), fails)?;
-            if fails { Err(Error::RolledBack) } else { Ok(()) }
+            if fails { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
         };
         if fails {
             let durability =
                 if strict { ensile_engine::Durability::Strict } else { ensile_engine::Durability::Relaxed };
-            let outcome = life.db.run_with(durability, attempt);
+            let outcome = life.db.run(|tx| {
+                tx.set_durability(durability);
+                attempt(tx)
+            });
             let trace = trace.expect("it ran");
-            let is_shown = matches!(outcome, Err(Error::RolledBack));
+            let is_shown = matches!(outcome, Err(Error::Misuse(_)));
             if is_shown && strict {
                 recorder.commit(trace, None, life.now());
                 recorder.acknowledge();
@@ -280,7 +283,7 @@ fn read(
 fn scan_index(life: &Life, reader: &mut impl Readable, trace: &mut Trace, group: u64) -> Result<()> {
     let Some(by_group) = &life.by_group else { return Ok(()) };
     let mut seen = Vec::new();
-    reader.scan_by(by_group, group..=group, |key, row| {
+    reader.scan(by_group, group..=group, |key, row| {
         seen.push((life.number(&key), whole(&row)));
         ControlFlow::Continue(())
     })?;

@@ -152,7 +152,7 @@ impl Cities {
 
     /// Counts who lives in Oslo, and notes it.
     fn count_oslo(&self, tx: &mut Transaction<'_>) -> Result<i64> {
-        let count = tx.range_by(&self.by_city, "oslo"..="oslo").count() as i64;
+        let count = tx.range(&self.by_city, "oslo"..="oslo").count() as i64;
         tx.put(&self.counts, "oslo", &count)?;
         Ok(count)
     }

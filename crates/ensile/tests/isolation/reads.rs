@@ -87,7 +87,7 @@ fn an_error_that_rests_on_read_skew_is_never_returned() -> Result<()> {
             })?;
         }
         let two = tx.get(&table, &2)?.unwrap_or(0);
-        if one + two == 100 { Ok(one) } else { Err(Error::RolledBack) }
+        if one + two == 100 { Ok(one) } else { Err(Error::Misuse("given up".to_owned())) }
     });
     assert_eq!(outcome?, 0);
     assert_eq!(attempts, 2);

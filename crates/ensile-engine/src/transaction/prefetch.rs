@@ -1,4 +1,4 @@
-//! Announcing the keys that a transaction, or a request of a batch, is about to use.
+//! Naming the keys that a transaction, or a request of a batch, is about to use, so that they are fetched together.
 //!
 //! Neighbours: `sets::multi_get` descends for them together; `typed` encodes them.
 
@@ -23,7 +23,7 @@ impl Transaction<'_> {
     /// db.run(|tx| (0..100).try_for_each(|item| tx.put(&stock, &item, &10)))?;
     /// let wanted = [3, 14, 15, 92];
     /// db.run(|tx| {
-    ///     tx.touch(|touch| wanted.iter().for_each(|item| touch.key(&stock, item)))?;
+    ///     tx.prefetch(|prefetch| wanted.iter().for_each(|item| prefetch.key(&stock, item)))?;
     ///     wanted.iter().try_for_each(|item| tx.update(&stock, item, |left| *left -= 1).map(drop))
     /// })?;
     /// assert_eq!(db.run(|tx| tx.get(&stock, &92))?, Some(9));
@@ -32,7 +32,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::Expired`]: run the transaction again.
-    pub fn touch(&mut self, keys: impl FnOnce(&mut Touch<'_>)) -> Result<()> {
+    pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
         self.check_alive()?;
         self.database.check_process()?;
         let Some(Session { context, .. }) = &mut self.session else {
@@ -42,22 +42,22 @@ impl Transaction<'_> {
         let Ok(call) = pin.enter() else { return self.expire() };
         let shared = &self.database;
         let from = sets.writes.keys.len();
-        keys(&mut Touch { database: shared.id, writes: &mut sets.writes });
+        keys(&mut Prefetch { database: shared.id, writes: &mut sets.writes });
         descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), call.pinned());
         sets.writes.keys.expect_from(from);
         Ok(())
     }
 }
 
-/// Where a request of a batch says which keys it will touch. Keys that it touches without saying so, or says and does
-/// not touch, are no error: they only miss the common descent.
+/// Takes the keys that a transaction, or a request of a batch, is about to read or write. A key that is used and was
+/// not named is only slower. One that is named and not used costs a descent.
 #[derive(Debug)]
-pub struct Touch<'h> {
+pub struct Prefetch<'h> {
     pub(crate) database: u64,
     pub(crate) writes: &'h mut WriteSet,
 }
 
-impl Touch<'_> {
+impl Prefetch<'_> {
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {
             self.writes.announce(table.id, key);

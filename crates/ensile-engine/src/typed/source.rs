@@ -1,0 +1,239 @@
+//! What rows are read from: a table, or one of its indexes. Each says what its keys are and what one key finds.
+//!
+//! Neighbours: [`Readable`](crate::Readable) has the verbs, which are the same for both.
+
+use std::ops::ControlFlow;
+
+use ensile_index::Direction;
+
+use super::index::Index;
+use super::table::Table;
+use crate::codec::bounds::{ByteRange, encoded};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
+use crate::error::{Error, Result};
+use crate::reading::RawRead;
+use crate::tables::{IndexCore, TableCore};
+
+/// What rows can be read from: a [`Table`], in the order of its keys, or an [`Index`], in the order of secondary keys.
+///
+/// | | `Key` | `PrimaryKey` | `Row` | `Found` |
+/// |---|---|---|---|---|
+/// | `Table<K, V>` | `K` | `K` | `V` | `V` |
+/// | `Index<S, K, V>` | `S` | `K` | `V` | `(K, V)` |
+///
+/// ```
+/// # extern crate ensile_engine as ensile;
+/// use ensile::{Database, Readable, Result, Source};
+///
+/// fn count(reader: &mut impl Readable, source: &impl Source) -> Result<usize> {
+///     reader.range(source, ..).try_fold(0, |count, row| row.map(|_| count + 1))
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let db = Database::in_memory()?;
+/// let people = db.define::<u64, String>("people").index("by_initial", 1, |_id, name| name.chars().next()).open()?;
+/// let by_initial = people.index::<Option<char>>("by_initial")?;
+/// db.run(|tx| tx.put(&people, &1, "Ada"))?;
+/// assert_eq!(db.run(|tx| Ok((count(tx, &people)?, count(tx, &by_initial)?)))?, (1, 1));
+/// # Ok(()) }
+/// ```
+#[expect(private_bounds, reason = "sealed: how bytes are read is between the engine and its two sources")]
+pub trait Source: RawSource {
+    /// What rows are looked up by.
+    type Key: Key;
+    /// The key of the table.
+    type PrimaryKey: Key;
+    /// The row of the table.
+    type Row: Value;
+    /// What a look-up of one key answers.
+    type Found;
+
+    /// Decodes what a look-up found: the bytes of the primary key, if they are not the key that was looked up, and of
+    /// the row.
+    ///
+    /// # Errors
+    /// [`CodecError`] if the bytes are not of these types.
+    fn decode(key: &[u8], row: &[u8]) -> Result<Self::Found, CodecError>;
+}
+
+/// Gets the position of each key, with the primary key and the row that it finds.
+type VisitFound<'v> = dyn FnMut(usize, Option<(&[u8], &[u8])>) + 'v;
+
+/// Reads the bytes of a source. `S` is the type of its keys.
+pub(crate) trait RawSource {
+    /// The table that has the rows.
+    fn table(&self) -> &TableCore;
+
+    /// The index that orders the rows; without one it is the primary key.
+    fn index(&self) -> Option<&IndexCore>;
+
+    /// The range of keys or of entries within `bounds`.
+    fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange;
+
+    /// The range of one key.
+    fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange;
+
+    /// Hands the primary key and the row that `key` finds to `read`. A table leaves the key empty, as the caller has
+    /// it.
+    fn read_one<S: Key, T>(
+        &self,
+        reader: &mut impl RawRead,
+        key: &(impl AsKey<S> + ?Sized),
+        read: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>>;
+
+    /// Whether `key` finds any row.
+    fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool>;
+
+    /// Hands what each key finds to `read`, with its position and in the order of the keys.
+    fn read_many<S: Key>(
+        &self,
+        reader: &mut impl RawRead,
+        keys: &[impl AsKey<S>],
+        read: &mut VisitFound<'_>,
+    ) -> Result<()>;
+}
+
+impl<K: Key, V: Value> Source for Table<K, V> {
+    type Key = K;
+    type PrimaryKey = K;
+    type Row = V;
+    type Found = V;
+
+    #[inline]
+    fn decode(_key: &[u8], row: &[u8]) -> Result<V, CodecError> {
+        V::decode(row)
+    }
+}
+
+impl<K: Key, V: Value> RawSource for Table<K, V> {
+    #[inline]
+    fn table(&self) -> &TableCore {
+        &self.core
+    }
+
+    #[inline]
+    fn index(&self) -> Option<&IndexCore> {
+        None
+    }
+
+    #[inline]
+    fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange {
+        bounds.encode()
+    }
+
+    #[inline]
+    fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange {
+        ByteRange::of_key(key)
+    }
+
+    #[inline]
+    fn read_one<S: Key, T>(
+        &self,
+        reader: &mut impl RawRead,
+        key: &(impl AsKey<S> + ?Sized),
+        read: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        reader.raw_get(&self.core, encoded(key).as_ref(), |row| read(&[], row))
+    }
+
+    #[inline]
+    fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool> {
+        Ok(reader.raw_get(&self.core, encoded(key).as_ref(), |_row| ())?.is_some())
+    }
+
+    fn read_many<S: Key>(
+        &self,
+        reader: &mut impl RawRead,
+        keys: &[impl AsKey<S>],
+        read: &mut VisitFound<'_>,
+    ) -> Result<()> {
+        let keys = keys.iter().map(|key| encoded(key));
+        reader.raw_get_many(&self.core, keys, &mut |at, row| read(at, row.map(|row| (&[][..], row))))
+    }
+}
+
+impl<I: Key, K: Key, V: Value> Source for Index<I, K, V> {
+    type Key = I;
+    type PrimaryKey = K;
+    type Row = V;
+    type Found = (K, V);
+
+    #[inline]
+    fn decode(key: &[u8], row: &[u8]) -> Result<(K, V), CodecError> {
+        Ok((K::decode(key)?, V::decode(row)?))
+    }
+}
+
+impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
+    #[inline]
+    fn table(&self) -> &TableCore {
+        &self.table
+    }
+
+    #[inline]
+    fn index(&self) -> Option<&IndexCore> {
+        Some(&self.core)
+    }
+
+    #[inline]
+    fn range<S: Key>(bounds: &impl KeyBounds<S>) -> ByteRange {
+        bounds.encode_delimited()
+    }
+
+    #[inline]
+    fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange {
+        ByteRange::of_entry(key)
+    }
+
+    fn read_one<S: Key, T>(
+        &self,
+        reader: &mut impl RawRead,
+        key: &(impl AsKey<S> + ?Sized),
+        read: impl FnOnce(&[u8], &[u8]) -> T,
+    ) -> Result<Option<T>> {
+        if !self.is_unique() {
+            return Err(not_unique(&self.table, &self.core));
+        }
+        let (mut read, mut found) = (Some(read), None);
+        let range = ByteRange::of_entry(key);
+        let mut visit = |_entry: &[u8], key: &[u8], row: &[u8]| {
+            found = read.take().map(|read| read(key, row));
+            ControlFlow::Break(())
+        };
+        reader.raw_scan_index(&self.table, &self.core, range.as_range(), Direction::Forward, &mut visit)?;
+        Ok(found)
+    }
+
+    fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool> {
+        let mut has = false;
+        let range = ByteRange::of_entry(key);
+        reader.raw_scan(&self.core.entries, range.as_range(), Direction::Forward, &mut |_entry, _key| {
+            has = true;
+            ControlFlow::Break(())
+        })?;
+        Ok(has)
+    }
+
+    fn read_many<S: Key>(
+        &self,
+        reader: &mut impl RawRead,
+        keys: &[impl AsKey<S>],
+        read: &mut VisitFound<'_>,
+    ) -> Result<()> {
+        for (at, key) in keys.iter().enumerate() {
+            if self.read_one(reader, key, |key, row| read(at, Some((key, row))))?.is_none() {
+                read(at, None);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn not_unique(table: &TableCore, index: &IndexCore) -> Error {
+    let (table, name) = (table.name(), &index.name);
+    Error::Misuse(format!(
+        "index {name} of table {table} is not unique: a key may have many rows, find returns them all"
+    ))
+}
