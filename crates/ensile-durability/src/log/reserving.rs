@@ -38,8 +38,8 @@ impl Log {
         }
     }
 
-    /// Puts this bound into the manifest, unless a larger one stands there by now; the bound that stands. `None` in a log
-    /// that has ended: nothing was written, and E's limit stays (L6).
+    /// Puts this bound into the manifest, unless a larger one stands there by now; the bound that stands. `None` in a
+    /// log that has ended: nothing was written, and E's limit stays (L6).
     fn write_reserved(&self, due: Epoch) -> Result<Option<Epoch>, DiskError> {
         // The keeper holds a manifest that stood on disk.
         let mut keeper = self.manifest.lock();

@@ -343,7 +343,8 @@ fn l6_a_close_beside_a_renewal_takes_back_no_reserved_epoch() {
     let (rig, last) = without_kept_epochs(&disk);
     disk.stall(&[Operation::Rename]);
     std::thread::scope(|scope| {
-        // The renewal has the manifest and waits for the disk; the close has worked out what it needs, and waits for it.
+        // The renewal has the manifest and waits for the disk; the close has worked out what it needs, and waits for
+        // it.
         scope.spawn(|| rig.log.reserved_epochs_step());
         while disk.waiting() == 0 {
             std::thread::yield_now();

@@ -103,7 +103,8 @@ impl Checkpoints {
             Ok(room) => {
                 let salt = Salt::draw(&mut Random::unpredictable());
                 {
-                    // E anew, and under the lock under which demands come: a demand is answered by an e_l that it precedes.
+                    // E anew, and under the lock under which demands come: a demand is answered by an e_l that it
+                    // precedes.
                     let mut life = self.life.lock();
                     let seen = self.see(&life);
                     if !life.begin(room, salt, &seen) {
