@@ -227,3 +227,6 @@ impl Drop for WholeOrAbort {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
