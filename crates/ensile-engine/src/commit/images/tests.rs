@@ -12,7 +12,7 @@ use ensile_sim::SimDisk;
 use super::{check, reserve_again};
 use crate::commit::tests::{prepare, with_commit};
 use crate::open::folder::{self, Before};
-use crate::{Database, Error, Readable, Result, Table, Transaction, Tuning};
+use crate::{Database, Error, Readable, Result, Table, Tuning};
 
 /// A database with before-images, in a folder that goes with it.
 struct Home {
