@@ -42,6 +42,7 @@ impl RetryBackoff {
         let longest = 1u64 << self.attempts.min(Self::DOUBLINGS_MAX);
         self.attempts += 1;
         let wait = Self::UNIT * random.between(1, longest) as u32;
+        debug_assert!(wait <= Self::UNIT * (1 << Self::DOUBLINGS_MAX), "waits are capped");
         if wait >= Self::SLEEP_FROM {
             sleep(wait);
         } else {
@@ -292,6 +293,7 @@ impl Database {
         prefetch: &impl Fn(&Q, &mut Prefetch<'_>),
         bounds: &mut [usize],
     ) {
+        debug_assert!(requests.len() < bounds.len() && bounds[0] == 0, "a bound behind each request");
         let shared = self.shared();
         if shared.check_open().is_err() {
             // Each request finds that out by itself.
@@ -304,6 +306,10 @@ impl Database {
             prefetch(request, &mut Prefetch { database: shared.id, writes: &mut context.sets.writes });
             *end = context.sets.writes.keys.len();
         }
+        debug_assert!(
+            bounds[..=requests.len()].is_sorted(),
+            "the keys of one request lie behind those of the other"
+        );
         let Context { pin, sets, descents, .. } = context;
         if let Ok(call) = pin.enter() {
             descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), call.pinned());
