@@ -54,7 +54,7 @@ impl Clock {
     pub fn advance(&self, by: Duration) {
         if let TimeSource::Manual(nanos) = &self.0 {
             let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-            // Relaxed: as above.
+            // Relaxed: a simulated clock orders nothing; its readers only need some recent time.
             nanos.fetch_add(by, Ordering::Relaxed);
         }
     }

@@ -9,7 +9,8 @@ pub const SEQUENCE_BITS: u32 = if cfg!(shuttle) { 4 } else { 17 };
 /// Low bits of a TID word that belong to the record: lock, latest, absent.
 pub const STATUS_BITS: u32 = 3;
 
-/// No two epochs begin closer together than this, early closes included (microseconds), once `EPOCHS_CLOSE_TOGETHER` are used.
+/// No two epochs begin closer together than this, early closes included (microseconds), once `EPOCHS_CLOSE_TOGETHER`
+/// are used.
 pub const EPOCH_MICROS_MIN: u64 = 200;
 /// Epochs up to this number may begin `EPOCH_MICROS_CLOSE` apart: a lone strict client closes one a commit.
 pub const EPOCHS_CLOSE_TOGETHER: u64 = 1 << (EPOCH_BITS - 8);
@@ -31,7 +32,8 @@ pub const TABLES_MAX: usize = 4096;
 /// Most secondary indexes of one table.
 pub const INDEXES_PER_TABLE_MAX: usize = 64;
 
-/// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill it.
+/// Size of a worker's log buffer, in bytes (SiloR §3.1 uses 512 KB). Small under shuttle, so that its short runs fill
+/// it.
 pub const LOG_BUFFER_BYTES: usize = if cfg!(shuttle) { 1 << 10 } else { 512 << 10 };
 
 /// Most zeros that a log file begins with: a recovery reads them.
@@ -48,8 +50,8 @@ pub const UNMERGED_GENERATIONS_MAX: usize = 8;
 /// Most bytes of log that are merged into one file.
 pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
 
-/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life, which take
-/// some kilobytes for each log, marks, and a manifest.
+/// Bytes that a database keeps on each of its log devices for the moment when it is full: the files of a next life,
+/// which take some kilobytes for each log, marks, and a manifest.
 pub const RESERVE_BYTES: u64 = 256 << 10;
 
 /// Seconds for which the removal of void files waits for readers' leases, from the first refusal on.
@@ -58,8 +60,8 @@ pub const LEASE_SECONDS_MAX: u64 = 60;
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.
 pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 
-/// Epochs are reserved in the manifest for this number of seconds ahead (L6), at the rate at which they come, or that of
-/// [`EPOCH_MICROS_MIN`] if they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`].
+/// Epochs are reserved in the manifest for this number of seconds ahead (L6), at the rate at which they come, or that
+/// of [`EPOCH_MICROS_MIN`] if they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`].
 /// [`EPOCHS_RESERVED_MIN`] at least, whatever the rate. A life that ends without a close gives up what it has not used:
 /// at 25 epochs a second a database can have eight million such lives.
 pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;

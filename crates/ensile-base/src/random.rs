@@ -48,8 +48,8 @@ impl Random {
         Self::seeded(std::collections::hash_map::RandomState::new().build_hasher().finish())
     }
 
-    /// 128 bits that no other call, in this process or in any other, has ever given: for identities. From the system, as std's
-    /// hash keys are copied by a fork. Under shuttle the schedule decides.
+    /// 128 bits that no other call, in this process or in any other, has ever given: for identities. From the system,
+    /// as std's hash keys are copied by a fork. Under shuttle the schedule decides.
     ///
     /// # Panics
     /// If the system has no random numbers: no identity could be told from another.

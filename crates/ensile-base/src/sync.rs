@@ -1,11 +1,11 @@
 //! The one door to atomics, locks and threads' hints: std, loom (`--cfg loom`), shuttle (`--cfg shuttle`), or std
 //! counted (feature `counted`).
 //!
-//! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types.
-//! Loom explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on
-//! whole structures, up to the whole engine: so what a thread keeps for itself, and what it waits by, come through here
-//! too. The counted door behaves as std's and notes which cache lines a thread touches, and how: it is how reads are held
-//! to write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can stand in one build
+//! Every crate takes its atomics from here and from nowhere else, so that model checkers see the shipped types. Loom
+//! explores weak memory on small kernels; shuttle explores schedules (sequentially consistent ones only) on whole
+//! structures, up to the whole engine: so what a thread keeps for itself, and what it waits by, come through here too.
+//! The counted door behaves as std's and notes which cache lines a thread touches, and how: it is how reads are held to
+//! write no line that others touch. A feature and not a `cfg`, as counted and uncounted types can stand in one build
 //! plan: with the feature off, none of it is compiled.
 //!
 //! Two things differ under loom and what it explores must not depend on them: an atomic is larger than its value, and
@@ -14,9 +14,9 @@
 //!
 //! Locks are the door's own types, which do not speak of std's poison.
 //!
-//! [`Arc`] is for what a transaction's path reaches: tables, the database's core, the slots of epochs and logs. There the
-//! counting door notes its counts of owners, and loom its last drop. Neither kind can be a method's `self`, hold a `dyn`
-//! or be made weak, so all else names `std::sync::Arc`; a file that needs both calls std's `StdArc`.
+//! [`Arc`] is for what a transaction's path reaches: tables, the database's core, the slots of epochs and logs. There
+//! the counting door notes its counts of owners, and loom its last drop. Neither kind can be a method's `self`, hold a
+//! `dyn` or be made weak, so all else names `std::sync::Arc`; a file that needs both calls std's `StdArc`.
 
 #[cfg(all(feature = "counted", not(any(loom, shuttle))))]
 pub mod counted;
@@ -58,8 +58,8 @@ mod door {
         static ref FENCES: AtomicU64 = AtomicU64::new(0);
     }
 
-    /// Loom's fence, made a step of its own: loom does not switch threads at a fence, so that it would explore only those
-    /// orders of two threads' fences that the steps beside them happen to make differ.
+    /// Loom's fence, made a step of its own: loom does not switch threads at a fence, so that it would explore only
+    /// those orders of two threads' fences that the steps beside them happen to make differ.
     pub fn fence(order: Ordering) {
         // SeqCst: only such fences stand in one order with each other, which is what a Dekker pair rests on.
         if order == Ordering::SeqCst {

@@ -125,9 +125,9 @@ impl DiskError {
         self.is_of(io::ErrorKind::AlreadyExists)
     }
 
-    /// Does this say that there is no space, no more than a quota allows, or no file as long as the process's limit allows?
-    /// What was written before stays as it is, and the operation may succeed later; but from a sync it is a failed sync
-    /// like any other.
+    /// Does this say that there is no space, no more than a quota allows, or no file as long as the process's limit
+    /// allows? What was written before stays as it is, and the operation may succeed later; but from a sync it is a
+    /// failed sync like any other.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];

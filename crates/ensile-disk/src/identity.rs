@@ -1,8 +1,8 @@
 //! Which folder it is, by what the file system says of it.
 //!
 //! - A folder that is renamed, or whose device is mounted elsewhere, keeps its id. A copy has another one.
-//! - The device's number is no part of it: it may change at each start of the machine. So a whole volume that was cloned
-//!   is not told apart.
+//! - The device's number is no part of it: it may change at each start of the machine. So a whole volume that was
+//!   cloned is not told apart.
 //!
 //! Neighbours: [`crate::Disk::folder_id`] reads it; the durability crate keeps it in its manifest.
 

@@ -81,9 +81,9 @@ pub trait Disk: Send + Sync + Debug {
     /// Where the folder `name`, or what it leads to, really is: two names of one folder say the same.
     fn folder_place(&self, name: &str) -> Result<PathBuf, DiskError>;
 
-    /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last part is
-    /// missing, its own name is made to survive a crash, and it must hold no files. One that leads there already is fine; anything else at that name is refused as
-    /// existing already.
+    /// Makes `name` a link to the folder `to`, which may be on another device; that folder is made if only its last
+    /// part is missing, its own name is made to survive a crash, and it must hold no files. One that leads there
+    /// already is fine; anything else at that name is refused as existing already.
     fn link_folder(&self, name: &str, to: &Path) -> Result<(), DiskError>;
 
     /// Makes the names in `folder` (`""` is the root) survive a crash.
@@ -93,13 +93,14 @@ pub trait Disk: Send + Sync + Debug {
     /// process ends. While another holder lives, here or in another process: [`DiskError::InUse`].
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError>;
 
-    /// Takes the lock of this name for who changes nothing: any number of readers hold it at a time, beside no holder of
-    /// [`Disk::lock`]. Makes no file: `None` if there is none, as then nobody has ever taken the lock in this folder.
+    /// Takes the lock of this name for who changes nothing: any number of readers hold it at a time, beside no holder
+    /// of [`Disk::lock`]. Makes no file: `None` if there is none, as then nobody has ever taken the lock in this
+    /// folder.
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
 
-    /// Takes the exclusive lock of the folder itself (`""` is the root), as [`Disk::lock`] does of a name: whatever becomes
-    /// of the folder's name and of the files in it, one holder has it. An error that [`DiskError::is_unsupported`] where
-    /// the file system cannot lock folders.
+    /// Takes the exclusive lock of the folder itself (`""` is the root), as [`Disk::lock`] does of a name: whatever
+    /// becomes of the folder's name and of the files in it, one holder has it. An error that
+    /// [`DiskError::is_unsupported`] where the file system cannot lock folders.
     fn lock_folder(&self, folder: &str) -> Result<Box<dyn DiskLock>, DiskError>;
 
     /// Takes the folder's lock as [`Disk::lock_to_read`] does: any number of readers beside no holder of
@@ -142,8 +143,8 @@ pub trait DiskFile: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
-    /// Says that so many bytes from `offset`, written just now, will not be read soon: the medium may begin with them at
-    /// once, so that the next sync finds little left. A hint: it waits for nothing and fails never.
+    /// Says that so many bytes from `offset`, written just now, will not be read soon: the medium may begin with them
+    /// at once, so that the next sync finds little left. A hint: it waits for nothing and fails never.
     fn write_behind(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

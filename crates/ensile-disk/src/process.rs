@@ -1,15 +1,15 @@
 //! Which process this is: the one that opened a disk, or a child that was forked from it since?
 //!
-//! - `I4`: a word lies on a page that the kernel clears in a child at fork (`MADV_WIPEONFORK`). The process that opens a
-//!   disk writes its life's number there and keeps a copy. A child finds 0, or the larger number that its own first
+//! - `I4`: a word lies on a page that the kernel clears in a child at fork (`MADV_WIPEONFORK`). The process that opens
+//!   a disk writes its life's number there and keeps a copy. A child finds 0, or the larger number that its own first
 //!   opening wrote; so an inherited copy never matches. Asking is one load and no system call.
 //! - Where the kernel has no such page, the process identifiers are compared instead, by a system call each time.
 //!
-//! - [`ProcessMarks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is the process
-//!   that set them.
+//! - [`ProcessMarks`] are words of the same kind, which a database keeps for itself: nonzero they prove that this is
+//!   the process that set them.
 //!
-//! Neighbours: [`crate::Disk::process`] hands it up; locks here and every public call above ask it first. `unsafe` stands
-//! in this file only: it maps the page and reads words through pointers.
+//! Neighbours: [`crate::Disk::process`] hands it up; locks here and every public call above ask it first. `unsafe`
+//! stands in this file only: it maps the page and reads words through pointers.
 
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -145,8 +145,9 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Two words that are 0 in every child that is forked while they stand. They prove that this is still the process that set
-/// them; a 0 proves nothing: then [`ProcessMarks::process`] decides. Where the kernel cannot clear pages they are always 0.
+/// Two words that are 0 in every child that is forked while they stand. They prove that this is still the process that
+/// set them; a 0 proves nothing: then [`ProcessMarks::process`] decides. Where the kernel cannot clear pages they are
+/// always 0.
 pub struct ProcessMarks {
     words: NonNull<[AtomicU64; MARKS]>,
     process: Process,
@@ -227,7 +228,8 @@ fn page() -> &'static AtomicU64 {
         // AcqRel: Release publishes the advised page; Acquire, on both outcomes, pairs with the exchange that won.
         found = match PAGE.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made,
-            // Another thread was first. The page made here stays mapped and unused: this happens once a process at most.
+            // Another thread was first. The page made here stays mapped and unused: this happens once a process at
+            // most.
             Err(first) => first,
         };
     }

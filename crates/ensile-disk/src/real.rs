@@ -1,8 +1,8 @@
 //! The machine's own files, reached through folders that are held open.
 //!
 //! Invariants:
-//! - The root and each folder in it are opened once; every name is relative to such a handle (docs/protocols/files.md). A
-//!   folder that is renamed goes on being ours, and another one put in its place is never touched.
+//! - The root and each folder in it are opened once; every name is relative to such a handle (docs/protocols/files.md).
+//!   A folder that is renamed goes on being ours, and another one put in its place is never touched.
 //! - I4: in a process that was forked from the one that opened the disk nothing is made, changed, locked or synced.
 //!
 //! Neighbours: opened by `Database`; the durability crate sees the traits only.
@@ -194,8 +194,8 @@ fn make_root(root: &Path) -> Result<bool, DiskError> {
     })
 }
 
-/// Makes the folder's own name survive a crash. That is done even if it was there before, as whoever made it may have been
-/// killed before it could; but then it is no error if the folder above may not be read.
+/// Makes the folder's own name survive a crash. That is done even if it was there before, as whoever made it may have
+/// been killed before it could; but then it is no error if the folder above may not be read.
 fn sync_name_of(folder: &Folder, is_new: bool) -> Result<(), DiskError> {
     let parent = folder.path().parent().unwrap_or(folder.path());
     match folder.parent().and_then(|parent| parent.sync()) {

@@ -69,14 +69,14 @@ pub enum Error {
     /// The database was closed.
     #[error("the database is closed: open it again")]
     Closed,
-    /// This process was forked from the one that opened the database, which goes on there. Nothing was read or written. Open it
-    /// anew once the other process has closed it.
+    /// This process was forked from the one that opened the database, which goes on there. Nothing was read or written.
+    /// Open it anew once the other process has closed it.
     #[error(
         "this process was forked from the one that opened the database: open it anew, once that one has closed it"
     )]
     Forked,
-    /// The disk is full. Nothing was written, and nothing that was acknowledged is in doubt; reads go on. Free some space and
-    /// run it again: the log goes on by itself, without a restart.
+    /// The disk is full. Nothing was written, and nothing that was acknowledged is in doubt; reads go on. Free some
+    /// space and run it again: the log goes on by itself, without a restart.
     #[error("not committed: the disk is full ({0}); free some space and run it again")]
     DiskFull(String),
     /// The system refused a thread that an open database needs. The database is not open, and its folder is free.

@@ -21,9 +21,9 @@
 //! typed         tables of `K` to `V`
 //! laboratory    ways in for measurements
 //! ```
-//! The life of a commit: `transaction::run` calls the closure; `reading` fills the read-set and the node-set, writes go to the
-//! write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its epoch; `garbage` frees
-//! what it left behind.
+//! The life of a commit: `transaction::run` calls the closure; `reading` fills the read-set and the node-set, writes go
+//! to the write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its
+//! epoch; `garbage` frees what it left behind.
 //!
 //! Applications use the crate `ensile`, which re-exports what is public here.
 //!

@@ -19,7 +19,8 @@ const OTHERS_MAX: usize = 8;
 
 /// What one transaction works with: its context, and a worker once it needs one.
 ///
-/// A session that is dropped, with its thread or because the thread has enough of them, leaves its worker to the database.
+/// A session that is dropped, with its thread or because the thread has enough of them, leaves its worker to the
+/// database.
 pub(crate) struct Session {
     pub(crate) context: Box<Context>,
     pub(crate) worker: Option<Box<Worker>>,
@@ -46,8 +47,8 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Drops a session that no thread keeps, unless this is a forked child: there its pin's list may be locked for ever,
-    /// and the session is leaked (I4).
+    /// Drops a session that no thread keeps, unless this is a forked child: there its pin's list may be locked for
+    /// ever, and the session is leaked (I4).
     #[cold]
     fn let_go(self) {
         if self.context.idle_workers.process.is_this() {
@@ -85,7 +86,8 @@ thread_local! {
     static OTHERS: OtherSessions = const { OtherSessions(RefCell::new(Vec::new())) };
 }
 
-/// A session for a transaction that commits before its thread does anything else: with the thread's worker, if it has one.
+/// A session for a transaction that commits before its thread does anything else: with the thread's worker, if it has
+/// one.
 #[inline(always)]
 pub(crate) fn take(shared: &SharedState) -> Session {
     match LAST.try_with(|last| last.0.take()) {
@@ -135,8 +137,8 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
     }
 }
 
-/// Keeps a session that another one took the last place from. A transaction that ran within another's left it: its worker
-/// goes to the database, so that its garbage does not wait for the thread to nest transactions again.
+/// Keeps a session that another one took the last place from. A transaction that ran within another's left it: its
+/// worker goes to the database, so that its garbage does not wait for the thread to nest transactions again.
 #[inline(never)]
 fn keep_displaced(mut displaced: Session) {
     let database = displaced.context.database;
@@ -165,7 +167,8 @@ fn keep(session: Session) {
         let stale = others.extract_if(.., |session| session.context.idle_workers.is_closed());
         stale.chain(surplus).collect::<Vec<Session>>()
     });
-    // Outside the visit: what is dropped here gives its worker away. With the thread being torn down it is all that is left.
+    // Outside the visit: what is dropped here gives its worker away. With the thread being torn down it is all that is
+    // left.
     dropped.into_iter().flatten().chain(session).for_each(Session::let_go);
 }
 

@@ -1,7 +1,9 @@
-//! Before-images end to end: threads that write the same few keys all the time, and a log that tells a story without gaps.
+//! Before-images end to end: threads that write the same few keys all the time, and a log that tells a story without
+//! gaps.
 //!
-//! The strong check is the chain: in the order of TIDs, each write of a key replaced what the write before it left. It fails
-//! for an image that was read too early, too late, or torn; `a_chain_with_a_wrong_link_is_seen` shows that it does.
+//! The strong check is the chain: in the order of TIDs, each write of a key replaced what the write before it left. It
+//! fails for an image that was read too early, too late, or torn; `a_chain_with_a_wrong_link_is_seen` shows that it
+//! does.
 //!
 //! Neighbours: `crashes` and `shuttle_simulation` run with before-images too; the encoding's tests stand beside it.
 
@@ -137,8 +139,8 @@ fn told(folder: &Folder) -> Result<Vec<Told>> {
     Ok(all)
 }
 
-/// What each key has after the changes; or the change that did not replace what the one before left. `begun`: nothing is
-/// known of a key until its first change is told.
+/// What each key has after the changes; or the change that did not replace what the one before left. `begun`: nothing
+/// is known of a key until its first change is told.
 fn follow(changes: &[Told], begun: bool) -> std::result::Result<State, Told> {
     let mut now = State::new();
     for change in changes {

@@ -1,5 +1,5 @@
-//! Checkpoints of the whole engine on the simulated disk: what a walk beside writers leaves, in lives that lose power at any
-//! call of the disk, and in each case of K1 by name.
+//! Checkpoints of the whole engine on the simulated disk: what a walk beside writers leaves, in lives that lose power
+//! at any call of the disk, and in each case of K1 by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! A child process that was forked from the one that opened a database (I4): every call of its fails, every drop is empty,
-//! and the parent goes on as if there had been none. On real folders, with a real `fork`.
+//! A child process that was forked from the one that opened a database (I4): every call of its fails, every drop is
+//! empty, and the parent goes on as if there had been none. On real folders, with a real `fork`.
 //!
-//! A child of these tests calls the database and ends at once: locks of other threads may be held in it for ever, and that
-//! it does not hang is part of what is shown.
+//! A child of these tests calls the database and ends at once: locks of other threads may be held in it for ever, and
+//! that it does not hang is part of what is shown.
 #![cfg(all(unix, not(any(loom, shuttle))))]
 
 mod own_folder;

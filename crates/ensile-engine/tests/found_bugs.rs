@@ -261,7 +261,8 @@ fn what_was_committed_before_close_returned_is_durable() -> Result<()> {
     Ok(())
 }
 
-/// An opening that fails gives back what it built and took: else this table could be opened a few thousand times at most.
+/// An opening that fails gives back what it built and took: else this table could be opened a few thousand times at
+/// most.
 #[test]
 fn a_table_can_be_opened_after_any_number_of_openings_that_failed() -> Result<()> {
     const ROWS: u64 = 200;

@@ -1,5 +1,6 @@
-//! What the log says of a transaction is what it left of each key, whatever it did to the key before: random transactions
-//! against maps, read back twice, from the log as it is told and from the database that recovery makes of it.
+//! What the log says of a transaction is what it left of each key, whatever it did to the key before: random
+//! transactions against maps, read back twice, from the log as it is told and from the database that recovery makes of
+//! it.
 //!
 //! Neighbours: `before_images` has threads and chains of images; `log_entry` has the encoding itself.
 

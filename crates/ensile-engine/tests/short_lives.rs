@@ -1,8 +1,8 @@
-//! Short lives on a real folder: each opens the database, puts one row and ends, by a close or without. What an open takes and
-//! how many files there are must not grow with their number.
+//! Short lives on a real folder: each opens the database, puts one row and ends, by a close or without. What an open
+//! takes and how many files there are must not grow with their number.
 //!
-//! `ENSILE_LIVES=10000 cargo test --profile release-plain -p ensile-engine --test short_lives -- --nocapture` measures times, which no
-//! assertion rests on: of one hundred opens each, the median.
+//! `ENSILE_LIVES=10000 cargo test --profile release-plain -p ensile-engine --test short_lives -- --nocapture` measures
+//! times, which no assertion rests on: of one hundred opens each, the median.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What goes on while the log cannot: reads and snapshots of what is durable, on a full disk and after a failed sync. Everything
-//! is stepped by the tests, so a result that would wait for ever is one that says so.
+//! What goes on while the log cannot: reads and snapshots of what is durable, on a full disk and after a failed sync.
+//! Everything is stepped by the tests, so a result that would wait for ever is one that says so.
 
 #![cfg(not(any(loom, shuttle)))]
 

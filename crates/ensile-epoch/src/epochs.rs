@@ -200,7 +200,8 @@ impl Epochs {
         let newest = self.boundaries.newest.load(Ordering::Relaxed);
         let boundary = (due || boundary_wanted) && next >= newest + 2;
         if boundary {
-            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner: `boundary_at`).
+            // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner:
+            // `boundary_at`).
             self.boundaries.before.store(newest, Ordering::Release);
             // Release: published before E reaches it (S1); partner: Acquire in `boundary_at` and `now`.
             self.boundaries.newest.store(next, Ordering::Release);
@@ -224,7 +225,7 @@ impl Epochs {
         if newest <= epoch.number() {
             return Epoch::new(newest);
         }
-        // Acquire: as above.
+        // Acquire: partner is the Release of `before` in `advance`, which comes before that of `newest`.
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
@@ -237,7 +238,7 @@ impl Epochs {
         if self.now().number() > newest {
             return Epoch::new(newest);
         }
-        // Acquire: as in `boundary_at`.
+        // Acquire: partner is the Release of `before` in `advance`, which comes before that of `newest`.
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
@@ -275,7 +276,8 @@ impl Epochs {
         // Release: the freeing worker's writes to reused memory come after the loads that this scan saw finished
         // (partner: Acquire in `limits`). Scans may race: a limit that goes back only frees later.
         self.limits.pins.store(pins.number(), Ordering::Release);
-        // Release: as above.
+        // Release: the freeing worker's writes to a reused old version come after the loads that this scan saw
+        // finished (partner: Acquire in `limits`).
         self.limits.snapshots.store(snapshots.number(), Ordering::Release);
         ReclaimLimits { pins, snapshots }
     }
@@ -306,7 +308,7 @@ impl Epochs {
     pub fn limits(&self) -> ReclaimLimits {
         // Acquire, both: partner is the Release in `scan`.
         let pins = self.limits.pins.load(Ordering::Acquire);
-        // Acquire: as above.
+        // Acquire: partner is the Release of the same limit in `scan`.
         let snapshots = self.limits.snapshots.load(Ordering::Acquire);
         ReclaimLimits { pins: Epoch::new(pins), snapshots: Epoch::new(snapshots) }
     }

@@ -9,9 +9,9 @@
 //! - the expiry first: the owner, after its light fence, sees it and fails.
 //!
 //! `expiry` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
-//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a slot
-//! for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any other,
-//! which loads `expiry` only behind its fence.
+//! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a
+//! slot for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any
+//! other, which loads `expiry` only behind its fence.
 //!
 //! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads it, and lets it expire.
 
@@ -73,7 +73,7 @@ impl PinSlot {
         // Relaxed, both: ordered before the load of `expiry` and before every later pointer load by the light fence;
         // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: the light fence below orders it before every pointer load; partner: the heavy fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Relaxed);
         self.fences.light();
         // Relaxed: whoever asked before its own fence without seeing our call is seen here by the light fence.
@@ -140,9 +140,10 @@ impl PinSlot {
         debug_assert!(!self.words.in_call.load(Ordering::Relaxed), "a transaction ends between its calls");
         // Release, all three: the transaction's loads come before what it pinned may be freed; partner: `held`.
         self.words.snapshot.store(IDLE, Ordering::Release);
-        // Release: as above.
+        // Release: the transaction's loads come before the garbage that its pin held back may be freed; partner:
+        // `held`.
         self.words.pin.store(IDLE, Ordering::Release);
-        // Release: as above.
+        // Release: the last call's loads come before a scan sees that no call runs; partner: Acquire in `try_expire`.
         self.words.in_call.store(false, Ordering::Release);
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Sixteen descents fly side by side. Each takes one step and asks for the lines of its next one before the others take
 //! theirs: a step reads one node, except that a leaf takes two, its first line and then the slot that this line points
-//! to, so that two of its five lines cross the memory bus and not all. Only a tree's root and the root's child, which are
-//! in the cache, are passed at take-off. They step down together, look together, and those whose key goes on in a deeper
-//! layer go on from its root.
+//! to, so that two of its five lines cross the memory bus and not all. Only a tree's root and the root's child, which
+//! are in the cache, are passed at take-off. They step down together, look together, and those whose key goes on in a
+//! deeper layer go on from its root.
 //!
 //! A descent that is made to insert asks for all lines of the leaf where its key is missing, and hands out the place:
 //! the insert itself then searches nothing.

@@ -116,8 +116,8 @@ pub(crate) fn child_for<'p>(
     unsafe { Ptr::new_or_null(child) }
 }
 
-/// Looks for a key in a leaf among the candidates that it had at version `seen`; `rest` is what of the key is left at its
-/// layer.
+/// Looks for a key in a leaf among the candidates that it had at version `seen`; `rest` is what of the key is left at
+/// its layer.
 #[inline(always)]
 pub(crate) fn search_leaf<'p, 'k>(
     leaf: Ptr<'p, Leaf>,

@@ -70,20 +70,21 @@ impl GuardedU64 {
 }
 
 impl<T> GuardedPtr<T> {
-    /// Loads a pointer that is followed before any fence: a suffix block's, whose suffixes are compared before the version is
-    /// validated, or a neighbour's that another node's lock guards.
+    /// Loads a pointer that is followed before any fence: a suffix block's, whose suffixes are compared before the
+    /// version is validated, or a neighbour's that another node's lock guards.
     #[inline(always)]
     pub(crate) fn read_to_follow(&self) -> *mut T {
-        // Acquire: pairs with the Release store of `publish`: what the pointer points to is seen. One written by `write`
-        // is seen as part of its node.
+        // Acquire: pairs with the Release store of `publish`: what the pointer points to is seen. One written by
+        // `write` is seen as part of its node.
         self.0.load(Ordering::Acquire)
     }
 
-    /// Stores a pointer outside any change of this node (a grown suffix block, a neighbour link): readers may see either.
+    /// Stores a pointer outside any change of this node (a grown suffix block, a neighbour link): readers may see
+    /// either.
     #[inline]
     pub(crate) fn publish(&self, value: *mut T) {
-        // Release: pairs with the Acquire of `read_to_follow`, or with the Acquire fence of `VersionWord::unchanged` after
-        // a reader's load: what the pointer points to is seen.
+        // Release: pairs with the Acquire of `read_to_follow`, or with the Acquire fence of `VersionWord::unchanged`
+        // after a reader's load: what the pointer points to is seen.
         self.0.store(value, Ordering::Release);
     }
 }

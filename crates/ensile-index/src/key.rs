@@ -1,8 +1,8 @@
 //! Keys as a trie of layers sees them: 8-byte slices with a rank.
 //!
-//! Within a layer an entry is ordered by its [`KeyPart`]: the next eight bytes as a big-endian number, zero-padded, then
-//! the rank: how many of them are key (0..=8), or [`LONG`] when the key goes on. So `"a" < "a\0"`, NULs are ordinary
-//! bytes, and all entries of one slice (ten at most) stand side by side, LONG last.
+//! Within a layer an entry is ordered by its [`KeyPart`]: the next eight bytes as a big-endian number, zero-padded,
+//! then the rank: how many of them are key (0..=8), or [`LONG`] when the key goes on. So `"a" < "a\0"`, NULs are
+//! ordinary bytes, and all entries of one slice (ten at most) stand side by side, LONG last.
 //!
 //! Neighbours: up, every operation; down, nothing.
 

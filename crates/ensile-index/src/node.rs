@@ -1,16 +1,18 @@
 //! The two kinds of nodes: leaves and internal nodes of the B+-tree of one layer (Masstree §4.1, §4.2).
 //!
-//! A leaf is five cache lines: all that a search must know to find its slot stands in the first, a byte of hash (tag) for
-//! each slot among it; slices with their values (or roots of deeper layers) fill the others, so a hit reads two lines.
-//! An internal node is four lines: version and keys in two, children in two.
+//! A leaf is five cache lines: all that a search must know to find its slot stands in the first, a byte of hash (tag)
+//! for each slot among it; slices with their values (or roots of deeper layers) fill the others, so a hit reads two
+//! lines. An internal node is four lines: version and keys in two, children in two.
 //!
 //! Invariants:
-//! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that lock.
-//!   Exceptions, each harmless on its own: a value exchanged for another, a layer's slot pointed to the layer's new
-//!   root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked by COVER).
+//! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that
+//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot pointed to the layer's
+//!   new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked
+//!   by COVER).
 //! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
 //!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
-//! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's lock.
+//! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's
+//!   lock.
 //! * **KIND**: a slot's kind is FREE exactly when the permutation does not name it among the entries, so a search by
 //!   tag, slice and kind needs no permutation.
 //! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
@@ -260,14 +262,14 @@ impl<'p> Ptr<'p, Leaf> {
     /// The leaf's suffix block, if it has one.
     #[inline(always)]
     pub(crate) fn suffixes(self) -> Option<SuffixBlockRef<'p>> {
-        // SAFETY: a suffix block in a leaf's field is retired only after the field names another one, and a leaf's last suffix block
-        // only with the leaf: under the pin of 'p it is not freed.
+        // SAFETY: a suffix block in a leaf's field is retired only after the field names another one, and a leaf's last
+        // suffix block only with the leaf: under the pin of 'p it is not freed.
         NonNull::new(self.get().suffixes.read_to_follow())
             .map(|suffixes| unsafe { SuffixBlockRef::from_raw(suffixes) })
     }
 
-    /// Makes sure that a suffix of `length` bytes fits into the suffix block; under the lock, in no change: readers may use
-    /// the old suffix block or its copy.
+    /// Makes sure that a suffix of `length` bytes fits into the suffix block; under the lock, in no change: readers may
+    /// use the old suffix block or its copy.
     pub(crate) fn reserve_suffix(self, length: usize, memory: &mut dyn NodeMemory) {
         let old = self.suffixes();
         if old.is_some_and(|suffixes| suffixes.has_room(length)) {
@@ -424,7 +426,7 @@ impl Internal {
         unsafe { std::hint::assert_unchecked(groups <= 3) };
         let group = 4 * groups;
         let rest = passes(group) + passes(group + 1) + passes(group + 2);
-        // SAFETY: as above.
+        // SAFETY: again a sum of three numbers of which none is above one.
         unsafe { std::hint::assert_unchecked(rest <= 3) };
         if slice == u64::MAX {
             // This slice alone passes keys that are not in use.

@@ -1,10 +1,10 @@
 //! Keys that cut a tree into parts of roughly equal numbers of entries, from its upper levels alone.
 //!
 //! A tree is looked at as runs in key order, at first one: the whole. A run whose estimated weight is too large for one
-//! part is opened, an internal node into its children, a leaf with deeper layers into its entries, until all are small or
-//! there are enough. A subtree's weight is estimated along one way down its middle, so that one deep layer among thousands
-//! of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a tree into parts
-//! that cover it.
+//! part is opened, an internal node into its children, a leaf with deeper layers into its entries, until all are small
+//! or there are enough. A subtree's weight is estimated along one way down its middle, so that one deep layer among
+//! thousands of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a
+//! tree into parts that cover it.
 //!
 //! Neighbours: up, whoever walks a table with several threads; down, `node`.
 

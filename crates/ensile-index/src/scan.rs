@@ -128,8 +128,8 @@ struct ScanCursor<'t, 'p, V> {
     reverse: bool,
     /// The bound where the scan ends.
     end: Bound<&'t [u8]>,
-    /// The slice of that bound in the layer that we stand in, if the bound lies in it; if not, all keys of the layer are
-    /// within the range as far as that end is concerned.
+    /// The slice of that bound in the layer that we stand in, if the bound lies in it; if not, all keys of the layer
+    /// are within the range as far as that end is concerned.
     end_slice: Option<u64>,
     /// The key bytes of the cursor. While a leaf's entries are handed out their keys stand here, behind the bytes that
     /// they have in common; the cursor moves when the leaf is left.
@@ -238,7 +238,8 @@ where
         Start { part: KeyPart { slice, rank: LONG }, inclusive: self.reverse, goes_on: false }
     }
 
-    /// Copies a leaf as of one version, which is returned; `None` if it is gone, or does not cover the slice (any more).
+    /// Copies a leaf as of one version, which is returned; `None` if it is gone, or does not cover the slice (any
+    /// more).
     #[inline(always)]
     fn copy(&self, leaf: Ptr<'p, Leaf>, slice: u64, snapshot: &mut LeafCopy<'p>) -> Option<Version> {
         loop {
@@ -387,16 +388,16 @@ where
         (!(may_end && self.is_past_end())).then_some(next)
     }
 
-    /// The slice of the range's end in the layer that we stand in. An end that does not lie in the layer is behind all its
-    /// keys: else the layer would not have been entered.
+    /// The slice of the range's end in the layer that we stand in. An end that does not lie in the layer is behind all
+    /// its keys: else the layer would not have been entered.
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
         let rest = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES])?;
         Some(KeyPart::of(rest).slice)
     }
 
-    /// The slice where the range ends, if it may end within the slices that a leaf covers or right behind them; if not, all
-    /// its entries are in the range as far as that end is concerned, and need no look at it.
+    /// The slice where the range ends, if it may end within the slices that a leaf covers or right behind them; if not,
+    /// all its entries are in the range as far as that end is concerned, and need no look at it.
     #[inline(always)]
     fn end_near(&self, snapshot: &LeafCopy<'p>) -> Option<u64> {
         self.end_slice.filter(|&end| {

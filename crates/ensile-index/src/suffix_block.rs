@@ -1,9 +1,9 @@
 //! Suffix blocks: the bytes of keys behind the slice, for the LONG entries of one leaf.
 //!
-//! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. So a reader
-//! that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the leaf:
-//! the suffix block itself lives as long as its pin. A suffix block that is full is replaced by a larger copy and retired; space of
-//! removed keys is left behind in that copy.
+//! **APPEND**: a suffix block's bytes are written once, into space that no place word names yet, and never again. So a
+//! reader that got a place under a validated version may compare or copy the bytes afterwards, whatever happens to the
+//! leaf: the suffix block itself lives as long as its pin. A suffix block that is full is replaced by a larger copy and
+//! retired; space of removed keys is left behind in that copy.
 //!
 //! Neighbours: up, `node` and the operations; down, `memory`, `guarded`.
 
@@ -134,8 +134,8 @@ impl<'p> SuffixBlockRef<'p> {
     }
 }
 
-/// Capacity for a suffix block that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such suffixes,
-/// but at most twice what is needed.
+/// Capacity for a suffix block that must hold `needed` bytes in `entries` suffixes: room for a leaf full of such
+/// suffixes, but at most twice what is needed.
 pub(crate) fn capacity_for(needed: usize, entries: usize) -> usize {
     let full = needed.div_ceil(entries.max(1)) * LEAF_SLOTS;
     full.clamp(needed, needed * 2).next_multiple_of(8)

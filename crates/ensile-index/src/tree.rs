@@ -140,7 +140,8 @@ impl Masstree {
         }
     }
 
-    /// Retires every node and suffix block, deepest layers included. What the values stand for is the caller's business.
+    /// Retires every node and suffix block, deepest layers included. What the values stand for is the caller's
+    /// business.
     ///
     /// # Safety
     /// No other thread uses the tree now, and nobody uses it afterwards (dropping it is fine). `memory` takes back

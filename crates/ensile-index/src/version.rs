@@ -119,7 +119,8 @@ impl VersionWord {
     /// The version of a node that is not changing; waits while it is. A lock alone does not keep readers out.
     #[inline(always)]
     pub(crate) fn stable(&self) -> Version {
-        // Acquire: pairs with the Release store of `NodeLock::drop` (end of a change): the data of that version is seen.
+        // Acquire: pairs with the Release store of `NodeLock::drop` (end of a change): the data of that version is
+        // seen.
         let word = self.0.load(Ordering::Acquire);
         if word & CHANGING == 0 { Version(word & !LOCKED) } else { self.stable_later() }
     }
@@ -143,8 +144,8 @@ impl VersionWord {
     #[inline(always)]
     #[must_use]
     pub(crate) fn unchanged(&self, seen: Version) -> bool {
-        // Acquire fence: pairs with the Release fence of `NodeLock::begin_change`. If a data load before this line saw a
-        // store of some change, the load below sees that change's CHANGING bit or a later word.
+        // Acquire fence: pairs with the Release fence of `NodeLock::begin_change`. If a data load before this line saw
+        // a store of some change, the load below sees that change's CHANGING bit or a later word.
         fence(Ordering::Acquire);
         // Relaxed: ordered after the data loads by the fence above.
         self.0.load(Ordering::Relaxed) & !LOCKED == seen.0

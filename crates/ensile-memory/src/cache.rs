@@ -197,14 +197,14 @@ impl Cache {
             let Some(next) = NonNull::new(unsafe { last.cast::<*mut u8>().read() }) else { return };
             last = next;
         }
-        // SAFETY: as above; `last` is the end of what is kept.
+        // SAFETY: `last` is a free block of this list, the end of what is kept; its first word is its link.
         let rest = unsafe { last.cast::<*mut u8>().replace(std::ptr::null_mut()) };
         note::store(last.as_ptr(), size_of::<*mut u8>());
         let given = shelf.count - keep;
         shelf.count = keep;
         let mut blocks = Vec::with_capacity(given as usize);
-        // SAFETY: behind `last` the list goes on as it was, and is nobody else's; its blocks were allocated from this memory, which
-        // is in use, and under this class.
+        // SAFETY: behind `last` the list goes on as it was, and is nobody else's; its blocks were allocated from this
+        // memory, which is in use, and under this class.
         unsafe {
             collect(NonNull::new(rest), &mut blocks);
             self.memory.give_runs(class, &SpanBlocks::link(&mut blocks));
@@ -236,10 +236,12 @@ impl Drop for Cache {
                 let mut blocks = Vec::new();
                 let lists = shelf.free.into_iter().chain(batches.iter().map(|batch| batch.head));
                 for head in lists {
-                    // SAFETY: the lists are this cache's, which ends; the memory is there, and stays while the lock is held.
+                    // SAFETY: the lists are this cache's, which ends; the memory is there, and stays while the lock is
+                    // held.
                     unsafe { collect(Some(head), &mut blocks) };
                 }
-                // SAFETY: as above; the blocks are of this class.
+                // SAFETY: the blocks came from this cache's lists of this class, so they are free and in no other list
+                // now.
                 emptied += unsafe { pool.give_runs(class, &SpanBlocks::link(&mut blocks)) };
                 if let Some(next) = NonNull::new(shelf.next)
                     && (shelf.end as usize) - (shelf.next as usize) >= class.bytes()

@@ -1,4 +1,5 @@
-//! Blocks from the process's allocator, one by one: what slabs on huge pages are measured against (Silo §5.7, `Simple`).
+//! Blocks from the process's allocator, one by one: what slabs on huge pages are measured against (Silo §5.7,
+//! `Simple`).
 //!
 //! Only reached where an experiment asks for memory without slabs; otherwise the compiler drops it.
 //!

@@ -43,7 +43,7 @@ pub(crate) fn map(bytes: usize, align: usize, prefault: bool) -> NonNull<u8> {
         let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxHugepage) };
     }
     if prefault {
-        // SAFETY: as above; where the kernel cannot populate, pages come at first touch.
+        // SAFETY: the range is ours; populating is advice: where the kernel cannot, pages come at first touch.
         let _ = unsafe { madvise(block.cast(), bytes, Advice::LinuxPopulateWrite) };
     }
     NonNull::new(block).unwrap_or_else(|| out_of_memory(bytes, align))

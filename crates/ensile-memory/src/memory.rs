@@ -2,7 +2,8 @@
 //!
 //! Everything here is behind one lock that caches take once per chunk, batch or large block, never per record.
 //!
-//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` has what is behind the lock; [`crate::map`] asks the kernel.
+//! Neighbours: [`crate::Cache`] takes chunks and batches; `pool` has what is behind the lock; [`crate::map`] asks the
+//! kernel.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -47,7 +48,8 @@ impl MemoryConfig {
 pub struct MemoryStats {
     /// Bytes of chunks of which caches have a part.
     pub chunk_bytes: u64,
-    /// Bytes of chunks that nobody uses any more: the next ones to be used, for blocks of any size, or to go back to the system.
+    /// Bytes of chunks that nobody uses any more: the next ones to be used, for blocks of any size, or to go back to
+    /// the system.
     pub empty_bytes: u64,
     /// Bytes in large blocks.
     pub large_bytes: u64,
@@ -150,8 +152,8 @@ impl Memory {
         self.note_emptied(emptied);
     }
 
-    /// Lets an ended cache give back what it has, under the lock; says how many chunks that emptied. Nothing is given once all was
-    /// given back to the system.
+    /// Lets an ended cache give back what it has, under the lock; says how many chunks that emptied. Nothing is given
+    /// once all was given back to the system.
     pub(crate) fn give_all(&self, give: impl FnOnce(&mut SpanPool) -> usize) {
         let mut pool = self.lock();
         if !pool.is_released {
@@ -168,8 +170,8 @@ impl Memory {
         }
     }
 
-    /// A step of giving chunks back to the system that have been empty for long; a window is some hundred steps. Bytes that went.
-    /// Whoever keeps the time of a database calls it once in a while.
+    /// A step of giving chunks back to the system that have been empty for long; a window is some hundred steps. Bytes
+    /// that went. Whoever keeps the time of a database calls it once in a while.
     pub fn give_back_step(&self) -> usize {
         let mut pool = self.lock();
         if pool.is_released { 0 } else { pool.give_back_step() * CHUNK_BYTES }

@@ -7,8 +7,8 @@
 //! ```
 //! Invariants:
 //! - M1: a span changes its class only once all its blocks are in its list here.
-//! - M2: a chunk goes back to the system only once none of its spans is in use, and while it is in no list that a cache takes
-//!   from; afterwards it is taken like a fresh one, and reads as zeros.
+//! - M2: a chunk goes back to the system only once none of its spans is in use, and while it is in no list that a cache
+//!   takes from; afterwards it is taken like a fresh one, and reads as zeros.
 //! - Taking and giving cost the same however much is free.
 //!
 //! Neighbours: behind the lock of [`crate::Memory`]; caches give and take.
@@ -149,7 +149,8 @@ impl SpanPool {
         while taken < TAKEN_BLOCKS
             && let Some(span) = self.spans[class.index()].pop()
         {
-            // SAFETY: a span in this list was cut, and its memory is there: the caller has the lock, and nothing is released.
+            // SAFETY: a span in this list was cut, and its memory is there: the caller has the lock, and nothing is
+            // released.
             if let Some(batch) = unsafe { span.take() } {
                 taken += batch.count;
                 batches.push(batch);
@@ -174,7 +175,7 @@ impl SpanPool {
                 emptied += usize::from(self.give_spans(span.start(), 1));
             } else if before == 0 {
                 let spans = &mut self.spans[class.index()];
-                // SAFETY: as above.
+                // SAFETY: by the caller's word the span was cut and its memory is there; `self` shows the lock.
                 unsafe { span.set_place(spans.len()) };
                 spans.push(span);
             }
@@ -190,7 +191,7 @@ impl SpanPool {
         debug_assert_eq!(spans.get(place), Some(&span));
         spans.swap_remove(place);
         if let Some(moved) = spans.get(place) {
-            // SAFETY: as above.
+            // SAFETY: a span in this list was cut, and `self` shows the lock.
             unsafe { moved.set_place(place) };
         }
     }
@@ -222,8 +223,8 @@ impl SpanPool {
                 self.pace.surplus = 0;
                 return gone;
             };
-            // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; nobody uses a byte of it, and it is
-            // in no list now (M2).
+            // SAFETY: the chunk is a part of a region that is mapped, as nothing was released; nobody uses a byte of
+            // it, and it is in no list now (M2).
             unsafe { map::give_back(chunk, CHUNK_BYTES) };
             self.released.push(chunk);
         }

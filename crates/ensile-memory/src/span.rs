@@ -8,9 +8,10 @@
 //! ```
 //!
 //! Invariants:
-//! - M1: a span whose `free` is the number of its slots has no block in use, and none in a cache: each block is in one list,
-//!   a cache's or its span's.
-//! - All of the header but `class` is read and written under the pool's lock only; `class` is written when the span is cut.
+//! - M1: a span whose `free` is the number of its slots has no block in use, and none in a cache: each block is in one
+//!   list, a cache's or its span's.
+//! - All of the header but `class` is read and written under the pool's lock only; `class` is written when the span is
+//!   cut.
 //!
 //! Neighbours: [`crate::Cache`] cuts spans and sorts what it gives back by them; `pool` keeps their lists.
 

@@ -1,5 +1,5 @@
-//! Settings of long runs, from the environment. One that asks for nothing is refused: a run of nothing finds nothing, and
-//! passes.
+//! Settings of long runs, from the environment. One that asks for nothing is refused: a run of nothing finds nothing,
+//! and passes.
 //!
 //! Neighbours: `schedules`, and the tests of the engine that are run long by hand.
 

@@ -1,8 +1,8 @@
 //! What a database promised: transactions with their epochs, what was announced as durable, what earlier recoveries
 //! discarded; and the verdict on what a recovery brings back.
 //!
-//! A life is run once, and each event stands with the number of disk calls made before it; so one run tells what had been
-//! promised at every call, wherever power fails (see [`Ledger::before`]).
+//! A life is run once, and each event stands with the number of disk calls made before it; so one run tells what had
+//! been promised at every call, wherever power fails (see [`Ledger::before`]).
 //!
 //! Neighbours: tests of the engine and of recovery fill it; it knows rows by number, and nothing of tables.
 
@@ -42,8 +42,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A transaction committed, after the disk's call number `at`. To be told in serial order. Of each key the last write
-    /// counts, and a delete only if there was a row before.
+    /// A transaction committed, after the disk's call number `at`. To be told in serial order. Of each key the last
+    /// write counts, and a delete only if there was a row before.
     pub fn commit(&mut self, at: u64, epoch: Epoch, writes: Writes) {
         let last: BTreeMap<_, _> = writes.into_iter().collect();
         let leaves_something = |(key, row): &(u64, Option<Vec<u8>>)| row.is_some() || self.holds(*key);
@@ -120,7 +120,8 @@ impl Ledger {
         self.written_below(keys, Epoch::MAX)
     }
 
-    /// As [`Ledger::written`], of an epoch below this boundary: what a snapshot of it rests on that shows these keys (R1).
+    /// As [`Ledger::written`], of an epoch below this boundary: what a snapshot of it rests on that shows these keys
+    /// (R1).
     #[must_use]
     pub fn written_below(&self, keys: &[u64], boundary: Epoch) -> Option<Epoch> {
         let wrote = |commit: &&Commit| {
@@ -159,8 +160,8 @@ impl Ledger {
         if *rows != kept {
             return Err(format!("not the state after epoch {durable}: {}", self.difference(&kept, rows)));
         }
-        // An epoch that left no entry anywhere needs no mark, so an announced epoch itself may not come back: what counts
-        // is what it left.
+        // An epoch that left no entry anywhere needs no mark, so an announced epoch itself may not come back: what
+        // counts is what it left.
         for Promise { at, epoch, what, commits } in &self.promises {
             let is_lost = |commit: &&Commit| {
                 commit.void_at.is_none()
@@ -179,8 +180,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// As [`Ledger::judge`], where a recovery before this one may have decided and not lived to tell: its epoch, at most
-    /// `durable`, is found by what is shown, and returned.
+    /// As [`Ledger::judge`], where a recovery before this one may have decided and not lived to tell: its epoch, at
+    /// most `durable`, is found by what is shown, and returned.
     ///
     /// # Errors
     /// As [`Ledger::judge`].

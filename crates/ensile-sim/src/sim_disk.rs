@@ -1,23 +1,24 @@
 //! A machine's disks in memory, which behave as badly as the `Disk` trait allows.
 //!
 //! What it models:
-//! - A write, and a change of length, is in the cache until a sync of its file; what of it a crash leaves is a matter of
+//! - A write, and a change of length, is in the cache until a sync of its file; what of it a crash leaves is a matter
+//!   of
 //!   [`Survival`]: kept, dropped, torn at sectors of 512 bytes, or a random suffix lost of each file.
-//! - Creating, renaming and removing files, and making folders, changes names in the cache; at a crash a folder keeps what
-//!   was synced and some of what came after. What stands in a folder whose own name is lost is lost with it.
+//! - Creating, renaming and removing files, and making folders, changes names in the cache; at a crash a folder keeps
+//!   what was synced and some of what came after. What stands in a folder whose own name is lost is lost with it.
 //! - All calls count in one sequence. By number they fail, once or from there on ([`SimDisk::fail_calls`]), with a part
-//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]). By kind they wait, as on
-//!   a device that has stalled ([`SimDisk::stall`]).
-//! - A failed sync forgets what it should have written: it stays readable (or not: [`SimDisk::set_failed_syncs_revert`]), is
-//!   never stable, and the next sync of the same file succeeds all the same (as kernels do).
+//!   of their work done or none, or power fails in the midst of one ([`SimDisk::cut_power_at`]). By kind they wait, as
+//!   on a device that has stalled ([`SimDisk::stall`]).
+//! - A failed sync forgets what it should have written: it stays readable (or not:
+//!   [`SimDisk::set_failed_syncs_revert`]), is never stable, and the next sync of the same file succeeds all the same
+//!   (as kernels do).
 //! - Full disks: what would take more space than [`SimDisk::set_capacity`] allows is refused, a write after the part of
-//!   it that has room; removing and cutting files gives space back. Overwriting takes space too, until the next sync, if asked
-//!   for ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own
-//!   ([`SimDisk::set_device`]).
-//! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced bytes
-//!   lost beside a torn write ([`SimDisk::set_torn_pages`]).
-//! - Processes: each [`SimDisk::mounted`] handle is one. They lock each other out, die one by one or all at once, and fork
-//!   ([`SimDisk::in_child`]). As on a machine a process holds its folders open, whatever becomes of their names.
+//!   it that has room; removing and cutting files gives space back. Overwriting takes space too, until the next sync,
+//!   if asked for ([`SimDisk::set_copies_on_write`]). A folder may be a device of its own ([`SimDisk::set_device`]).
+//! - Worse media, if asked for: old bytes in space that was never written ([`SimDisk::set_stale_space`]), and synced
+//!   bytes lost beside a torn write ([`SimDisk::set_torn_pages`]).
+//! - Processes: each [`SimDisk::mounted`] handle is one. They lock each other out, die one by one or all at once, and
+//!   fork ([`SimDisk::in_child`]). As on a machine a process holds its folders open, whatever becomes of their names.
 //! - What others do to folders: rename, copy, hard-link, link, unmount and mount them. They keep their identities, and
 //!   copies have new ones. Paths begin at a handle's root, or with `/` at the machine's top.
 //! - Handles and locks from before a crash are dead.
@@ -114,8 +115,8 @@ impl SimDisk {
         Self { world, root: ROOT, mounted: None, process: Process::simulated() }
     }
 
-    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead. Another process is
-    /// another call.
+    /// The disk as one process has it: after the next crash nothing that it does succeeds, as it is dead. Another
+    /// process is another call.
     #[must_use]
     pub fn mounted(&self) -> Self {
         let mut state = self.lock_state();
@@ -132,8 +133,8 @@ impl SimDisk {
         Self { world: Arc::clone(&self.world), root, mounted: None, process: Process::simulated() }
     }
 
-    /// Another machine with the same bytes, names and plans, which goes its own way from here on. The handle belongs to no
-    /// process.
+    /// Another machine with the same bytes, names and plans, which goes its own way from here on. The handle belongs to
+    /// no process.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut state = self.lock_state().clone();
@@ -142,8 +143,8 @@ impl SimDisk {
         Self { root: self.root, ..disk }
     }
 
-    /// Until the result is dropped, whatever is called on this handle and on what was opened through it is called by a child
-    /// that was forked from its process (I4).
+    /// Until the result is dropped, whatever is called on this handle and on what was opened through it is called by a
+    /// child that was forked from its process (I4).
     #[must_use]
     pub fn in_child(&self) -> InChild {
         self.process.set_forked(true);
@@ -228,7 +229,8 @@ impl SimDisk {
     }
 
     /// Lets the calls of these numbers fail, beginning at [`Calls::all`] + 1 for the next one: `k..=k` once, `k..` for
-    /// good, until [`SimDisk::heal`]. A disk without space refuses the first of them, whatever it is, and then what grows.
+    /// good, until [`SimDisk::heal`]. A disk without space refuses the first of them, whatever it is, and then what
+    /// grows.
     pub fn fail_calls(&self, numbers: impl RangeBounds<u64>, fault: Fault) {
         self.lock_state().sequence.fail(numbers, fault);
     }
@@ -326,20 +328,20 @@ impl SimDisk {
         state.used_bytes(state.device_of(self.root))
     }
 
-    /// After a crash, space that was set aside or grown and never written on stable storage may hold bytes of files that were
-    /// removed or cut before, or garbage; or it reads as zeros again, as by default.
+    /// After a crash, space that was set aside or grown and never written on stable storage may hold bytes of files
+    /// that were removed or cut before, or garbage; or it reads as zeros again, as by default.
     pub fn set_stale_space(&self, is_stale: bool) {
         self.lock_state().medium.stale_space = is_stale;
     }
 
-    /// A write that a crash tears may damage the rest of its pages of 4 KiB, synced bytes too; or not, as by default: then
-    /// overwriting is power-safe.
+    /// A write that a crash tears may damage the rest of its pages of 4 KiB, synced bytes too; or not, as by default:
+    /// then overwriting is power-safe.
     pub fn set_torn_pages(&self, are_torn: bool) {
         self.lock_state().medium.torn_pages = are_torn;
     }
 
-    /// What a failed sync should have written is read as it was before from then on, as if the cache had dropped its pages; or it
-    /// stays readable, as by default.
+    /// What a failed sync should have written is read as it was before from then on, as if the cache had dropped its
+    /// pages; or it stays readable, as by default.
     pub fn set_failed_syncs_revert(&self, revert: bool) {
         self.lock_state().medium.failed_syncs_revert = revert;
     }
@@ -490,8 +492,8 @@ impl SimDisk {
         };
     }
 
-    /// The device that is mounted at this folder is unmounted: an empty folder, with an identity of its own, stands in its place.
-    /// Processes that have it open keep it.
+    /// The device that is mounted at this folder is unmounted: an empty folder, with an identity of its own, stands in
+    /// its place. Processes that have it open keep it.
     ///
     /// # Panics
     /// If there is no such folder.
@@ -527,7 +529,8 @@ impl SimDisk {
         state.change_name_at_once(&NameChange::rename(from_place, to_place, entry));
     }
 
-    /// Copies a folder with all that is in it, as `cp -a` does: what is copied has new identities, links lead where they led.
+    /// Copies a folder with all that is in it, as `cp -a` does: what is copied has new identities, links lead where
+    /// they led.
     ///
     /// # Panics
     /// If there is no such folder.

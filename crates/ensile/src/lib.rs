@@ -56,9 +56,9 @@
 //! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and
 //! [`Prefix`]es select rows ([`codec::KeyBounds`]).
 //!
-//! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`], which
-//! copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement [`Value`]
-//! for. A type's name is kept with the table: opening it with other types is an error, not garbage.
+//! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`],
+//! which copies memory; anything that serde takes through `serde_value!` (feature `serde`); or what you implement
+//! [`Value`] for. A type's name is kept with the table: opening it with other types is an error, not garbage.
 //!
 //! [`Database::define`] gives a table secondary indexes, which follow it by themselves and can be unique.
 //!

@@ -1,9 +1,10 @@
 //! Folders that released versions have written open for good: the format's documents say what, this says that it works.
 //!
-//! `fixtures/0.1` was written by `written` below (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test
-//! compatibility` writes such a folder; a kept one is never written again). It has two generations, two logs each in several
-//! files, a checkpoint between them, deletes, a secondary index and a row larger than a log buffer.
-//! `fixtures/before-0.1` is the same by the last version before the first release, whose formats are refused by name.
+//! `fixtures/0.1` was written by `written` below
+//! (`ENSILE_WRITE_FIXTURE=crates/ensile/tests/fixtures/0.1 cargo test -p ensile --test compatibility` writes such a
+//! folder; a kept one is never written again). It has two generations, two logs each in several files, a checkpoint
+//! between them, deletes, a secondary index and a row larger than a log buffer. `fixtures/before-0.1` is the same by
+//! the last version before the first release, whose formats are refused by name.
 //!
 //! Neighbours: `docs/formats`, whose examples are tied to the code byte by byte.
 

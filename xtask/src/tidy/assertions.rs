@@ -1,7 +1,8 @@
 //! Assertions a function, in the rooms where bytes are written and read and where state changes: held by a ratchet.
 //!
 //! Counted are `assert!`, `assert_eq!`, `assert_ne!`, the same of `debug_assert` and those in constants, outside tests,
-//! over functions with a body. Each room has the least that it may have, in hundredths; tidy says when it can be raised.
+//! over functions with a body. Each room has the least that it may have, in hundredths; tidy says when it can be
+//! raised.
 //!
 //! Neighbours: [`super`] runs this beside the rules that read one file.
 
@@ -29,7 +30,7 @@ const ROOMS: &[Room] = &[
             "ensile-engine/src/sets",
             "ensile-engine/src/formats",
         ],
-        least: 35,
+        least: 50,
     },
     Room { name: "record", places: &["ensile-engine/src/record"], least: 50 },
     Room { name: "log", places: &["ensile-durability/src/log"], least: 50 },

@@ -92,7 +92,8 @@ pub(super) fn citations(source: &Source<'_>, facts: &Facts, report: &mut Report<
     }
 }
 
-/// Examples that applications read are written against `ensile`, which re-exports the engine: they do not have the engine.
+/// Examples that applications read are written against `ensile`, which re-exports the engine: they do not have the
+/// engine.
 pub(super) fn examples(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
     let mut is_example = false;
     for (at, line) in source.lines.iter().enumerate() {

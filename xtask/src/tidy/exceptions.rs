@@ -1,4 +1,5 @@
-//! What does not land: unfinished work, bugs that are planted in shipping code, and exceptions to lints that do not say why.
+//! What does not land: unfinished work, bugs that are planted in shipping code, and exceptions to lints that do not say
+//! why.
 //!
 //! Neighbours: [`super`] lists these rules.
 

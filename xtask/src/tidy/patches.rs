@@ -1,7 +1,7 @@
 //! Planted bugs that are patches (`planted/`): each says what it breaks and who sees it, and still applies.
 //!
-//! A patch applies if the lines that a hunk takes away or leaves stand in its file one behind the other. Where they stand may
-//! have moved, as `patch` finds them again.
+//! A patch applies if the lines that a hunk takes away or leaves stand in its file one behind the other. Where they
+//! stand may have moved, as `patch` finds them again.
 //!
 //! Neighbours: [`super`] runs this; `ci/planted.sh` plants them.
 

@@ -14,9 +14,20 @@ const REASONS: [&str; 6] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst",
 /// What points at another reason instead of giving one.
 const POINTERS: [&str; 3] = ["as above", "see above", "as below"];
 
-/// Comments are no wider than [`COLUMNS_MAX`].
+/// Comments are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
 pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    let (mut is_code, mut last_line) = (false, 0);
     for comment in &source.comments {
+        // A block of code is no longer than its comment.
+        is_code &= comment.line == last_line + 1;
+        last_line = comment.last_line;
+        let begins = comment.text.trim_start_matches(['/', '!']).trim_start();
+        if begins.starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code || begins.starts_with('|') {
+            continue;
+        }
         for line in comment.line..=comment.last_line {
             let columns = source.lines.get(line - 1).map_or(0, |text| text.chars().count());
             if columns > COLUMNS_MAX && !is_one_word(source.lines[line - 1]) {
@@ -65,8 +76,23 @@ pub(super) fn said_here(source: &Source<'_>, _: &Facts, report: &mut Report<'_>)
 
 #[cfg(test)]
 mod tests {
-    use super::{COLUMNS_MAX, document_columns};
-    use crate::tidy::Report;
+    use super::{COLUMNS_MAX, comment_columns, document_columns};
+    use crate::source::Source;
+    use crate::tidy::{Facts, Report};
+
+    #[test]
+    fn comments_wrap_but_for_tables_code_and_addresses() {
+        let wide = "word ".repeat(COLUMNS_MAX / 5 + 1);
+        let long = "x".repeat(COLUMNS_MAX + 1);
+        let text = format!(
+            "//! {wide}\n//! ```text\n//! {wide}\n//! ```\n//! | {wide} |\n//! {long}\n\n/// ```\n\n// {wide}\n"
+        );
+        let mut findings = Vec::new();
+        let mut report = Report { rule: "columns", path: "a.rs", findings: &mut findings };
+        comment_columns(&Source::new("a.rs", &text), &Facts::default(), &mut report);
+        let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 10]);
+    }
 
     #[test]
     fn documents_wrap_but_for_tables_code_and_addresses() {

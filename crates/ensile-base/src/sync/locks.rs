@@ -106,8 +106,8 @@ impl Condvar {
 
 /// A value that is set once, and read without a lock from then on.
 ///
-/// It is std's under model checkers too. Reading and setting are one step there, so shuttle sees both orders of the two by
-/// the steps around them; loom does not see that a reader comes after the setter.
+/// It is std's under model checkers too. Reading and setting are one step there, so shuttle sees both orders of the two
+/// by the steps around them; loom does not see that a reader comes after the setter.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct OnceLock<T>(std::sync::OnceLock<T>);

@@ -1,7 +1,7 @@
 //! Notes for the counting door of what it cannot see: touches of shared memory that do not go through its types.
 //!
-//! Memory that one worker fills before anyone knows it, or takes back after everyone forgot it, is written plainly;
-//! so are bytes that an atomic word publishes afterwards. Their lines may be others' neighbours, so the writers say here
+//! Memory that one worker fills before anyone knows it, or takes back after everyone forgot it, is written plainly; so
+//! are bytes that an atomic word publishes afterwards. Their lines may be others' neighbours, so the writers say here
 //! what they wrote. Without the feature `counted` these are empty and inlined: nothing is left of them.
 //!
 //! Neighbours: called wherever shared memory is written without atomics; [`super`]'s counting door keeps the notes.

@@ -32,21 +32,21 @@ macro_rules! scheduled {
             /// As std's.
             pub fn load(&self, _: Ordering) -> $value {
                 choose_thread();
-                // SeqCst, here and below: one thread of the machine runs them all.
+                // SeqCst: shuttle runs one thread at a time and explores sequentially consistent runs only.
                 self.0.load(Ordering::SeqCst)
             }
 
             /// As std's.
             pub fn store(&self, value: $value, _: Ordering) {
                 choose_thread();
-                // SeqCst: as above.
+                // SeqCst: shuttle explores sequentially consistent runs only.
                 self.0.store(value, Ordering::SeqCst);
             }
 
             /// As std's.
             pub fn swap(&self, value: $value, _: Ordering) -> $value {
                 choose_thread();
-                // SeqCst: as above.
+                // SeqCst: shuttle explores sequentially consistent runs only.
                 self.0.swap(value, Ordering::SeqCst)
             }
 
@@ -62,7 +62,7 @@ macro_rules! scheduled {
                 _: Ordering,
             ) -> Result<$value, $value> {
                 choose_thread();
-                // SeqCst: as above.
+                // SeqCst: shuttle explores sequentially consistent runs only.
                 self.0.compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
             }
         }

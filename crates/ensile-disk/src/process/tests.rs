@@ -3,8 +3,8 @@
 use super::{Process, ProcessMarks};
 use crate::{Disk, DiskError, RealDisk};
 
-/// Forks, runs `child` in the child, and says whether it held there. The child does nothing else: other threads' locks may
-/// be held in it for ever.
+/// Forks, runs `child` in the child, and says whether it held there. The child does nothing else: other threads' locks
+/// may be held in it for ever.
 fn holds_in_a_child(child: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child runs `child`, which takes no lock that another thread of this process may hold, and ends.
     let pid = unsafe { libc::fork() };

@@ -2,8 +2,8 @@
 //!
 //! - A short write or read is carried on until done, an interrupted one is repeated: callers never see either.
 //! - What the file system cannot do cheaply is done the plain way (`preallocate` falls back to setting the length).
-//! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ, which ends the
-//!   process. It is an error as of a full disk instead. No other call here can raise a signal: files are not mapped
+//! - No call lets a file grow beyond the process's limit (`RLIMIT_FSIZE`): the kernel would send SIGXFSZ, which ends
+//!   the process. It is an error as of a full disk instead. No other call here can raise a signal: files are not mapped
 //!   (SIGBUS), and a pipe in a file's place is opened to read and write (SIGPIPE).
 //! - I4: a forked child writes and syncs nothing.
 //!

@@ -1,10 +1,10 @@
 //! A folder that is held open: every name in it is looked up relative to its handle.
 //!
-//! - What becomes of the folder's own name does not matter: renamed, it goes on being this one, and another one put in its
-//!   place is never touched.
+//! - What becomes of the folder's own name does not matter: renamed, it goes on being this one, and another one put in
+//!   its place is never touched.
 //! - Only files are opened as files: what else somebody has put under such a name is an error, and nobody waits for it.
-//! - Handles are closed when a program is executed. What is made here is its owner's alone: 0700 and 0600, less what the
-//!   process's mask takes away.
+//! - Handles are closed when a program is executed. What is made here is its owner's alone: 0700 and 0600, less what
+//!   the process's mask takes away.
 //!
 //! Neighbours: [`super::RealDisk`] keeps one for its root and each used folder.
 

@@ -78,7 +78,7 @@ impl RealLock {
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Closing alone would leave it to a child process that was forked meanwhile and has not executed its program yet.
+        // Closing alone would leave the lock to a child process that was forked and has not executed its program yet.
         // I4: a child that unlocked would give back the lock of its parent.
         if self.process.is_this() {
             let _ = flock(&self.file, FlockOperation::Unlock);

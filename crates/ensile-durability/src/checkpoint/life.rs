@@ -39,7 +39,7 @@ use super::write::PartWritten;
 use crate::block::Salt;
 use crate::control::trigger::{Policy, Situation};
 use crate::identity::Identity;
-use crate::store::manifest::Installed;
+use crate::store::manifest::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 pub(super) use action::{Action, Answers, Circumstances, NotInstalled, PartTask};
 use stage::{Duty, Stage};
@@ -97,7 +97,7 @@ pub(super) struct Life {
     /// For callers that ask for the next checkpoint.
     demand: Option<Arc<Ticket>>,
     next_number: u64,
-    installed: Option<Installed>,
+    installed: Option<InstalledCheckpoint>,
     /// When the last attempt ended, and how many have failed since one did not.
     ended_nanos: u64,
     failures: u32,
@@ -122,7 +122,7 @@ impl Life {
     /// above it.
     pub(super) fn new(
         terms: Terms,
-        installed: Option<Installed>,
+        installed: Option<InstalledCheckpoint>,
         number: u64,
         now_nanos: u64,
         replayed_bytes: u64,
@@ -279,7 +279,7 @@ impl Life {
         }
     }
 
-    fn to_install(&self, attempt: &Attempt) -> Installed {
+    fn to_install(&self, attempt: &Attempt) -> InstalledCheckpoint {
         assert_eq!(attempt.unfinished, 0, "K1: every part is written");
         assert!(attempt.low < attempt.high, "K1: the walk began behind e_l");
         let written = &attempt.written;
@@ -287,7 +287,7 @@ impl Life {
             written.iter().all(|part| part.ends.len() == self.terms.files as usize),
             "each file has an end"
         );
-        Installed {
+        InstalledCheckpoint {
             number: attempt.number,
             generation: self.terms.generation,
             low: attempt.low,
@@ -420,7 +420,7 @@ impl Life {
     /// What came of the manifest. False if the attempt was not installed.
     pub(super) fn installed(
         &mut self,
-        result: Result<Installed, NotInstalled>,
+        result: Result<InstalledCheckpoint, NotInstalled>,
         now_nanos: u64,
     ) -> (bool, Answers) {
         let is_at = self.is_at(Duty::Install);
@@ -431,7 +431,7 @@ impl Life {
                 if is_at {
                     let attempt = self.under_way();
                     assert_eq!((attempt.number, attempt.high), (installed.number, installed.high));
-                    let Installed { number, low, high, entries, bytes, .. } = installed;
+                    let InstalledCheckpoint { number, low, high, entries, bytes, .. } = installed;
                     let elapsed = Duration::from_nanos(now_nanos.saturating_sub(attempt.began_nanos));
                     let log_bytes = attempt.log_bytes;
                     self.last = Some(CheckpointReport { number, low, high, entries, bytes, elapsed });
@@ -515,7 +515,7 @@ impl Life {
     }
 
     /// The installed checkpoint, and whether files that it covers are still to be removed.
-    pub(super) fn owes_removal(&self) -> (Option<Installed>, bool) {
+    pub(super) fn owes_removal(&self) -> (Option<InstalledCheckpoint>, bool) {
         (self.installed.clone(), self.remove_again_nanos.is_some())
     }
 

@@ -18,7 +18,7 @@ use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, Scanner};
 use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
 use crate::recoverable::EntryKind;
-use crate::store::manifest::Installed;
+use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::PartName;
 use crate::{DurabilityError, Entry};
 
@@ -31,7 +31,7 @@ pub(crate) struct PartReader {
     part: PartName,
     name: String,
     /// The checkpoint that the manifest names.
-    of: Installed,
+    of: InstalledCheckpoint,
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
     offset: u64,
@@ -81,7 +81,11 @@ impl PartReader {
     ///
     /// # Errors
     /// [`DurabilityError::Damaged`] if it is not there.
-    pub(crate) fn open(disk: &dyn Disk, part: PartName, of: &Installed) -> Result<Self, DurabilityError> {
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        part: PartName,
+        of: &InstalledCheckpoint,
+    ) -> Result<Self, DurabilityError> {
         assert!(part.checkpoint == of.number && part.checkpointer < of.checkpointers && part.file < of.files);
         let name = part.to_string();
         let file = match disk.open_to_read(&name) {

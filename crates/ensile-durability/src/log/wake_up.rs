@@ -1,5 +1,5 @@
-//! How a logger or checkpointer is woken: by strict waiters, full buffers, demands for a checkpoint, and a close. Several
-//! calls before a wait count as one.
+//! How a logger or checkpointer is woken: by strict waiters, full buffers, demands for a checkpoint, and a close.
+//! Several calls before a wait count as one.
 //!
 //! Invariant: a wake-up that is asked for after a wait has returned is not lost: the next wait returns at once.
 //!

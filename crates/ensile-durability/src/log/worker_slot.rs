@@ -36,12 +36,12 @@ pub(crate) enum SlotScan {
 /// One worker's slot, on cache lines of its own.
 #[derive(Debug)]
 pub(crate) struct WorkerSlot {
-    shared: CachePadded<Shared>,
+    shared: CachePadded<SlotExchange>,
     commit: Arc<CommitSlot>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SlotExchange {
     exchange: Exchange<Buffer>,
     oldest: AtomicU64,
     ended: AtomicBool,
@@ -50,7 +50,7 @@ struct Shared {
 impl WorkerSlot {
     pub(crate) fn new(commit: Arc<CommitSlot>) -> Self {
         let exchange = Exchange::new(Buffer::stub());
-        let shared = Shared { exchange, oldest: AtomicU64::new(NONE), ended: AtomicBool::new(false) };
+        let shared = SlotExchange { exchange, oldest: AtomicU64::new(NONE), ended: AtomicBool::new(false) };
         Self { shared: CachePadded::new(shared), commit }
     }
 

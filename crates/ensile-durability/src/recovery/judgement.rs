@@ -23,7 +23,7 @@ use super::verdict::{self, Verdict};
 use crate::DurabilityError;
 use crate::checkpoint::parts;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
 use crate::store::names::{HINT, MANIFEST, SegmentFile};
 
 /// Where findings go.
@@ -155,7 +155,7 @@ pub(super) fn generation(
     generation: &Generation,
     chains: &[Chain],
     hint: Option<&Hint>,
-    checkpoint: Option<&Installed>,
+    checkpoint: Option<&InstalledCheckpoint>,
     findings: &mut impl Findings,
 ) -> Result<Option<Verdict>, DurabilityError> {
     assert_eq!(chains.len(), generation.logs as usize, "L5: D is the minimum over all logs");

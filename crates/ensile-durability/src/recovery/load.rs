@@ -14,7 +14,7 @@ use ensile_disk::Disk;
 use crate::checkpoint::read::{PartReader, seal};
 use crate::recoverable::NOT_TAKEN;
 use crate::store::folders;
-use crate::store::manifest::Installed;
+use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PartName};
 use crate::{DurabilityError, Recoverable};
 
@@ -42,7 +42,7 @@ struct Loaded {
 /// The load of one checkpoint, or of none.
 #[derive(Debug)]
 pub(super) struct Load {
-    checkpoint: Option<Installed>,
+    checkpoint: Option<InstalledCheckpoint>,
     parts: Vec<PartName>,
     taken: AtomicUsize,
     loaded: Mutex<Loaded>,
@@ -65,8 +65,11 @@ impl Drop for FileTurn<'_> {
 
 impl Load {
     /// Checks that every file of the checkpoint is there.
-    pub(super) fn new(disk: &dyn Disk, checkpoint: Option<Installed>) -> Result<Self, DurabilityError> {
-        let parts: Vec<_> = checkpoint.iter().flat_map(Installed::parts).collect();
+    pub(super) fn new(
+        disk: &dyn Disk,
+        checkpoint: Option<InstalledCheckpoint>,
+    ) -> Result<Self, DurabilityError> {
+        let parts: Vec<_> = checkpoint.iter().flat_map(InstalledCheckpoint::parts).collect();
         for (part, of) in parts.iter().zip(checkpoint.iter().cycle()) {
             // A link to a device that is not mounted says so, before its files are missed.
             folders::check(disk, &PartName::folder(part.checkpointer))?;
@@ -85,7 +88,7 @@ impl Load {
     }
 
     /// The checkpoint.
-    pub(super) fn checkpoint(&self) -> Option<&Installed> {
+    pub(super) fn checkpoint(&self) -> Option<&InstalledCheckpoint> {
         self.checkpoint.as_ref()
     }
 

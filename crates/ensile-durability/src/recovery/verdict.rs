@@ -19,7 +19,7 @@ use super::chain::{Chain, Lost};
 use super::report::TornTail;
 use crate::DurabilityError;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, Installed};
+use crate::store::manifest::{Generation, InstalledCheckpoint};
 
 /// What recovery does with a generation.
 #[derive(Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub(super) fn shown(generation: &Generation, chains: &[Chain], hint: Option<&Hin
 /// A checkpoint was installed once marks of its e_h were synced in every log (K1): a log that is whole for less lost
 /// some.
 pub(super) fn check_high(
-    checkpoint: &Installed,
+    checkpoint: &InstalledCheckpoint,
     durable: Epoch,
     chains: &[Chain],
 ) -> Result<(), DurabilityError> {

@@ -20,7 +20,7 @@ use ensile_base::sync::{Mutex, sleep};
 use ensile_disk::{Disk, DiskError, DiskFile, DiskLock};
 
 use super::folders::is_folder;
-use super::manifest::{Installed, Manifest};
+use super::manifest::{InstalledCheckpoint, Manifest};
 use super::names::{FOLDER, HINT, LEASES, MAIN, MANIFEST, SegmentFile, logger_of};
 use super::whose::expect_manifest;
 use crate::DurabilityError;
@@ -223,7 +223,7 @@ fn names(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<String>, Durability
         let logs = files.iter().filter_map(|file| SegmentFile::parse(logger, file)).filter(is_listed);
         names.extend(logs.map(|file| file.to_string()));
     }
-    let parts = manifest.checkpoint.iter().flat_map(Installed::parts);
+    let parts = manifest.checkpoint.iter().flat_map(InstalledCheckpoint::parts);
     names.extend(parts.map(|part| part.to_string()));
     Ok(names)
 }

@@ -70,7 +70,7 @@ pub(crate) struct Generation {
 
 /// An installed checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledCheckpoint {
     pub(crate) number: u64,
     /// The generation that was open when it was written.
     pub(crate) generation: u64,
@@ -90,7 +90,7 @@ pub(crate) struct Installed {
     pub(crate) database: Identity,
 }
 
-impl Installed {
+impl InstalledCheckpoint {
     /// Its files, in the order that the seal is over.
     pub(crate) fn parts(&self) -> impl Iterator<Item = PartName> + use<> {
         let Self { number: checkpoint, checkpointers, files, .. } = *self;
@@ -131,7 +131,7 @@ pub(crate) struct Manifest {
     pub(crate) reserved: Epoch,
     /// The main folder (`.`) and those of logs and checkpointers, by name.
     pub(crate) folders: BTreeMap<String, FolderId>,
-    pub(crate) checkpoint: Option<Installed>,
+    pub(crate) checkpoint: Option<InstalledCheckpoint>,
     pub(crate) generations: Vec<Generation>,
 }
 
@@ -348,7 +348,7 @@ impl ManifestKeeper {
     }
 
     /// Installs a checkpoint of the open generation; those before it leave the list.
-    pub(crate) fn install(&mut self, checkpoint: Installed) -> Result<(), NotReplaced> {
+    pub(crate) fn install(&mut self, checkpoint: InstalledCheckpoint) -> Result<(), NotReplaced> {
         let mut next = self.manifest.clone();
         next.generations.retain(|generation| generation.number >= checkpoint.generation);
         next.checkpoint = Some(checkpoint);
@@ -372,8 +372,8 @@ impl fmt::Display for Manifest {
             writeln!(body, "folder {name} {}", shown_folder_id(number))?;
         }
         if let Some(checkpoint) = checkpoint {
-            let Installed { number, generation, low, high, checkpointers, files, .. } = checkpoint;
-            let Installed { entries, bytes, salt, seal, database, .. } = checkpoint;
+            let InstalledCheckpoint { number, generation, low, high, checkpointers, files, .. } = checkpoint;
+            let InstalledCheckpoint { entries, bytes, salt, seal, database, .. } = checkpoint;
             write!(body, "checkpoint {number} generation {generation} low {low} high {high} ")?;
             write!(body, "checkpointers {checkpointers} files {files} entries {entries} bytes {bytes} ")?;
             writeln!(body, "salt {salt} seal {seal:08x} database {database}")?;
@@ -428,7 +428,7 @@ fn parse_folder(line: &str) -> Option<(String, FolderId)> {
     Some((name.to_owned(), parse_folder_id(inode, born)?))
 }
 
-fn parse_checkpoint(line: &str) -> Option<Installed> {
+fn parse_checkpoint(line: &str) -> Option<InstalledCheckpoint> {
     let (line, database) = line.split_once(" database ")?;
     let [number, generation, low, high, checkpointers, files, entries, bytes, salt, seal] = values(
         line,
@@ -445,7 +445,7 @@ fn parse_checkpoint(line: &str) -> Option<Installed> {
             "seal",
         ],
     )?;
-    Some(Installed {
+    Some(InstalledCheckpoint {
         number: number.parse().ok()?,
         generation: generation.parse().ok()?,
         low: parse_epoch(low)?,

@@ -1,5 +1,6 @@
-//! Random damages of many kinds to random databases, and the verdicts over them: an open serves the state at D, or an earlier one
-//! and says so, or refuses; an examination says the same; a repair that reports success leaves a folder that is whole.
+//! Random damages of many kinds to random databases, and the verdicts over them: an open serves the state at D, or an
+//! earlier one and says so, or refuses; an examination says the same; a repair that reports success leaves a folder
+//! that is whole.
 //!
 //! The ordinary tests draw a few hundred; `ENSILE_DAMAGES=<count>` draws as many as it says, and prints the table;
 //! `ENSILE_DAMAGES_FROM=<seed>` begins at that seed.

@@ -468,7 +468,8 @@ fn an_emptied_newest_file_of_an_only_log_is_damage_as_the_one_before_was_closed(
 
 #[test]
 fn the_first_file_of_a_log_under_a_later_number_is_damage() {
-    // A number behind a gap is that of a log whose beginning a checkpoint covers; the first file needs none to cover it.
+    // A number behind a gap is that of a log whose beginning a checkpoint covers; the first file needs none to cover
+    // it.
     let disk = disk_with_two_files();
     disk.lose("HINT");
     let files = disk.files();

@@ -1,4 +1,5 @@
-//! The first open of a database, cut off at each of its calls (I2), and folders that are not this database's (I1), on a simulated disk.
+//! The first open of a database, cut off at each of its calls (I2), and folders that are not this database's (I1), on a
+//! simulated disk.
 
 use std::sync::Arc;
 

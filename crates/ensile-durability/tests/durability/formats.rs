@@ -1,5 +1,5 @@
-//! L7 and I1 in the blocks: what a newer version wrote, and what is another database's, is said to be that by open, verify,
-//! changes and repair alike; nothing is cut or removed for it.
+//! L7 and I1 in the blocks: what a newer version wrote, and what is another database's, is said to be that by open,
+//! verify, changes and repair alike; nothing is cut or removed for it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,7 +34,8 @@ fn blocks(bytes: &[u8]) -> Vec<(usize, u8)> {
     blocks
 }
 
-/// Changes the header of the block at `index`, and gives all behind it the checksums that they would have been written with.
+/// Changes the header of the block at `index`, and gives all behind it the checksums that they would have been written
+/// with.
 fn rewrite(bytes: &mut [u8], index: usize, change: impl Fn(&mut [u8])) {
     let (salt, list) = (u32_at(bytes, SALT_AT), blocks(bytes));
     let mut previous = u32_at(bytes, list[index - 1].0 + 76);
@@ -151,7 +152,8 @@ fn is_foreign(error: &DurabilityError) -> bool {
 #[test]
 fn i1_a_log_file_of_another_database_is_refused_and_kept_wherever_it_stands() {
     let other = disk_with_entries(true).bytes(LOG);
-    // A listed one's place; the next file's; that of a generation not yet begun, or dropped long ago; beyond the loggers.
+    // A listed one's place; the next file's; that of a generation not yet begun, or dropped long ago; beyond the
+    // loggers.
     for place in ["log0/log-1-0", "log0/log-1-1", "log0/log-2-0", "log1/log-9-0", "log0/log-0-7"] {
         let disk = disk_with_entries(true);
         disk.put(place, other.clone());

@@ -10,7 +10,8 @@ use ensile_sim::{Fault, SimDisk, Survival};
 
 use crate::rig::{Rig, Worker, config};
 
-/// Commits rows of a kilobyte until this is true, an epoch each; `prepare` lets the logger make what it wants after each.
+/// Commits rows of a kilobyte until this is true, an epoch each; `prepare` lets the logger make what it wants after
+/// each.
 fn commit_until(rig: &Rig, worker: &mut Worker, keys: &mut u64, prepare: bool, is_over: impl Fn() -> bool) {
     while !is_over() {
         worker.commit(&rig.epochs, *keys, &[1; 1000]).expect("runs");

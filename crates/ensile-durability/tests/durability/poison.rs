@@ -89,8 +89,8 @@ fn a_blocked_waiter_is_woken_by_the_poison() {
     });
 }
 
-/// A row under key 1 that a failed sync left in the cache: the process ends, the machine does not, so recovery reads bytes that
-/// later syncs would not write.
+/// A row under key 1 that a failed sync left in the cache: the process ends, the machine does not, so recovery reads
+/// bytes that later syncs would not write.
 fn in_the_cache_only() -> (SimDisk, Tid) {
     let disk = SimDisk::new();
     let rig = Rig::simulated(&disk, 1);

@@ -196,7 +196,8 @@ fn a_crash_anywhere_inside_recovery_is_harmless() {
     }
 }
 
-/// Two logs of `rounds` epochs, each with an operation on every object from either worker: `objects` objects, numbered operations.
+/// Two logs of `rounds` epochs, each with an operation on every object from either worker: `objects` objects, numbered
+/// operations.
 fn operations(disk: &SimDisk, rounds: u64, objects: u64) {
     let config = LogConfig { entries: EntryKind::Operations, ..config(2) };
     let rig = Rig::open_into(Arc::new(disk.clone()), config, Clock::manual(), &Map::default());

@@ -1,5 +1,5 @@
-//! Power fails at each call of a repair: the folder is damaged as before, and repaired again with the same end, or it is whole
-//! at D'. Nothing that was given up comes back, and no epoch of it is used again (L4).
+//! Power fails at each call of a repair: the folder is damaged as before, and repaired again with the same end, or it
+//! is whole at D'. Nothing that was given up comes back, and no epoch of it is used again (L4).
 
 use std::sync::Arc;
 

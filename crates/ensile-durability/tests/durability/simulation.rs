@@ -146,7 +146,8 @@ fn live(rig: &Rig, disk: &SimDisk, random: &mut Random) -> (Vec<Entry>, Epoch) {
 fn run_database(seed: u64) {
     let mut random = Random::seeded(seed);
     let disk = SimDisk::new();
-    // What is allowed: a log that is begun where another one was finds its blocks, and a failed sync's pages are dropped.
+    // What is allowed: a log that is begun where another one was finds its blocks, and a failed sync's pages are
+    // dropped.
     disk.set_stale_space(seed % 2 == 1);
     disk.set_failed_syncs_revert(seed % 4 >= 2);
     let mut expected = Rows::new();

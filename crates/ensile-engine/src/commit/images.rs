@@ -1,8 +1,8 @@
 //! Before-images: the values that a commit replaces, written into its log entry beside the new ones.
 //!
 //! Invariants:
-//! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the commit
-//!   is certain and before anything is installed.
+//! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the
+//!   commit is certain and before anything is installed.
 //! - E1: log space is reserved before binding, when the length that the lock will find is not known. So a guess is
 //!   reserved; if it is too small the commit lets go of everything, reserves what the records can hold at most, and is
 //!   made again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is enough.
@@ -27,6 +27,7 @@ use crate::tables::is_logged;
 pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
     debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
     let logged = logged_writes(commit.sets).count();
+    debug_assert!(logged > 0 && bytes >= logged * log_entry::bytes(0, 0), "each logged write has its header");
     let room = &mut commit.worker.images;
     room.entry_bytes = bytes + logged * log_entry::image_bytes(0);
     room.fell_short = false;
@@ -38,6 +39,7 @@ pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
 /// The same for the longest values that the records can hold, after a commit that found too little room.
 #[cold]
 pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
+    debug_assert!(commit.worker.images.entry_bytes > 0, "a commit reserves a guess first");
     let values = sum(commit.sets, |record| record.capacity(), commit.pinned);
     reserve_for(commit, values)
 }
@@ -86,7 +88,9 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
     if !logged_writes(sets).any(|write| changes(&write)) {
         return;
     }
+    let reserved = worker.images.entry_bytes + worker.images.bytes;
     appender.append(tid, |out| {
+        let before = out.len();
         for write in
             logged_writes(sets).filter(|write| shared.settings.switches.logs_data() && changes(write))
         {
@@ -98,6 +102,7 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
                 record.append_locked(out);
             }
         }
+        debug_assert!(out.len() - before <= reserved, "the entry fits what was reserved (E1)");
     });
 }
 

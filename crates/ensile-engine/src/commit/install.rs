@@ -92,6 +92,10 @@ impl Installing<'_> {
         match write.kind {
             WriteKind::Put if write.replacement.is_some() => self.replace(write),
             WriteKind::Put => {
+                debug_assert!(
+                    write.may_overwrite(write.before),
+                    "another's absent record is not filled (U1)"
+                );
                 let preserved = self.preserve(write);
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
@@ -115,6 +119,7 @@ impl Installing<'_> {
         if !write.must_preserve(self.boundary) {
             return false;
         }
+        debug_assert!(write.before.is_latest(), "the latest version is preserved (C2)");
         let Some(old_version) = write.old_version else { unreachable!("check_room saw to it") };
         write.record_at(self.pinned).preserve(write.before, old_version.at(self.pinned));
         true
@@ -123,6 +128,10 @@ impl Installing<'_> {
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
     fn replace(&self, write: &mut Write) -> WriteEffect {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
+        debug_assert!(
+            write.kind == WriteKind::Put && !write.placed,
+            "a placeholder is filled where it stands"
+        );
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
         let previous = if kept { Some(old.handle()) } else { old.previous_handle() };

@@ -24,6 +24,7 @@ impl Commit<'_> {
                 write.effect,
                 WriteEffect::InPlace { preserved: true } | WriteEffect::Deleted { preserved: true }
             );
+            debug_assert!(!preserved || write.old_version.is_some(), "a version is preserved in a block");
             match write.old_version {
                 Some(version) if preserved => {
                     if let Some(bytes) = worker.blocks.bytes_of_own_block(version) {
@@ -73,6 +74,7 @@ impl Commit<'_> {
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
+            debug_assert!(write.effect == WriteEffect::Untouched, "a failed commit installs nothing");
             if let Some(unused) = write.replacement.take() {
                 worker.blocks.discard(unused);
             }

@@ -23,6 +23,11 @@ impl<'c> Commit<'c> {
         let Sets { reads, writes, .. } = &mut *self.sets;
         for (locked, lock) in self.worker.order.iter().enumerate() {
             let write = &mut writes.entries[lock.at as usize];
+            debug_assert_eq!(write.record, Some(lock.record), "the order is that of the entries' records");
+            debug_assert!(
+                write.read.is_none_or(|at| (at as usize) < reads.len()),
+                "the read-set has the read"
+            );
             let record = write.record_at(self.pinned);
             let before = record.lock();
             debug_assert!(
@@ -103,6 +108,7 @@ impl Locked<'_, '_> {
         let Commit { worker, sets, pinned, .. } = &*self.commit;
         for lock in &worker.order {
             let write = &sets.writes.entries[lock.at as usize];
+            debug_assert!(write.before.is_latest(), "what is locked is its key's latest record (C2)");
             if write.replacement.is_some() || write.before.is_absent() && write.kind == WriteKind::Delete {
                 continue;
             }

@@ -81,6 +81,7 @@ pub(crate) fn commit_writes(
 pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Committed> {
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
     // point, and there is nothing to validate it against.
+    debug_assert!(sets.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
     if sets.reads.len() + sets.nodes.len() > 1 {
         // The reads come before the validation (C1); partner: the fences of writers' commits.
         fence_after_loads();
@@ -202,6 +203,7 @@ impl Drop for Bound<'_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
         let whole = WholeOrAbort;
+        debug_assert!(cfg!(any(loom, shuttle)) || self.commit.worker.commit.slot().bound().is_some());
         // The buffer first: unbinding is the commit's last step (E1), and the logger may take the entry from then on.
         if let Some(appender) = &mut self.commit.worker.appender {
             appender.release();

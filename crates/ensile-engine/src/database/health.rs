@@ -47,14 +47,16 @@ pub struct Stats {
 pub struct DatabaseHealth {
     /// Whether the log works, waits for space, or has stopped; `None` without one.
     pub log: Option<Health>,
-    /// Why nothing is written: the disk was too full at open to begin a log. Free some space, and open the database again.
+    /// Why nothing is written: the disk was too full at open to begin a log. Free some space, and open the database
+    /// again.
     pub read_only: Option<String>,
     /// Why checkpoints are put off: the next one does not fit on the disk, so the log grows. Free some space.
     pub checkpoint_misfit: Option<String>,
-    /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report it.
+    /// The heartbeat panicked, which is a bug: nothing becomes durable any more. Open the database again, and report
+    /// it.
     pub heartbeat_has_panicked: bool,
-    /// This process was forked from the one that opened the database: nothing of it works here. Open it anew once the other
-    /// process has closed it.
+    /// This process was forked from the one that opened the database: nothing of it works here. Open it anew once the
+    /// other process has closed it.
     pub is_forked: bool,
 }
 
@@ -93,7 +95,8 @@ impl Database {
         }
     }
 
-    /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every second; not meant for every request.
+    /// Figures of this database; those that are behind a lock are 0 in a forked child. Cheap enough to ask every
+    /// second; not meant for every request.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();

@@ -64,8 +64,8 @@ impl Database {
         self.shared().report.as_ref()
     }
 
-    /// Asks for a checkpoint that begins now; one that is under way ends first. It holds everything that is committed, so that
-    /// the log before it can go and the next open is shorter.
+    /// Asks for a checkpoint that begins now; one that is under way ends first. It holds everything that is committed,
+    /// so that the log before it can go and the next open is shorter.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -88,9 +88,9 @@ impl Database {
     }
 
     /// Makes everything committed durable, stops the threads and gives the folder free. From then on every run, commit,
-    /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and snapshots
-    /// that are open go on, so the memory is given back when the last handle goes. A second call waits for the first and
-    /// returns what it returned. The last handle that is dropped closes too, but cannot tell of an error.
+    /// new transaction or snapshot and opening of a table returns [`Error::Closed`]. Reads of transactions and
+    /// snapshots that are open go on, so the memory is given back when the last handle goes. A second call waits for
+    /// the first and returns what it returned. The last handle that is dropped closes too, but cannot tell of an error.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

@@ -5,8 +5,8 @@
 //! ```
 //! Byte example: `docs/formats/checkpoint.md`.
 //!
-//! Neighbours: the walk of a checkpoint writes it; `open::replay` and `open::folder` read it; the durability crate frames it
-//! with TID and length.
+//! Neighbours: the walk of a checkpoint writes it; `open::replay` and `open::folder` read it; the durability crate
+//! frames it with TID and length.
 
 use ensile_base::limits::KEY_BYTES_MAX;
 

@@ -32,6 +32,7 @@ impl Definition {
         out.extend_from_slice(&self.id.to_le_bytes());
         put_text(&mut out, &self.key_type);
         put_text(&mut out, &self.value_type);
+        debug_assert!(self.indexes.len() <= usize::from(u16::MAX), "the count is a u16");
         out.extend_from_slice(&(self.indexes.len() as u16).to_le_bytes());
         for index in &self.indexes {
             put_text(&mut out, &index.name);

@@ -1,5 +1,5 @@
-//! The body of a log entry: the transaction's writes, table, key and value each (Silo §4.10), and if asked for what each of
-//! them replaced.
+//! The body of a log entry: the transaction's writes, table, key and value each (Silo §4.10), and if asked for what
+//! each of them replaced.
 //!
 //! ```text
 //! body  := write*
@@ -7,11 +7,11 @@
 //!        | table u32 | key length u16 | RECORDED + value length u32, or DELETE_RECORDED | before length u32, or ABSENT
 //!          | key | value | before
 //! ```
-//! RECORDED is a length that no body has, so a program that knows the first form only refuses the second one. Byte example:
-//! `docs/formats/log.md`.
+//! RECORDED is a length that no body has, so a program that knows the first form only refuses the second one. Byte
+//! example: `docs/formats/log.md`.
 //!
-//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` for who looks at a log; the durability crate frames
-//! it with TID and length.
+//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` for who looks at a log; the durability crate
+//! frames it with TID and length.
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -66,8 +66,8 @@ pub(crate) enum Image {
     Bytes(usize),
 }
 
-/// Appends one write up to its before-image; no value means that the key becomes absent. Always inline: where there is never
-/// a before-image, nothing of it is left.
+/// Appends one write up to its before-image; no value means that the key becomes absent. Always inline: where there is
+/// never a before-image, nothing of it is left.
 #[inline(always)]
 pub(crate) fn encode(out: &mut Vec<u8>, table: u32, key: &[u8], value: Option<&[u8]>, image: Image) {
     let start = out.len();

@@ -26,8 +26,8 @@ use crate::shared::SharedState;
 use crate::tables::TableCore;
 use crate::typed::Table;
 
-/// A locked record that becomes free as it was when this is dropped: by a panic in the caller's code, or for a value that
-/// does not fit.
+/// A locked record that becomes free as it was when this is dropped: by a panic in the caller's code, or for a value
+/// that does not fit.
 struct Unchanged<'p> {
     record: Record<'p>,
     before: Word,
@@ -179,7 +179,8 @@ impl Database {
     /// through it.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if the database has a log, which would not recover these writes, or for a table of another one.
+    /// [`Error::Misuse`] if the database has a log, which would not recover these writes, or for a table of another
+    /// one.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

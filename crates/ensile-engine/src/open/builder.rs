@@ -100,9 +100,9 @@ impl Builder {
         self
     }
 
-    /// Folders for the logs, one logger each, on different devices if there are several. They are remembered by links in the
-    /// database's folder, `log0` and so on, so later opens need not say so again; a folder is made if only its last part is
-    /// missing. By default the logs are in the database's folder.
+    /// Folders for the logs, one logger each, on different devices if there are several. They are remembered by links
+    /// in the database's folder, `log0` and so on, so later opens need not say so again; a folder is made if only its
+    /// last part is missing. By default the logs are in the database's folder.
     ///
     /// ```no_run
     /// # extern crate ensile_engine as ensile;
@@ -116,20 +116,22 @@ impl Builder {
     }
 
     /// How long a strict result waits for space on a full disk. Then it is told
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays, and becomes
-    /// durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits for ever.
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays,
+    /// and becomes durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits
+    /// for ever.
     pub fn full_disk_wait(mut self, wait: Duration) -> Self {
         self.full_disk_wait = wait;
         self
     }
 
-    /// Whether the log tells for each write also what it replaced, the value or that the key was absent: for change capture
-    /// (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default. Recovery does not need it.
+    /// Whether the log tells for each write also what it replaced, the value or that the key was absent: for change
+    /// capture (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default. Recovery
+    /// does not need it.
     ///
-    /// It costs the log of each write 4 bytes and the old value, copied while the record is locked, so an overwrite logs about
-    /// twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes more than 256 MiB
-    /// is refused ([`Error::TooLarge`]). A log may be written partly with and partly without; versions of Ensile that do not
-    /// know before-images refuse to open a log that has any.
+    /// It costs the log of each write 4 bytes and the old value, copied while the record is locked, so an overwrite
+    /// logs about twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes
+    /// more than 256 MiB is refused ([`Error::TooLarge`]). A log may be written partly with and partly without;
+    /// versions of Ensile that do not know before-images refuse to open a log that has any.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -190,8 +192,8 @@ impl Builder {
         self
     }
 
-    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As many
-    /// as there are cores by default.
+    /// Threads that load a checkpoint and replay the log at open, and that rebuild indexes when a table is opened. As
+    /// many as there are cores by default.
     pub fn recovery_threads(mut self, threads: usize) -> Self {
         self.settings.recovery_threads = threads.max(1);
         self
@@ -216,17 +218,20 @@ impl Builder {
         self
     }
 
-    /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or not there, a new
-    /// database is made; only the last folder of the path is.
+    /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or
+    /// not there, a new database is made; only the last folder of the path is.
     ///
-    /// An empty folder may be one whose device is not mounted: where there must be a database, use [`Builder::open_existing`].
+    /// An empty folder may be one whose device is not mounted: where there must be a database, use
+    /// [`Builder::open_existing`].
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them. [`Error::Durability`] with a
-    /// [`DurabilityError`](ensile_durability::DurabilityError) that says what to do: `InUse` if another process has the folder, `Damaged` if a file is damaged
-    /// or missing, `Copied` if the folder was copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not
-    /// there, `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds something else, `Disk` if the disk refuses.
-    /// [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is free again.
+    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them.
+    /// [`Error::Durability`] with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do:
+    /// `InUse` if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was
+    /// copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there,
+    /// `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds something else,
+    /// `Disk` if the disk refuses. [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is
+    /// free again.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }
@@ -234,7 +239,8 @@ impl Builder {
     /// As [`Builder::open`], but there must be a database: none is made.
     ///
     /// # Errors
-    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if there is none.
+    /// As for [`Builder::open`]; [`DurabilityError::NoDatabase`](ensile_durability::DurabilityError::NoDatabase) if
+    /// there is none.
     pub fn open_existing(self) -> Result<Database> {
         self.open_as(Opening::Existing)
     }
@@ -242,7 +248,8 @@ impl Builder {
     /// As [`Builder::open`], but there must be no database yet: the folder is empty, or not there.
     ///
     /// # Errors
-    /// As for [`Builder::open`]; [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if there is one.
+    /// As for [`Builder::open`];
+    /// [`DurabilityError::DatabaseExists`](ensile_durability::DurabilityError::DatabaseExists) if there is one.
     pub fn create_new(self) -> Result<Database> {
         self.open_as(Opening::New)
     }

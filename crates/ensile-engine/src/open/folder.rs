@@ -1,7 +1,7 @@
 //! A database's folder looked at, or repaired, without opening the database.
 //!
-//! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and how
-//! many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
+//! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and
+//! how many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
 //! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of
 //! these runs while a process has the database open. [`lease`] does: it keeps files from being removed while they are
 //! read. [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
@@ -52,14 +52,16 @@ pub struct TableFacts {
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Writes to it in the log that tell what they replaced ([`Builder::before_images`](crate::Builder::before_images)).
+    /// Writes to it in the log that tell what they replaced
+    /// ([`Builder::before_images`](crate::Builder::before_images)).
     pub before_images: u64,
 }
 
 /// A write in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'c> {
-    /// The transaction's, its epoch among its parts. Transactions that have nothing to do with each other may share one.
+    /// The transaction's, its epoch among its parts. Transactions that have nothing to do with each other may share
+    /// one.
     pub tid: Tid,
     /// Its place among its transaction's writes: 0 begins a transaction.
     pub write: usize,
@@ -78,8 +80,8 @@ pub struct Change<'c> {
 /// Reads every byte of the folder and judges it as an open would.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is no error: it is what the
-/// answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`].
+/// [`Error::Durability`](crate::Error::Durability) if the folder is not there, cannot be read, or is in use. Damage is
+/// no error: it is what the answer is about. Nor is a file that cannot be read: it is in [`Examination::unread`].
 pub fn verify(path: &Path) -> Result<Examination> {
     let disk = existing(path)?;
     Ok(ensile_durability::examine::examine(&disk, &Framing)?)
@@ -104,15 +106,15 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     Ok((found, tables))
 }
 
-/// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each key the
-/// order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what transactions read and
-/// overwrote of others', not who read what another was about to overwrite: who applies changes elsewhere shows them epoch by
-/// epoch.) Changes that an installed checkpoint covers are left out: from its first epoch on nothing is missing. If something
-/// is damaged, nothing is shown and the examination says what.
+/// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each
+/// key the order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what
+/// transactions read and overwrote of others', not who read what another was about to overwrite: who applies changes
+/// elsewhere shows them epoch by epoch.) Changes that an installed checkpoint covers are left out: from its first epoch
+/// on nothing is missing. If something is damaged, nothing is shown and the examination says what.
 ///
-/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few epochs. If
-/// the last process ended without a close, the end of its log is written and synced once more before, so that what is shown
-/// is what the next open finds, though the power fails in between.
+/// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few
+/// epochs. If the last process ended without a close, the end of its log is written and synced once more before, so
+/// that what is shown is what the next open finds, though the power fails in between.
 ///
 /// # Errors
 /// As for [`verify`].
@@ -132,8 +134,8 @@ pub fn changes(path: &Path, visit: &mut dyn FnMut(&Change<'_>) -> ControlFlow<()
     Ok(ensile_durability::examine::visit_log(&disk, &names, &mut show)?)
 }
 
-/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged. Before it
-/// returns it has read the whole folder once more, and found it whole.
+/// Cuts a damaged folder to its last consistent epoch, and keeps a copy of what it cuts. `None` if nothing is damaged.
+/// Before it returns it has read the whole folder once more, and found it whole.
 ///
 /// # Errors
 /// As for [`verify`]; if a log's folder is missing as a whole, as its device may not be mounted; if no consistent state
@@ -152,12 +154,13 @@ pub fn repair_without_missing_folders(path: &Path) -> Result<Option<Repaired>> {
     Ok(ensile_durability::examine::repair_without_missing_folders(&existing(path)?, &Framing)?)
 }
 
-/// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as its parent. Until then
-/// an open refuses it, as the original may be in use. Its rows are those of the copy.
+/// Makes a folder that was copied, restored or moved a database of its own: it gets a new identity, and the old one as
+/// its parent. Until then an open refuses it, as the original may be in use. Its rows are those of the copy.
 ///
 /// # Errors
-/// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of the original: copy
-/// those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files are hard links. Nothing was changed then.
+/// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of
+/// the original: copy those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files
+/// are hard links. Nothing was changed then.
 pub fn adopt(path: &Path) -> Result<Adopted> {
     Ok(ensile_durability::adopt(&existing(path)?)?)
 }

@@ -1,6 +1,7 @@
 //! Opening: from settings to a database that is recovered, and lives.
 //!
-//! Neighbours: `builder` has the settings; `replay` takes in what the durability crate reads; `threads` drives the result.
+//! Neighbours: `builder` has the settings; `replay` takes in what the durability crate reads; `threads` drives the
+//! result.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Recovery's side of the engine: log entries become records again, the largest TID wins (Silo §4.10, SiloR §5).
 //!
-//! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record with the
-//! delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest entries
-//! come first, so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then the
-//! oldest do. So memory follows the rows that there are, not the length of the log.
+//! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record
+//! with the delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest
+//! entries come first, so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then
+//! the oldest do. So memory follows the rows that there are, not the length of the log.
 //!
 //! A row costs several waits for memory, each as long as all that is computed for it. So the writes of a block are
 //! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is
@@ -12,8 +12,8 @@
 //! Invariants:
 //! - E3: a thread holds a pin for as long as it is in a block. What another thread unlinks meanwhile is freed later.
 //!
-//! Neighbours: the durability crate calls [`Recoverable::replay`]; `worker` writes the records, `tombstones` has the deletes;
-//! `catalog` takes over the trees.
+//! Neighbours: the durability crate calls [`Recoverable::replay`]; `worker` writes the records, `tombstones` has the
+//! deletes; `catalog` takes over the trees.
 
 mod tombstones;
 mod worker;
@@ -174,12 +174,14 @@ impl Replay {
     fn tick(&self) {
         // Relaxed: a number; the epochs have their own lock.
         let ticks = self.ticks.fetch_add(1, Ordering::Relaxed) + 1;
-        // No clock: a tick stands for the shortest epoch. Nobody is bound, and a thread that comes too late changes nothing.
+        // No clock: a tick stands for the shortest epoch. Nobody is bound, and a thread that comes too late changes
+        // nothing.
         self.epochs.try_advance(ticks.saturating_mul(EPOCH_MICROS_MIN * 1_000));
         self.epochs.scan();
     }
 
-    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the trees over.
+    /// Ends replay: removes the tombstones that are left, if not all entries were said to be in, and hands the trees
+    /// over.
     pub(crate) fn finish(self) -> Trees {
         self.passed(Epoch::MAX);
         let sessions = self.sessions.into_inner();

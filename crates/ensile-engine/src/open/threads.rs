@@ -1,4 +1,5 @@
-//! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it lasts.
+//! The threads of a database: a heartbeat, one per logger, one per checkpointer, and recovery's for as long as it
+//! lasts.
 //!
 //! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
 //! same steps from one seed.
@@ -104,8 +105,8 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
     }
 }
 
-/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was empty for
-/// long (M2), and transactions that are idle for too long expire (E4).
+/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was
+/// empty for long (M2), and transactions that are idle for too long expire (E4).
 pub(crate) fn step(shared: &SharedState) {
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {

@@ -5,8 +5,8 @@
 //! Invariants:
 //! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. Whatever makes it anything
 //!   else after the walk began is of an epoch that the log has.
-//! - Nothing is held between blocks: the pin ends with the step, and the next one descends again from the key where this
-//!   one stopped.
+//! - Nothing is held between blocks: the pin ends with the step, and the next one descends again from the key where
+//!   this one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
 //!
 //! Neighbours: `tables::logged_trees` has the trees; `threads` steps the checkpointers; `replay` loads what is written.

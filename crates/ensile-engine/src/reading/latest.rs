@@ -7,7 +7,7 @@ use ensile_index::Witness;
 
 use super::{Reader, VersionRead, lookup};
 use crate::record::{Handle, Record, Scratch, Seen};
-use crate::sets::keys::Place;
+use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::WriteSet;
 use crate::sets::{Read, Sets};
@@ -53,7 +53,7 @@ impl Reader for PointReader<'_> {
             return;
         }
         let last = self.reads.len() - 1;
-        let place = Place { record, read: (self.reads[last].record == record).then_some(last as u32) };
+        let place = FoundPlace { record, read: (self.reads[last].record == record).then_some(last as u32) };
         match self.met {
             Some(at) => self.writes.keys.set_found(at, place),
             None => self.writes.note_new_read((table.id, key), place),
@@ -61,7 +61,8 @@ impl Reader for PointReader<'_> {
     }
 }
 
-/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of keys.
+/// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of
+/// keys.
 pub(crate) struct ScanReader<'t> {
     reads: &'t mut Vec<Read>,
     nodes: &'t mut NodeSet,

@@ -1,8 +1,8 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
 //! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
-//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 — what
-//! a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
+//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 —
+//! what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
 //! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
@@ -145,8 +145,8 @@ impl<'db> Snapshot<'db> {
         self.boundary
     }
 
-    /// The largest epoch of what it has shown so far, keys that were deleted included: once that epoch is durable, all of
-    /// it is (R1). Zero while it has shown nothing that anybody wrote.
+    /// The largest epoch of what it has shown so far, keys that were deleted included: once that epoch is durable, all
+    /// of it is (R1). Zero while it has shown nothing that anybody wrote.
     #[must_use]
     pub fn shown_epoch(&self) -> Epoch {
         self.shown

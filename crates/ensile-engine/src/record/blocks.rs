@@ -1,7 +1,7 @@
 //! Building and destroying records, and the index's nodes, in a worker's memory.
 //!
-//! A record is born [`Fresh`], which its holder publishes in a tree or discards. What was published is freed by `garbage`
-//! only, by unsafe functions, when the limits say that no pin and no snapshot can reach it (E3, S1).
+//! A record is born [`Fresh`], which its holder publishes in a tree or discards. What was published is freed by
+//! `garbage` only, by unsafe functions, when the limits say that no pin and no snapshot can reach it (E3, S1).
 //!
 //! Neighbours: commit builds, `garbage` destroys, the index allocates nodes through [`NodeBlocks`].
 
@@ -163,7 +163,8 @@ impl Blocks {
     pub(crate) unsafe fn destroy_page(&mut self, page: PageBlock) -> usize {
         let class = VersionPage::class();
         debug_assert_eq!(class.bytes(), PageBlock::BYTES);
-        // SAFETY: nothing reaches a version in the page, by the caller's word; `turn_page` allocated it under this class.
+        // SAFETY: nothing reaches a version in the page, by the caller's word; `turn_page` allocated it under this
+        // class.
         unsafe { self.cache.free(NonNull::new_unchecked(page.address as *mut u8), class) };
         class.bytes()
     }
@@ -171,10 +172,6 @@ impl Blocks {
     /// Frees a record that was not published after all.
     #[inline]
     pub(crate) fn discard(&mut self, fresh: Fresh) {
-        debug_assert!(
-            cfg!(any(loom, shuttle)) || !fresh.record().word().is_locked(),
-            "nobody locks a record that nobody knows"
-        );
         // SAFETY: its holder alone knew the record, and gives it away.
         unsafe { self.destroy(fresh.0) };
     }
@@ -293,11 +290,11 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
 
 /// Gives the memory of a database that is over back to the system, whatever other threads keep of it.
 ///
-/// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no transaction
-/// and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables and indexes
-/// are read through those only. What is left of workers and contexts, in other threads' seats, is for this database's
-/// transactions alone, of which there will be no more; so it is only dropped, and a record's handle, a witness and a
-/// cache are dropped without a look at what they point to.
+/// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no
+/// transaction and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables
+/// and indexes are read through those only. What is left of workers and contexts, in other threads' seats, is for this
+/// database's transactions alone, of which there will be no more; so it is only dropped, and a record's handle, a
+/// witness and a cache are dropped without a look at what they point to.
 pub(crate) fn release(memory: &Memory) {
     // SAFETY: by contract.
     unsafe { memory.release() };
@@ -306,7 +303,8 @@ pub(crate) fn release(memory: &Memory) {
 /// Frees at once what nobody else has ever seen.
 pub(super) struct Unseen<'b>(pub(super) &'b mut Blocks);
 
-// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `UnseenTree::destroy` is the only one that has them.
+// SAFETY: blocks as in `NodeBlocks`; retired ones need not wait, since `UnseenTree::destroy` is the only one that has
+// them.
 unsafe impl NodeMemory for Unseen<'_> {
     fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
         self.0.cache.allocate(NodeBlocks::class(layout))

@@ -1,4 +1,5 @@
-//! Loom on the shipped record, TID word and serialization point: C1, C5 and K3, each a race that a missing fence breaks.
+//! Loom on the shipped record, TID word and serialization point: C1, C5 and K3, each a race that a missing fence
+//! breaks.
 //!
 //! `bash ci/loom.sh`. A commit is repeated here in the engine's order of steps, reduced to a record or two; the words,
 //! their orders and the fences are the shipped ones. A record's memory is a slice, since loom's atomics are larger than
@@ -131,7 +132,8 @@ fn loom_two_commits_of_one_record_lose_nothing() {
         let record = block.record();
         let before = lock(record);
         let mut scratch = Scratch::default();
-        // Not `copy_locked`: its assertion reads the word once more, and would make good for a lock that acquires nothing.
+        // Not `copy_locked`: its assertion reads the word once more, and would make good for a lock that acquires
+        // nothing.
         record.copy_out(&mut scratch);
         let sum = [scratch.bytes()[0] + 1, 0];
         record.overwrite(&sum);

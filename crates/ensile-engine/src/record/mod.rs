@@ -10,7 +10,8 @@
 //!
 //! Invariants:
 //! - C5: data is overwritten in place under the lock, as atomic words, behind the commit's fence; a reader clamps the
-//!   length to the capacity, which is fixed for the record's life, and trusts nothing before the TID word is read again.
+//!   length to the capacity, which is fixed for the record's life, and trusts nothing before the TID word is read
+//!   again.
 //! - K3: the version before is linked before the new TID is stored.
 //! - A [`Handle`] is made from a record that this module built, and is only followed under a pin that has stood
 //!   since the handle was taken from the index or from a chain (E3). That is what makes [`Handle::at`] sound.
@@ -54,8 +55,8 @@ const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies a
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
 
-/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4). Never zero, so that
-/// an `Option` of one is a word.
+/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4). Never zero, so
+/// that an `Option` of one is a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Handle(NonZeroUsize);
 
@@ -225,22 +226,23 @@ impl<'p> Record<'p> {
         );
         // SAFETY: `words` is bounded by the clamped length, so all these words are inside the record.
         let data = unsafe { std::slice::from_raw_parts(self.words.add(DATA_WORD).as_ptr(), out.len()) };
-        // Relaxed, both loops: as above. Compilers do not unroll loops over atomics by themselves.
+        // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
+        // Compilers do not unroll loops over atomics by themselves.
         let (slots, last_slots) = out.as_chunks_mut::<UNROLLED>();
         let (words, last_words) = data.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter_mut().zip(words) {
             *slots = words.each_ref().map(|word| word.load(Ordering::Relaxed));
         }
         for (slot, word) in last_slots.iter_mut().zip(last_words) {
-            // Relaxed: as above.
+            // Relaxed: validated by the caller's fence and its second load of the TID word (C5).
             *slot = word.load(Ordering::Relaxed);
         }
         // The first data bytes lie above the length in the word, whatever the machine's byte order.
         out[0] = out[0].to_le();
     }
 
-    /// Reads the latest version without writing anything (§4.5, "to access record data"). Always inlined: a call would be a
-    /// tenth of the work, and its few callers are what reads are made of.
+    /// Reads the latest version without writing anything (§4.5, "to access record data"). Always inlined: a call would
+    /// be a tenth of the work, and its few callers are what reads are made of.
     #[inline(always)]
     pub(crate) fn read(self, scratch: &mut Scratch) -> Seen {
         loop {
@@ -291,9 +293,9 @@ impl<'p> Record<'p> {
         self.at_word(0).load(Ordering::Relaxed) == word.bits()
     }
 
-    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it had,
-    /// which may say that the key was absent then; `None` if no version is so old. The caller is a registered reader of
-    /// that snapshot.
+    /// The version that belongs to snapshot `boundary`, the newest with an epoch below it (S1), and the word that it
+    /// had, which may say that the key was absent then; `None` if no version is so old. The caller is a registered
+    /// reader of that snapshot.
     #[inline]
     fn find_version(self, boundary: Epoch) -> Option<(Self, Word)> {
         let mut version = self;
@@ -331,8 +333,8 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more. `shown` is raised to the epoch
-    /// of the version, of an absent one too (R1).
+    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more. `shown` is raised to the
+    /// epoch of the version, of an absent one too (R1).
     #[inline]
     pub(crate) fn show_version<'s>(
         self,
@@ -369,8 +371,8 @@ impl<'p> Record<'p> {
         }
         let length = self.length();
         // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
-        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored before
-        // the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
+        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored
+        // before the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
         Some(unsafe {
             std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
         })
@@ -408,8 +410,8 @@ impl<'p> Record<'p> {
     #[inline]
     fn try_lock_at(self, seen: Word) -> bool {
         // Acquire: what the last holder installed is ours to read; partner: `unlock_with`. Release: the binding comes
-        // before the lock, which `fence_after_exchange` rests on (E2). The stores that follow are ordered after the lock
-        // by that fence (C1, C5). Relaxed on failure: nothing is concluded.
+        // before the lock, which `fence_after_exchange` rests on (E2). The stores that follow are ordered after the
+        // lock by that fence (C1, C5). Relaxed on failure: nothing is concluded.
         let locked = seen.locked().bits();
         debug_assert_ne!(locked, seen.bits(), "taking a lock changes the word");
         self.at_word(0).compare_exchange(seen.bits(), locked, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -435,7 +437,7 @@ impl<'p> Record<'p> {
         let at = out.len();
         out.resize(at + length - head, 0);
         let word = |index| {
-            // Relaxed: as above.
+            // Relaxed: the lock's exchange acquired what its last holder installed.
             self.at_word(DATA_WORD + 1 + index).load(Ordering::Relaxed).to_ne_bytes()
         };
         let (whole, tail) = out[at..].as_chunks_mut::<8>();
@@ -499,23 +501,23 @@ impl<'p> Record<'p> {
         let (words, last_words) = words.as_chunks::<UNROLLED>();
         for (slots, words) in slots.iter().zip(words) {
             for (slot, word) in slots.each_ref().into_iter().zip(*words) {
-                // Relaxed: as above.
+                // Relaxed: behind the lock's fence, before the unlocking Release (C5).
                 slot.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
         }
         for (slot, word) in last_slots.iter().zip(last_words) {
-            // Relaxed: as above.
+            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
             slot.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
         if !tail.is_empty() {
-            // Relaxed: as above.
+            // Relaxed: behind the lock's fence, before the unlocking Release (C5).
             self.at_word(DATA_WORD + 1 + rest.len() / 8)
                 .store(u64::from_ne_bytes(padded(tail)), Ordering::Relaxed);
         }
     }
 
-    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a version
-    /// that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
+    /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a
+    /// version that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
     pub(crate) fn link(self, previous: Option<Handle>) {
         // Relaxed: the class bits never change, and links change under the lock only.
@@ -552,7 +554,7 @@ impl<'p> Record<'p> {
             aside.at_word(index).store(data, Ordering::Relaxed);
         }
         aside.link(self.previous_handle());
-        // Relaxed: as above.
+        // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
         aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
         self.link(Some(aside.handle()));
     }

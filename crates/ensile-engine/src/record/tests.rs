@@ -23,6 +23,17 @@ fn at(handle: super::Handle) -> Record<'static> {
     handle.at(unsafe { Pinned::assume() })
 }
 
+#[test]
+fn a_replacement_that_was_filled_while_another_commit_held_the_lock_can_be_discarded() {
+    let mut blocks = blocks();
+    // The word is the present record's, as it was read before the own lock.
+    let replacement = blocks.filled(b"longer than before", Word::written(tid(3)).locked());
+    blocks.discard(replacement);
+    let next = blocks.filled(b"longer than before", Word::written(tid(3)));
+    assert!(!next.record().word().is_locked(), "its memory serves again");
+    blocks.discard(next);
+}
+
 fn write(record: Record<'_>, value: &[u8], epoch: u64) {
     record.lock();
     record.overwrite(value);

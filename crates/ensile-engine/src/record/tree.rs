@@ -1,8 +1,8 @@
 //! Trees that map keys to records, and to nothing else: a lookup's answer is a record that carries its pin.
 //!
-//! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and what goes into one is a [`Fresh`]
-//! record or nothing. So each value that comes out is the address of a record that was linked while the caller's pin stood,
-//! and that is not freed while it stands (E3).
+//! The index knows 64-bit values only. Every tree of the engine is a [`RecordTree`], and what goes into one is a
+//! [`Fresh`] record or nothing. So each value that comes out is the address of a record that was linked while the
+//! caller's pin stood, and that is not freed while it stands (E3).
 //!
 //! Neighbours: tables and their indexes are such trees; `blocks` makes records; `ensile-index` has the algorithms.
 
@@ -270,10 +270,12 @@ impl RecordTree {
         separators
     }
 
-    /// The evidence that no record of this tree is freed while the caller has all of it: no other thread can unlink one.
+    /// The evidence that no record of this tree is freed while the caller has all of it: no other thread can unlink
+    /// one.
     #[inline]
     pub(crate) fn sole_owner(&mut self) -> (&Self, Pinned<'_>) {
-        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's time.
+        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
+        // time.
         (self, unsafe { Pinned::assume() })
     }
 }
@@ -317,7 +319,8 @@ impl UnseenTree {
         // SAFETY: nobody else has the tree, and its nodes are freed below only.
         let alone = unsafe { Pinned::assume() };
         tree.scan(all, Direction::Forward, &mut FreeRecords(blocks), alone);
-        // SAFETY: the tree is ours, by value, so nobody uses it now or later. Workers of this database allocated its nodes.
+        // SAFETY: the tree is ours, by value, so nobody uses it now or later. Workers of this database allocated its
+        // nodes.
         unsafe { tree.dismantle(&mut Unseen(blocks)) };
     }
 }

@@ -1,8 +1,8 @@
 //! The keys that a transaction has met, each once: by point reads, by writes, by announcement.
 //!
-//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So a
-//! put after any get of the key needs no second descent, a second get no second place in the read-set, and a read finds
-//! the transaction's own write. Rows of scans and of multi-gets never enter.
+//! A key's entry says where the index had its record, and where the key stands in the read-set and in the write-set. So
+//! a put after any get of the key needs no second descent, a second get no second place in the read-set, and a read
+//! finds the transaction's own write. Rows of scans and of multi-gets never enter.
 //!
 //! Invariants:
 //! - A key stands once in the window: the keys of the running transaction, and those that were announced for it.
@@ -20,11 +20,13 @@ use crate::record::Handle;
 const LINEAR_MAX: usize = 64;
 /// With more keys than this in a batch, a request's filter has the request's keys only.
 const BATCH_KEYS_MAX: usize = 64;
-/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than its
-/// read-set does.
+/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
+/// its read-set does.
 const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
+
+const _: () = assert!(READ_KEYS_MAX < NONE as usize && LINEAR_MAX < READ_KEYS_MAX);
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,7 @@ struct ShortKey {
 impl ShortKey {
     #[inline(always)]
     fn of(table: u32, key: &[u8]) -> Self {
+        debug_assert!(u32::try_from(key.len()).is_ok(), "a length is half of a word");
         // Shorter keys are told apart by their first and last four bytes, or by all three that they have.
         let tail = match (key.last_chunk::<8>(), key.first_chunk::<4>(), key.last_chunk::<4>()) {
             (Some(tail), ..) => u64::from_le_bytes(*tail),
@@ -112,7 +115,7 @@ impl MetKey {
 
 /// Where a point read found a key: its record, and its position in the read-set if the read entered it there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FoundPlace {
     pub(crate) record: Handle,
     pub(crate) read: Option<u32>,
 }
@@ -129,8 +132,8 @@ pub(crate) struct KeyTable {
     hash_above: usize,
     /// The key that was found or entered last: a put follows the get of its key.
     last: usize,
-    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order in
-    /// which they were announced, or read.
+    /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order
+    /// in which they were announced, or read.
     next: usize,
     only: OnlyKey,
     filter: KeyFilter,
@@ -182,9 +185,11 @@ impl KeyTable {
 
     #[inline]
     fn find_entered(&mut self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
+        debug_assert!(self.only.record.is_none(), "the first key is entered before others are looked for");
         let short = ShortKey::of(table, key);
         let is_it = |at: usize| self.met.get(at).is_some_and(|met| met.is(arena, short, key));
         if is_it(self.last) {
+            debug_assert!(self.is_in_window(self.last), "other requests' keys are not found");
             return Some(self.last);
         }
         let mut at = self.next;
@@ -194,6 +199,7 @@ impl KeyTable {
             }
             at = self.find_by_comparing(arena, short, key)?;
         }
+        debug_assert!(self.is_in_window(at), "other requests' keys are not found");
         self.last = at;
         // Behind the announcements of a request come those of another one.
         self.next = if at + 1 == self.announced.1 { self.own } else { at + 1 };
@@ -222,18 +228,20 @@ impl KeyTable {
     /// Enters the first key that was read, as another one comes.
     #[inline(never)]
     fn enter_only(&mut self, arena: &mut Vec<u8>) {
+        debug_assert!(self.met.is_empty(), "no other key has been met");
         let Some(record) = self.only.record.take() else { return };
         let OnlyKey { table, length, bytes, .. } = &self.only;
         let (table, start) = (*table, arena.len());
         arena.extend_from_slice(&bytes[..*length as usize]);
         let at = self.enter(arena, table, start);
-        self.set_found(at, Place { record, read: Some(0) });
+        self.set_found(at, FoundPlace { record, read: Some(0) });
     }
 
     /// Where the key that alone was read was found, if there is such: for who enters the key with more than that.
     #[inline(always)]
-    pub(crate) fn take_only(&mut self) -> Option<Place> {
-        self.only.record.take().map(|record| Place { record, read: Some(0) })
+    pub(crate) fn take_only(&mut self) -> Option<FoundPlace> {
+        debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
+        self.only.record.take().map(|record| FoundPlace { record, read: Some(0) })
     }
 
     /// Enters the key that alone was read, if there is one.
@@ -251,6 +259,7 @@ impl KeyTable {
         if !self.met.is_empty() || key.len() > OnlyKey::BYTES_MAX {
             return false;
         }
+        debug_assert!(only.record.is_none(), "only the first key is noted here");
         // The usual length is worth a copy of its own: one store.
         if let Ok(word) = <[u8; 8]>::try_from(key) {
             only.bytes[..8].copy_from_slice(&word);
@@ -263,7 +272,19 @@ impl KeyTable {
 
     #[inline]
     fn window_len(&self) -> usize {
+        let (from, to) = self.announced;
+        debug_assert!(
+            from <= to && to <= self.own && self.own <= self.met.len(),
+            "the window lies in the table"
+        );
         self.announced.1 - self.announced.0 + self.met.len() - self.own
+    }
+
+    /// Whether the key at a position is the running transaction's, or was announced for it.
+    #[inline]
+    fn is_in_window(&self, at: usize) -> bool {
+        let (from, to) = self.announced;
+        (from..to).contains(&at) || (self.own..self.met.len()).contains(&at)
     }
 
     #[inline(always)]
@@ -274,6 +295,7 @@ impl KeyTable {
     /// Enters a key that was looked for and not found. Its bytes are the arena's from `start` to the end.
     #[inline(always)]
     pub(crate) fn enter(&mut self, arena: &[u8], table: u32, start: usize) -> usize {
+        debug_assert!(start <= arena.len(), "the key is the arena's end");
         self.enter_at(arena, table, (start as u32, (arena.len() - start) as u32))
     }
 
@@ -317,11 +339,13 @@ impl KeyTable {
     #[inline]
     pub(crate) fn set_write(&mut self, at: usize, position: usize) {
         debug_assert!(self.met[at].write == NONE, "a key has one entry in the write-set");
+        debug_assert!(position < NONE as usize, "a position is half of a word");
         self.met[at].write = position as u32;
     }
 
     #[inline(always)]
-    pub(crate) fn set_found(&mut self, at: usize, Place { record, read }: Place) {
+    pub(crate) fn set_found(&mut self, at: usize, FoundPlace { record, read }: FoundPlace) {
+        debug_assert!(read != Some(NONE), "a position is half of a word");
         let met = &mut self.met[at];
         (met.record, met.read) = (Some(record), read.unwrap_or(met.read));
     }
@@ -334,12 +358,14 @@ impl KeyTable {
     /// Takes the last key into the hash table, or all of the window if there is none yet.
     #[inline(never)]
     fn hash_last(&mut self, arena: &[u8]) {
+        debug_assert!(self.window_len() > LINEAR_MAX, "few keys are compared one by one");
         if self.hashed.filled + 1 != self.window_len() || !self.hashed.has_room() {
             return self.hash_window(arena);
         }
         let at = self.met.len() - 1;
         let met = &self.met[at];
         self.hashed.insert(hash_key(met.short.table(), met.bytes(arena)), at);
+        debug_assert_eq!(self.hashed.filled, self.window_len(), "all of the window");
     }
 
     /// Takes the whole window into the hash table.
@@ -370,21 +396,24 @@ impl KeyTable {
         at: usize,
         arena: &'k [u8],
     ) -> impl ExactSizeIterator<Item = (u32, &'k [u8])> {
+        debug_assert!(at <= self.met.len(), "announcements begin within the table");
         self.met[at..].iter().map(move |met| (met.short.table(), met.bytes(arena)))
     }
 
     /// The next key to be used is likely the one at this position.
     pub(crate) fn expect_from(&mut self, at: usize) {
+        debug_assert!(at <= self.met.len(), "the next key stands in the table, or comes next");
         self.next = at;
     }
 
     /// Begins the announcements of a batch's next request: other requests' keys are no part of it.
     pub(crate) fn begin_request(&mut self) {
+        debug_assert!(self.only.record.is_none(), "announcements come before reads");
         self.show((0, 0), self.met.len());
     }
 
-    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now. All
-    /// announcements have been made.
+    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now.
+    /// All announcements have been made.
     #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
         let to = to.min(self.met.len());
@@ -399,6 +428,10 @@ impl KeyTable {
 
     #[inline]
     fn show(&mut self, announced: (usize, usize), own: usize) {
+        debug_assert!(
+            announced.0 <= announced.1 && announced.1 <= own,
+            "own keys stand behind announced ones"
+        );
         (self.announced, self.own) = (announced, own);
         let keys = announced.1 - announced.0;
         self.hash_above = if keys > LINEAR_MAX { own - 1 } else { own + LINEAR_MAX - keys };
@@ -426,8 +459,8 @@ impl KeyTable {
         self.only.record = None;
     }
 
-    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch. The
-    /// arena's first byte that nobody needs any more.
+    /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch.
+    /// The arena's first byte that nobody needs any more.
     pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
         if self.own == 0 {
             self.met.clear();
@@ -443,6 +476,7 @@ impl KeyTable {
         if self.window_len() > LINEAR_MAX {
             self.hash_window(arena);
         }
+        debug_assert_eq!(self.met.len(), self.own, "what the transaction met by itself is forgotten");
         self.met.last().map_or(0, |met| (met.start + met.short.length()) as usize)
     }
 
@@ -467,6 +501,7 @@ impl KeyTable {
 
     /// Forgets all records, as the pin that they were found under ends.
     pub(crate) fn forget_records(&mut self) {
+        debug_assert!(self.only.record.is_none(), "the first key has been entered, or forgotten");
         self.met.iter_mut().for_each(|met| met.record = None);
     }
 
@@ -535,6 +570,7 @@ impl KeyFilter {
     fn add(&mut self, short: ShortKey) {
         let (word, bit) = Self::place(short);
         self.0[word] |= bit;
+        debug_assert!(self.may_have(short), "what is added is let through");
     }
 
     #[inline(always)]
@@ -597,10 +633,12 @@ impl HashedPositions {
         self.slots.clear();
         self.slots.resize(slots, (0, NONE));
         self.filled = 0;
+        debug_assert!(self.slots.len().is_power_of_two() && positions * 2 <= self.slots.len());
     }
 
     #[inline]
     fn insert(&mut self, hash: u32, at: usize) {
+        debug_assert!(self.has_room(), "half of the slots stay empty");
         let mut slot = hash as usize & (self.slots.len() - 1);
         while self.slots[slot].1 != NONE {
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -611,6 +649,7 @@ impl HashedPositions {
 
     #[inline]
     fn find(&self, hash: u32, is_it: impl Fn(usize) -> bool) -> Option<usize> {
+        debug_assert!(self.filled < self.slots.len(), "a search ends at an empty slot");
         let mut slot = hash as usize & (self.slots.len() - 1);
         loop {
             let (slot_hash, at) = self.slots[slot];

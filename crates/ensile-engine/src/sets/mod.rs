@@ -1,6 +1,7 @@
 //! What an open transaction carries: what it has seen, what it will change, and the buffers for both (Silo §4.4).
 //!
-//! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill it; commit uses it up.
+//! Neighbours: `session` keeps a context for the next transaction; `reading` and `transaction` fill it; commit uses it
+//! up.
 
 pub(crate) mod context;
 pub(crate) mod keys;

@@ -35,8 +35,14 @@ impl KeyList {
         for key in keys {
             let key = key.as_ref();
             self.bytes.extend_from_slice(key);
+            debug_assert!(u32::try_from(key.len()).is_ok(), "a length is half of a word");
             self.lengths.push(key.len() as u32);
         }
+        debug_assert_eq!(
+            self.iter().map(<[u8]>::len).sum::<usize>(),
+            self.bytes.len(),
+            "keys fill the buffer"
+        );
     }
 
     fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
@@ -91,6 +97,7 @@ impl Descents {
         many.found.clear();
         let keys = many.keys.iter().map(|key| (table, key));
         Self::descend_into(&mut many.found, keys, |_| fetch, pinned);
+        debug_assert_eq!(many.found.len(), many.keys.lengths.len(), "each key has its answer");
     }
 
     /// Descends for each key in its table; `fetch` says how much of the record at a position is asked for.
@@ -112,6 +119,7 @@ impl Descents {
                     let record = record.handle();
                     let fetch = fetch(chunk * CHUNK + at as usize);
                     fetch.ask(record);
+                    debug_assert!(found[at as usize].is_none(), "each key is answered once");
                     found[at as usize] = Some(record);
                     guesses |= u32::from(fetch.is_guess()) << at;
                 }
@@ -124,9 +132,9 @@ impl Descents {
         }
     }
 
-    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along the
-    /// chains at a time: with frequent updates most rows have changed since the boundary, some more than once since a
-    /// later one, and each version is a miss of its own.
+    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along
+    /// the chains at a time: with frequent updates most rows have changed since the boundary, some more than once since
+    /// a later one, and each version is a miss of its own.
     pub(crate) fn versions<'p>(
         &mut self,
         boundary: Epoch,
@@ -156,6 +164,7 @@ impl Descents {
 
     /// The keys of the multi-get, in their order, with the records that its descent found.
     pub(crate) fn found(&self) -> impl Iterator<Item = (&[u8], Option<Handle>)> {
+        debug_assert_eq!(self.many.found.len(), self.many.keys.lengths.len(), "each key has its answer");
         self.many.keys.iter().zip(self.many.found.iter().copied())
     }
 
@@ -178,6 +187,7 @@ impl Descents {
         self.found.clear();
         let keys = writes.announced(from).map(|(id, key)| (table(id), key));
         Self::descend_into(&mut self.found, keys, |at| table(writes.keys.table(from + at)).fetch, pinned);
+        debug_assert_eq!(self.found.len(), writes.keys.len() - from, "each announced key has its answer");
         for (at, record) in self.found.iter().enumerate() {
             writes.keys.set_record(from + at, *record);
         }

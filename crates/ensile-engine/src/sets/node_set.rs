@@ -51,7 +51,8 @@ impl NodeSet {
     /// Follows the transaction's own insert: `(node, old)` becomes `(node, new)`, split-off leaves join.
     ///
     /// # Errors
-    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed it.
+    /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed
+    /// it.
     pub(crate) fn update_after_own_insert(&mut self, changes: &NodeChanges) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());

@@ -13,7 +13,7 @@ use ensile_base::Epoch;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_epoch::Pinned;
 
-use super::keys::{self, KeyTable, Place};
+use super::keys::{self, FoundPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
@@ -39,6 +39,9 @@ pub(crate) enum Expect {
     /// No such key: an insert.
     Absent,
 }
+
+const _: () =
+    assert!(TRANSACTION_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
 
 /// One entry.
 #[derive(Debug)]
@@ -89,12 +92,14 @@ impl Write {
     /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
+        debug_assert!(!self.placed || self.record.is_some(), "a placeholder is its entry's record (C3)");
         !word.is_absent() || (self.placed && word.is_placeholder())
     }
 
     /// Whether the version that was locked belongs to a snapshot (S1).
     #[inline]
     pub(crate) fn must_preserve(&self, boundary: Epoch) -> bool {
+        debug_assert!(!self.before.is_locked(), "a lock is taken over a free word");
         self.before.epoch() < boundary && !self.before.is_placeholder()
     }
 }
@@ -129,8 +134,8 @@ impl WriteSet {
         self.entries.is_empty()
     }
 
-    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge transaction
-    /// grew it.
+    /// Forgets all entries and the keys that the transaction met by itself, and keeps the space, unless a huge
+    /// transaction grew it.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.keys.forget_only();
@@ -141,12 +146,14 @@ impl WriteSet {
         } else {
             self.forget();
         }
+        debug_assert!(self.entries.is_empty() && self.bytes == 0, "nothing of the transaction is left");
     }
 
     fn forget(&mut self) {
         #[cfg(debug_assertions)]
         self.check();
         let bytes = self.keys.restart(&self.arena);
+        debug_assert!(bytes <= self.arena.len(), "announced keys lie in the arena");
         self.arena.truncate(bytes);
         self.entries.clear();
         self.tables = TableFilter::default();
@@ -166,6 +173,7 @@ impl WriteSet {
     /// Forgets what was announced too: the batch is over.
     #[inline]
     pub(crate) fn end_batch(&mut self) {
+        debug_assert!(self.entries.is_empty(), "a batch ends between its transactions");
         if !self.keys.is_empty() {
             self.keys.clear();
             self.arena.clear();
@@ -175,12 +183,14 @@ impl WriteSet {
     /// What is known of a key.
     #[inline(always)]
     pub(crate) fn find_key(&mut self, table: u32, key: &[u8]) -> Option<usize> {
-        self.keys.find(&mut self.arena, table, key)
+        let met = self.keys.find(&mut self.arena, table, key);
+        debug_assert!(met.is_none_or(|at| self.keys.table(at) == table), "a key is of one table");
+        met
     }
 
     /// Notes where a point read found a key that was not met before.
     #[inline(never)]
-    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: Place) {
+    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace) {
         if self.keys.has_room_for_reads() {
             let at = self.enter_key(table, key);
             self.keys.set_found(at, place);
@@ -189,7 +199,7 @@ impl WriteSet {
 
     /// Where the key stands that was just read: in the table of keys, or nowhere but here.
     #[inline]
-    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<Place>) {
+    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace>) {
         match self.keys.take_only() {
             Some(place) => (None, Some(place)),
             None => (self.keys.find(&mut self.arena, table, key), None),
@@ -199,24 +209,29 @@ impl WriteSet {
     /// Notes where a key was found that nothing rests on.
     pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle) {
         let at = met.unwrap_or_else(|| self.enter_key(table, key));
+        debug_assert_eq!(self.keys.table(at), table, "a record is noted under its own key");
         self.keys.set_record(at, Some(record));
     }
 
     /// The entry of a key that was looked for, if the transaction has written it.
     #[inline(always)]
     pub(crate) fn written(&self, met: Option<usize>) -> Option<usize> {
-        self.keys.at(met?).write()
+        let at = self.keys.at(met?).write();
+        debug_assert!(at.is_none_or(|at| at < self.entries.len()), "the table of keys leads to an entry");
+        at
     }
 
     /// The value of an entry; `None` if it is a delete.
     #[inline]
     pub(crate) fn put_value(&self, at: usize) -> Option<&[u8]> {
         let write = &self.entries[at];
+        debug_assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
         (write.kind == WriteKind::Put).then(|| self.value(write))
     }
 
     #[inline]
     fn enter_key(&mut self, table: u32, key: &[u8]) -> usize {
+        debug_assert!(self.keys.find_among(&self.arena, table, key).is_none(), "a key stands once");
         let (start, _) = self.append(key);
         self.keys.enter(&self.arena, table, start as usize)
     }
@@ -228,11 +243,13 @@ impl WriteSet {
 
     /// The keys from a position on, and what a common descent for them may write to.
     pub(crate) fn announced(&self, from: usize) -> impl ExactSizeIterator<Item = (u32, &[u8])> {
+        debug_assert!(from <= self.keys.len(), "announcements begin within the table of keys");
         self.keys.from(from, &self.arena)
     }
 
     /// Shows the keys that were announced for the request of a batch that runs now.
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
+        debug_assert!(self.entries.is_empty(), "a request begins with nothing written");
         self.keys.activate(&self.arena, from, to);
     }
 
@@ -255,8 +272,8 @@ impl WriteSet {
         self.keys.at(self.keys.find_among(&self.arena, table, key)?).write()
     }
 
-    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for a
-    /// delete.
+    /// Adds an entry for a key that has none, where [`WriteSet::find_key`] has looked for the key. `value` is empty for
+    /// a delete.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if the write-set outgrows its limit; nothing is added.
@@ -268,6 +285,7 @@ impl WriteSet {
         expect: Expect,
     ) -> Result<()> {
         debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
+        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_range(met, key);
@@ -286,7 +304,7 @@ impl WriteSet {
         met: Option<usize>,
         (table, key): (u32, &[u8]),
         expect: Expect,
-        place: Option<Place>,
+        place: Option<FoundPlace>,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
         check: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
@@ -300,6 +318,7 @@ impl WriteSet {
             self.arena.truncate(before);
             return checked;
         }
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
         let value_at = (start as u32, (self.arena.len() - start) as u32);
         let at = self.push(met, (table, key_at, value_at), WriteKind::Put, expect, place);
         if let Some(place) = place {
@@ -311,10 +330,12 @@ impl WriteSet {
     /// Where the bytes of a key lie, if need be from now on.
     #[inline]
     fn key_range(&mut self, met: Option<usize>, key: &[u8]) -> (u32, u32) {
-        match met {
+        let key_at = match met {
             Some(at) => self.keys.at(at).range(),
             None => self.append(key),
-        }
+        };
+        debug_assert_eq!(&self.arena[range(key_at)], key, "the arena holds the key");
+        key_at
     }
 
     #[inline]
@@ -324,10 +345,13 @@ impl WriteSet {
         (table, key, value): (u32, (u32, u32), (u32, u32)),
         kind: WriteKind,
         expect: Expect,
-        place: Option<Place>,
+        place: Option<FoundPlace>,
     ) -> usize {
         let (read, record) = place.map_or((None, None), |place| (place.read, Some(place.record)));
+        debug_assert!(range(key).end <= range(value).start, "a value is appended behind its key");
+        debug_assert!(range(value).end <= self.arena.len(), "the arena holds the value");
         let at = met.unwrap_or_else(|| self.keys.enter_at(&self.arena, table, key));
+        debug_assert_eq!(self.keys.table(at), table, "the entry's key is of the entry's table");
         self.keys.set_write(at, self.entries.len());
         let met = self.keys.at(at);
         let (read, record) = (read.or(met.read_position()), record.or(met.record()));
@@ -355,6 +379,7 @@ impl WriteSet {
     /// # Errors
     /// As for [`WriteSet::add`].
     pub(crate) fn change(&mut self, at: usize, kind: WriteKind, value: &[u8]) -> Result<()> {
+        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         let old = range(self.entries[at].value);
         let stored = if value.len() <= old.len() {
             self.arena[old.start..old.start + value.len()].copy_from_slice(value);
@@ -386,6 +411,7 @@ impl WriteSet {
     /// [`Error::TooLarge`] if not.
     #[inline]
     pub(crate) fn check_room(&self, entries: usize, bytes: usize) -> Result<()> {
+        debug_assert!(self.bytes <= self.arena.len(), "what the entries take lies in the arena");
         let bytes = self.bytes + bytes + (self.entries.len() + entries) * log_entry::bytes(0, 0);
         if bytes <= TRANSACTION_BYTES_MAX {
             return Ok(());
@@ -397,7 +423,7 @@ impl WriteSet {
     fn append(&mut self, bytes: &[u8]) -> (u32, u32) {
         let start = self.arena.len();
         keys::append(&mut self.arena, bytes);
-        debug_assert!(self.arena.len() <= u32::MAX as usize, "places in the arena are halves of a word");
+        debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
         (start as u32, bytes.len() as u32)
     }
 
@@ -408,6 +434,7 @@ impl WriteSet {
         if in_order.table != table {
             in_order.restart(table);
         }
+        debug_assert!(in_order.seen <= entries.len(), "entries stay until the transaction ends");
         let sorted = in_order.positions.len();
         let new =
             (in_order.seen as u32..entries.len() as u32).filter(|at| entries[*at as usize].table == table);
@@ -424,12 +451,14 @@ impl WriteSet {
             // A stable sort takes what is in order already as one run, and merges the rest with it.
             _ => in_order.positions.sort_by(|a, b| key(a).cmp(key(b))),
         }
+        debug_assert!(in_order.positions.is_sorted_by(|a, b| key(a) < key(b)), "a key has one entry");
     }
 
     /// The entries within the range of the table that was sorted last, as positions in key order: what a scan merges
     /// with (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
+        debug_assert_eq!(self.in_order.seen, self.entries.len(), "every entry has been sorted in");
         let positions = self.in_order.positions.as_slice();
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
         let start = positions.partition_point(|at| match lower {
@@ -505,7 +534,8 @@ impl<'a> Arena<'a> {
         &self.0[range(write.value)]
     }
 
-    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came later.
+    /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came
+    /// later.
     #[inline]
     pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));

@@ -34,8 +34,8 @@ impl SharedState {
         }
     }
 
-    /// Frees a bounded amount of a worker's garbage after its commit of so many writes: a step between requests. While the
-    /// limits have not moved since everything below them was freed, there is nothing to look for.
+    /// Frees a bounded amount of a worker's garbage after its commit of so many writes: a step between requests. While
+    /// the limits have not moved since everything below them was freed, there is nothing to look for.
     pub(crate) fn collect(&self, worker: &mut Worker, writes: usize, pinned: Pinned<'_>) {
         if !self.settings.switches.collects() {
             return;
@@ -80,7 +80,8 @@ impl SharedState {
         counters.iter().map(|worker| held(worker)).sum()
     }
 
-    /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever (I4).
+    /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever
+    /// (I4).
     pub(crate) fn sum(&self, counter: impl Fn(&WorkerCounters) -> &AtomicU64) -> u64 {
         if !self.is_own_process() {
             return 0;

@@ -63,8 +63,8 @@ impl SharedState {
         debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 
-    /// Takes this step towards new epochs, each as soon as it can close, until that is reached; false if E came to its end
-    /// before (L6).
+    /// Takes this step towards new epochs, each as soon as it can close, until that is reached; false if E came to its
+    /// end before (L6).
     pub(crate) fn advance_until(
         &self,
         is_reached: impl Fn() -> bool,

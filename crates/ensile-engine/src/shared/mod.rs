@@ -1,7 +1,7 @@
 //! What all transactions of one database share.
 //!
-//! Neighbours: below, the epochs, the log, the memory, tables and workers; `open` puts it together, `database` owns it, and
-//! every room above works on it.
+//! Neighbours: below, the epochs, the log, the memory, tables and workers; `open` puts it together, `database` owns it,
+//! and every room above works on it.
 
 mod collection;
 mod durability;
@@ -192,8 +192,8 @@ impl SharedState {
         if self.is_own_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// A pin for a thread or an open transaction. In a forked child it is one that no scan finds: the parent's list may have been
-    /// locked at the fork, and a caller that gets this pin is refused before it is used (I4).
+    /// A pin for a thread or an open transaction. In a forked child it is one that no scan finds: the parent's list may
+    /// have been locked at the fork, and a caller that gets this pin is refused before it is used (I4).
     pub(crate) fn register_pin(&self) -> PinHandle {
         if self.is_own_process() {
             self.epochs.register_pin()
@@ -219,8 +219,8 @@ impl SharedState {
         ))
     }
 
-    /// No epoch is closed by time any more. Nothing becomes durable then unless a thread waits for it, so the log stops,
-    /// and every thread that waits gets an error.
+    /// No epoch is closed by time any more. Nothing becomes durable then unless a thread waits for it, so the log
+    /// stops, and every thread that waits gets an error.
     #[cold]
     pub(crate) fn note_heartbeat_panic(&self) {
         // Release: partner is the Acquire in `heartbeat_has_panicked`.

@@ -29,6 +29,8 @@ impl Maintenance<'_> {
         old: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<()> {
+        debug_assert!(!table.indexes.is_empty(), "a table without indexes needs no upkeep");
+        debug_assert!(old.is_some() || new.is_some(), "a row comes, changes or goes");
         let (mut writes, mut bytes) = (1, key.len() + new.map_or(0, <[u8]>::len));
         let mut moves = None;
         for index in &table.indexes {
@@ -41,6 +43,7 @@ impl Maintenance<'_> {
             }
         }
         self.sets.writes.check_room(writes, bytes)?;
+        let entries_max = self.sets.writes.entries.len() + writes;
         for index in &table.indexes {
             // With one index its keys are still there.
             if table.indexes.len() > 1 {
@@ -57,6 +60,7 @@ impl Maintenance<'_> {
                 self.sets.write(write, WriteKind::Put, Expect::Anything)?;
             }
         }
+        debug_assert!(self.sets.writes.entries.len() < entries_max, "room is left for the row");
         Ok(())
     }
 

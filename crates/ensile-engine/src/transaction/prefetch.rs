@@ -49,8 +49,8 @@ impl Transaction<'_> {
     }
 }
 
-/// Takes the keys that a transaction, or a request of a batch, is about to read or write. A key that is used and was not
-/// named is only slower. One that is named and not used costs a descent.
+/// Takes the keys that a transaction, or a request of a batch, is about to read or write. A key that is used and was
+/// not named is only slower. One that is named and not used costs a descent.
 #[derive(Debug)]
 pub struct Prefetch<'h> {
     pub(crate) database: u64,

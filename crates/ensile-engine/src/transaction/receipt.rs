@@ -69,8 +69,9 @@ impl<'db> Receipt<'db> {
     ///
     /// # Errors
     /// [`Error::Durability`](crate::Error::Durability) if the log stopped before: the outcome is unknown until the
-    /// database is opened again. With [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it,
-    /// if the disk was full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
+    /// database is opened again. With
+    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet) in it, if the disk was
+    /// full for [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) meanwhile: what was committed stays, and
     /// becomes durable once there is space. The receipt can be waited on again.
     pub fn durable(&self) -> Result<()> {
         self.database.check_process()?;
@@ -83,9 +84,9 @@ impl<'db> Receipt<'db> {
         self.database.durable_epoch() >= self.committed.epoch
     }
 
-    /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not needed
-    /// afterwards. Its waker is called on one of the database's own threads, or on one that waits for a result by itself: it may
-    /// panic, but must not close the database, which waits for those threads.
+    /// As [`Receipt::durable`], as a future of any executor. `receipt.await` is the same where the receipt is not
+    /// needed afterwards. Its waker is called on one of the database's own threads, or on one that waits for a result
+    /// by itself: it may panic, but must not close the database, which waits for those threads.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -116,8 +117,8 @@ impl IntoFuture for Receipt<'_> {
     }
 }
 
-/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. One that is dropped
-/// before leaves nothing behind, and one that is polled again waits with the waker of its last poll.
+/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. One that is
+/// dropped before leaves nothing behind, and one that is polled again waits with the waker of its last poll.
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableFuture {
     epoch: Epoch,

@@ -64,12 +64,12 @@ fn exchanged() -> Error {
 
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
-    /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one transaction. Conflicts are retried, so `f` may run several times, as
-    /// often as it takes: nothing limits the attempts. An `f` that is to give up counts them, and returns an error of its
-    /// own before it reads anything.
+    /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
+    /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes: nothing limits the
+    /// attempts. An `f` that is to give up counts them, and returns an error of its own before it reads anything.
     ///
-    /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes what
-    /// `f` has read, `f` conflicts with it at every attempt, for ever.
+    /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes
+    /// what `f` has read, `f` conflicts with it at every attempt, for ever.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -88,9 +88,10 @@ impl Database {
     ///
     /// # Errors
     /// What `f` returns, after its reads were found consistent; [`Error::Durability`] from the log; [`Error::Closed`];
-    /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then waits
-    /// for space as long as [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) says: after that the error is
-    /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not be run again.
+    /// [`Error::DiskFull`] before anything is committed. A transaction that was committed and finds the disk full then
+    /// waits for space as long as [`Builder::full_disk_wait`](crate::Builder::full_disk_wait) says: after that the
+    /// error is [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet), and it must not
+    /// be run again.
     #[inline]
     pub fn run<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
         self.try_run(f)
@@ -172,8 +173,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::run`], and at once too: what an error of `f` rests on may not be durable yet, and it has no receipt.
-    /// Where that matters, return the refusal as a value.
+    /// As for [`Database::run`], and at once too: what an error of `f` rests on may not be durable yet, and it has no
+    /// receipt. Where that matters, return the refusal as a value.
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
@@ -197,7 +198,8 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
-        // Before the closure runs, which a closed database promises. The commit asks again: the closure may have forked.
+        // Before the closure runs, which a closed database promises. The commit asks again: the closure may have
+        // forked.
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
@@ -257,6 +259,7 @@ impl Database {
     ) -> Vec<Result<(R, Receipt<'db>)>> {
         let mut results = Vec::with_capacity(requests.len());
         self.run_batch_with(requests, prefetch, body, |result| results.push(result));
+        debug_assert_eq!(results.len(), requests.len(), "each request has its result");
         results
     }
 
@@ -276,6 +279,10 @@ impl Database {
                 Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
             let mut bounds = [0; TOGETHER + 1];
             self.descend_together(&mut tx, requests, &prefetch, &mut bounds);
+            debug_assert!(
+                bounds[..=requests.len()].is_sorted(),
+                "announcements stand in the order of requests"
+            );
             for (at, request) in requests.iter().enumerate() {
                 tx.context().sets.writes.activate(bounds[at], bounds[at + 1]);
                 done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
@@ -299,6 +306,7 @@ impl Database {
             // Each request finds that out by itself.
             return;
         }
+        debug_assert!(bounds.len() > requests.len(), "each request has two bounds");
         let context = tx.context();
         context.sets.writes.end_batch();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {

@@ -79,6 +79,7 @@ impl Transaction<'_> {
     }
 
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         table.check_value(value)?;
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, entry_keys, row_scratch, .. } = context;
@@ -164,6 +165,7 @@ impl Transaction<'_> {
     /// Ends an update of a row that the transaction has written, with the new value in the value buffer.
     #[cold]
     fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
+        debug_assert!(at < self.context().sets.writes.entries.len(), "the key has been written");
         let value = std::mem::take(&mut self.context().value);
         let updated = table.check_value(&value).and_then(|()| match table.indexes.is_empty() {
             true => self.context().sets.writes.change(at, WriteKind::Put, &value),
@@ -173,9 +175,10 @@ impl Transaction<'_> {
         updated.map(|()| true)
     }
 
-    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in the
-    /// scratch buffer.
+    /// Ends an update of a row that has just been read, with the new value in the value buffer: the old one is still in
+    /// the scratch buffer.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
+        debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, scratch, value, entry_keys, row_scratch, .. } = context;
         table.check_value(value)?;
@@ -199,6 +202,7 @@ impl Sets {
         buffer: &mut Vec<u8>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
+        debug_assert!(table.indexes.is_empty(), "a row with index entries goes by another way");
         let met = self.writes.find_key(table.id, key);
         if let Some(at) = self.writes.written(met) {
             buffer.clear();
@@ -240,6 +244,7 @@ impl Sets {
         scratch: &mut Scratch,
         call: &Call<'_>,
     ) -> bool {
+        debug_assert!(self.writes.written(met).is_none(), "an own write answers by itself");
         loop {
             let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
             let record = found.handle();

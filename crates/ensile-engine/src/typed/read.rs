@@ -3,7 +3,8 @@
 //! Keys go down encoded, rows come up decoded. What a read means for the commit (read-set, node-set, own writes) is
 //! the business of the `raw_` functions underneath.
 //!
-//! Neighbours: [`Transaction`] and [`Snapshot`] are the two readers; `source` has what is read from; `iterate` has the iterator that ranges return.
+//! Neighbours: [`Transaction`] and [`Snapshot`] are the two readers; `source` has what is read from; `iterate` has the
+//! iterator that ranges return.
 
 use std::ops::ControlFlow;
 
@@ -209,8 +210,8 @@ pub trait Readable: RawRead + Sized {
         visit_rows(self, source.table(), source.index(), &S::range(&bounds), Direction::Reverse, visit)
     }
 
-    /// The primary keys of the rows within `bounds`, in the order of the source, until `visit` breaks. No row is decoded;
-    /// of an index not even read: an entry stands for its row, and moves with it.
+    /// The primary keys of the rows within `bounds`, in the order of the source, until `visit` breaks. No row is
+    /// decoded; of an index not even read: an entry stands for its row, and moves with it.
     ///
     /// # Errors
     /// As for [`scan`](Self::scan).

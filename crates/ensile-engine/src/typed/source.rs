@@ -73,7 +73,8 @@ pub(crate) trait RawSource {
     /// The range of one key.
     fn range_of<S: Key>(key: &(impl AsKey<S> + ?Sized)) -> ByteRange;
 
-    /// Hands the primary key and the row that `key` finds to `read`. A table leaves the key empty, as the caller has it.
+    /// Hands the primary key and the row that `key` finds to `read`. A table leaves the key empty, as the caller has
+    /// it.
     fn read_one<S: Key, T>(
         &self,
         reader: &mut impl RawRead,

@@ -96,8 +96,8 @@ impl Database {
 
     /// Begins to define the table called `name`; [`TableBuilder::open`] ends it.
     ///
-    /// The definition is whole: an index that the table had when it was last open, and that is not named here, is not kept
-    /// up any more and goes from the definition. Naming it again builds it anew.
+    /// The definition is whole: an index that the table had when it was last open, and that is not named here, is not
+    /// kept up any more and goes from the definition. Naming it again builds it anew.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -208,7 +208,8 @@ impl<K: Key, V: Value> TableBuilder<'_, K, V> {
     ///   one name, or a name is empty.
     /// - [`Error::NotUnique`]: a new unique index finds two rows with the same key.
     /// - [`Error::TooLarge`]: a name is.
-    /// - [`Error::TooMany`]: there are more indexes than a table can have, or more tables or indexes than a database can.
+    /// - [`Error::TooMany`]: there are more indexes than a table can have, or more tables or indexes than a database
+    ///   can.
     /// - [`Error::Decode`]: a row does not decode, so that its secondary key cannot be computed.
     pub fn open(self) -> Result<Table<K, V>> {
         let core = self.database.open_table(self.spec)?;

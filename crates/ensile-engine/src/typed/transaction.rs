@@ -31,8 +31,8 @@ impl Transaction<'_> {
     /// Writes a row whose key is free.
     ///
     /// # Errors
-    /// [`Error::KeyExists`](crate::Error::KeyExists) if it is not; nothing is written and the transaction goes on. Else as for
-    /// [`put`](Self::put).
+    /// [`Error::KeyExists`](crate::Error::KeyExists) if it is not; nothing is written and the transaction goes on. Else
+    /// as for [`put`](Self::put).
     #[inline]
     pub fn insert<K: Key, V: Value>(
         &mut self,

@@ -4,11 +4,11 @@
 //! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:
 //! so what counts is whether a thread was put somewhere itself, and where the opening thread was allowed to run.
 //!
-//! Heartbeat, loggers and checkpointers are the database's own threads: they are kept from the other end of the list, so that
-//! with fewer workers than cores workers have cores to themselves.
+//! Heartbeat, loggers and checkpointers are the database's own threads: they are kept from the other end of the list,
+//! so that with fewer workers than cores workers have cores to themselves.
 //!
-//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have, `threads` for
-//! its own.
+//! Neighbours: `builder` is asked for it; `session` calls when a thread gets a worker that it did not have, `threads`
+//! for its own.
 
 use std::cell::Cell;
 
@@ -53,8 +53,8 @@ impl Cores {
         self.keep_on(turn % self.allowed.len());
     }
 
-    /// Keeps the calling thread, the database's own of this number, on a core from the end of the list: workers take them
-    /// from its beginning.
+    /// Keeps the calling thread, the database's own of this number, on a core from the end of the list: workers take
+    /// them from its beginning.
     pub(crate) fn keep_own_thread(&self, number: usize) {
         if let Some(last) = self.allowed.len().checked_sub(1) {
             self.keep_on(last - number % self.allowed.len());

@@ -15,7 +15,8 @@ pub(crate) struct IdleWorkers {
     )]
     workers: Mutex<Vec<Box<Worker>>>,
     closed: AtomicBool,
-    /// The process that opened the database. In one forked from it nothing is given back: the lock may be held for ever (I4).
+    /// The process that opened the database. In one forked from it nothing is given back: the lock may be held for ever
+    /// (I4).
     pub(crate) process: Process,
 }
 

@@ -1,8 +1,8 @@
 //! Each call of a run fails, with EIO or ENOSPC, once and for good: nothing that was promised is lost, nothing is
 //! promised that should not be, and nothing waits for ever.
 //!
-//! `ENSILE_FAILING_CALLS=2000 cargo test --profile release-plain -p ensile-engine --test crashes failing` looks at all of
-//! the first 2,000 calls; otherwise at some of them.
+//! `ENSILE_FAILING_CALLS=2000 cargo test --profile release-plain -p ensile-engine --test crashes failing` looks at all
+//! of the first 2,000 calls; otherwise at some of them.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

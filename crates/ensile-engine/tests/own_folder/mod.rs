@@ -1,4 +1,5 @@
-//! A folder of a test's own, and a database in it: epochs and log files are short, and nobody but the test makes checkpoints.
+//! A folder of a test's own, and a database in it: epochs and log files are short, and nobody but the test makes
+//! checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -175,8 +175,8 @@ fn open(random: &mut Random) -> Plan {
     }
 }
 
-/// Records that are outgrown again and again, in commits that are long enough for an epoch to end in them, while others have
-/// found the old record and wait for its lock.
+/// Records that are outgrown again and again, in commits that are long enough for an epoch to end in them, while others
+/// have found the old record and wait for its lock.
 fn outgrown(random: &mut Random) -> Plan {
     Plan {
         keys: 4,
@@ -306,8 +306,8 @@ fn checkpoints(random: &mut Random) -> Plan {
     }
 }
 
-/// One life that ends in a recovery, and records that are outgrown: a walk that waits for the lock of one which a commit of an
-/// earlier epoch replaces passes it by. Keys enough that it is not soon written again.
+/// One life that ends in a recovery, and records that are outgrown: a walk that waits for the lock of one which a
+/// commit of an earlier epoch replaces passes it by. Keys enough that it is not soon written again.
 fn outgrown_in_walks(random: &mut Random) -> Plan {
     Plan {
         keys: 8,

@@ -220,9 +220,9 @@ fn alone(life: &Arc<Life>, session: u32, random: &mut Random, work: fn(&mut Clie
     client.into_recorder()
 }
 
-/// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever open
-/// found it. One of which nothing counts may be left out there; so may one of which only its checkpoint counts, and then no
-/// entry that counts is above e_h.
+/// What recovery decided of the generation that `begun` tells the begin of: it is in the manifest for good, whichever
+/// open found it. One of which nothing counts may be left out there; so may one of which only its checkpoint counts,
+/// and then no entry that counts is above e_h.
 fn durable_of(disk: &SimDisk, begun: &RecoveryReport) -> Epoch {
     let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("the manifest is text");
     let epoch_in = |line: &str, name: &str| {

@@ -1,9 +1,9 @@
-//! The whole engine under shuttle's schedules, on a simulated disk and clock: workers, heartbeat and loggers are threads
-//! that a seed interleaves; power fails in the midst; recovery, and on. What all transactions of all lives did and saw is
-//! judged as one history. Some lives have checkpoints beside them, stepped by threads of their own.
+//! The whole engine under shuttle's schedules, on a simulated disk and clock: workers, heartbeat and loggers are
+//! threads that a seed interleaves; power fails in the midst; recovery, and on. What all transactions of all lives did
+//! and saw is judged as one history. Some lives have checkpoints beside them, stepped by threads of their own.
 //!
-//! `ENSILE_SEED=7 ENSILE_SCHEDULES=1 RUSTFLAGS='--cfg shuttle' cargo test -p ensile-engine --test shuttle_simulation` runs
-//! one schedule again; `ci/soak.sh` runs a hundred thousand.
+//! `ENSILE_SEED=7 ENSILE_SCHEDULES=1 RUSTFLAGS='--cfg shuttle' cargo test -p ensile-engine --test shuttle_simulation`
+//! runs one schedule again; `ci/soak.sh` runs a hundred thousand.
 #![cfg(shuttle)]
 
 mod client;

@@ -62,7 +62,8 @@ pub struct Header {
     pub begin: u64,
     /// When its outcome was known.
     pub end: u64,
-    /// Of a committed transaction, its TID if it is known; of a snapshot, the first TID that it must not show. Else zero.
+    /// Of a committed transaction, its TID if it is known; of a snapshot, the first TID that it must not show. Else
+    /// zero.
     pub tid: Tid,
     first: u32,
     count: u32,
@@ -317,8 +318,8 @@ impl History {
         let settled = std::mem::replace(&mut self.settled, self.headers.len());
         let life = &mut self.headers[settled..];
         // Epochs that left no entry may be durable without a mark, so they are announced and yet used again by the next
-        // life: a snapshot of them has lost nothing, and shows what there was at `durable`. So does one that was shown as
-        // durable (R1), whatever its boundary: none of what it showed may be among what was taken back.
+        // life: a snapshot of them has lost nothing, and shows what there was at `durable`. So does one that was shown
+        // as durable (R1), whatever its boundary: none of what it showed may be among what was taken back.
         let taken_back = life.iter().filter(|header| {
             matches!(header.outcome, Outcome::Committed | Outcome::Unknown) && header.tid.epoch() > durable
         });

@@ -1,7 +1,7 @@
 //! The simulated disk's calls on names: what `Disk` asks for.
 //!
-//! - A process holds the folders open that it has used, and finds them whatever becomes of their names. A handle that belongs to
-//!   no process looks every name up anew.
+//! - A process holds the folders open that it has used, and finds them whatever becomes of their names. A handle that
+//!   belongs to no process looks every name up anew.
 //!
 //! Neighbours: [`super::world`] has the state; `file` the calls on open files.
 

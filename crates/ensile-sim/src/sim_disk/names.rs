@@ -1,8 +1,8 @@
 //! Names of a simulated machine: a tree of folders, each with an identity that outlives its name.
 //!
 //! - Two trees stand beside each other, as seen and as stable, with the same numbers for the same folders and files.
-//! - A link leads to a path from the machine's top. A folder may be hidden under an empty one (its device is unmounted), or
-//!   be gone (a link to it leads nowhere): that is the machine's state, and a crash does not change it.
+//! - A link leads to a path from the machine's top. A folder may be hidden under an empty one (its device is
+//!   unmounted), or be gone (a link to it leads nowhere): that is the machine's state, and a crash does not change it.
 //!
 //! Neighbours: `sim_disk` looks names up and changes them.
 
@@ -138,7 +138,8 @@ impl Tree {
         self.folders.entry(folder).or_default();
     }
 
-    /// Applies what a crash leaves of the changes; what stood in a folder that is lost is lost with it. Folders of `nameless` stay.
+    /// Applies what a crash leaves of the changes; what stood in a folder that is lost is lost with it. Folders of
+    /// `nameless` stay.
     pub(super) fn crash(
         &mut self,
         changes: &[NameChange],

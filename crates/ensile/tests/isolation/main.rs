@@ -1,7 +1,7 @@
 //! Isolation, shown: one script per anomaly that weaker levels let through (`docs/isolation.md` has the table).
 //!
-//! Each is an interleaving of open transactions on one thread, drawn above its test, time going to the right. `!`
-//! marks the call that the engine refuses. Names are those of Berenson et al. (1995), Adya (1999), Fekete et al. (2004).
+//! Each is an interleaving of open transactions on one thread, drawn above its test, time going to the right. `!` marks
+//! the call that the engine refuses. Names are those of Berenson et al. (1995), Adya (1999), Fekete et al. (2004).
 //!
 //! Neighbours: schedules of many threads are the simulator's and the stress tests' part.
 

@@ -189,8 +189,8 @@ fn phantom_through_a_secondary_index() -> Result<()> {
 /// one    count by city, oslo = 1                              put count=1  commit!
 /// two                             put 2 in oslo  commit
 /// ```
-/// one never read row 2, which was in Rome when it counted; the entry that two's update adds to the index moves the leaf
-/// that one witnessed. one's commit fails with `Conflict`; run again, it counts two.
+/// one never read row 2, which was in Rome when it counted; the entry that two's update adds to the index moves the
+/// leaf that one witnessed. one's commit fails with `Conflict`; run again, it counts two.
 #[test]
 fn phantom_through_a_secondary_index_by_update() -> Result<()> {
     let cities = Cities::open(&[(1, "oslo"), (2, "rome")])?;
@@ -201,8 +201,8 @@ fn phantom_through_a_secondary_index_by_update() -> Result<()> {
 /// one    count by city, oslo = 2                            put count=2  commit!
 /// two                             delete row 1  commit
 /// ```
-/// two takes the row's entry out of the index in the same commit, and one's read-set holds that entry and the row. one's
-/// commit fails with `Conflict`; run again, it counts one.
+/// two takes the row's entry out of the index in the same commit, and one's read-set holds that entry and the row.
+/// one's commit fails with `Conflict`; run again, it counts one.
 #[test]
 fn phantom_through_a_secondary_index_by_delete() -> Result<()> {
     let cities = Cities::open(&[(1, "oslo"), (2, "oslo")])?;

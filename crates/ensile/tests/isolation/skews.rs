@@ -45,8 +45,8 @@ fn withdraw_ten(tx: &mut Transaction<'_>, table: &Rows) -> Result<()> {
 /// two    get both=0,0                                                     put checking=-11  commit!
 /// three                                                   get both=0,20  commit
 /// ```
-/// Once three has shown the deposit without a fee, the withdrawal must come after the deposit and cost none (Fekete et al.
-/// 2004). two read the savings that one replaced, so its commit fails with `Conflict`; run again, it takes no fee.
+/// Once three has shown the deposit without a fee, the withdrawal must come after the deposit and cost none (Fekete et
+/// al. 2004). two read the savings that one replaced, so its commit fails with `Conflict`; run again, it takes no fee.
 #[test]
 fn read_only_transaction_anomaly() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;
@@ -62,8 +62,9 @@ fn read_only_transaction_anomaly() -> Result<()> {
     Ok(())
 }
 
-/// As [`read_only_transaction_anomaly`], with a snapshot as three: it never conflicts and fails nobody, and what it shows
-/// is the state between two commits of the serial order all the same. two's commit fails with `Conflict`, as before.
+/// As [`read_only_transaction_anomaly`], with a snapshot as three: it never conflicts and fails nobody, and what it
+/// shows is the state between two commits of the serial order all the same. two's commit fails with `Conflict`, as
+/// before.
 #[test]
 fn read_only_transaction_anomaly_with_a_snapshot() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;

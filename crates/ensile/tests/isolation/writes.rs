@@ -10,8 +10,9 @@ use super::{is_conflict, open, rows};
 /// one    put x=1                      put y=1  commit
 /// two             put x=2  put y=2  commit
 /// ```
-/// Writes are private until commit, which installs all of them under locks: nobody can write over half of a transaction.
-/// The engine refuses nothing, since neither read anything: the transactions stand in the order of their commits.
+/// Writes are private until commit, which installs all of them under locks: nobody can write over half of a
+/// transaction. The engine refuses nothing, since neither read anything: the transactions stand in the order of their
+/// commits.
 #[test]
 fn dirty_write() -> Result<()> {
     let (db, table) = open(&[(1, 0), (2, 0)])?;

@@ -11,7 +11,7 @@ use crate::block::Salt;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::ticket::{AttemptOutcome, Ticket};
 use crate::checkpoint::walk::Slice;
-use crate::store::manifest::Installed;
+use crate::store::manifest::InstalledCheckpoint;
 
 /// What the next decision depends on, as it is now.
 #[derive(Clone, Debug)]
@@ -54,11 +54,11 @@ pub(in crate::checkpoint) enum Action {
     /// Give up the reserve, so that the marks of e_h find space: [`super::Life::reserve_given_up`].
     GiveUpReserve,
     /// Name the checkpoint in the manifest: [`super::Life::installed`].
-    Install(Installed),
+    Install(InstalledCheckpoint),
     /// Remove what the checkpoint covers: [`super::Life::cleared`].
-    Clear(Installed),
+    Clear(InstalledCheckpoint),
     /// The same once more, as a lease kept it: [`super::Life::removed_again`].
-    RemoveAgain(Installed),
+    RemoveAgain(InstalledCheckpoint),
     /// Remove the files of checkpoints with larger numbers than this: [`super::Life::cleaned_up`].
     CleanUp { kept: u64 },
 }

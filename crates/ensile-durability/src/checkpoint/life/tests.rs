@@ -11,7 +11,7 @@ use crate::checkpoint::walk::Slice;
 use crate::checkpoint::write::PartWritten;
 use crate::control::trigger::Trigger;
 use crate::identity::Identity;
-use crate::store::manifest::Installed;
+use crate::store::manifest::InstalledCheckpoint;
 use crate::{DurabilityError, Health};
 
 const CHECKPOINTERS: usize = 2;
@@ -92,7 +92,7 @@ fn walked() -> (Life, Arc<Ticket>) {
     (life, ticket)
 }
 
-fn to_install() -> (Life, Arc<Ticket>, Installed) {
+fn to_install() -> (Life, Arc<Ticket>, InstalledCheckpoint) {
     let (mut life, ticket) = walked();
     let Action::Install(installed) = life.decide(0, &Circumstances { has_marks: true, ..seen(9) }) else {
         panic!("its marks are synced")

@@ -23,7 +23,7 @@ use crate::checkpoint::parts;
 use crate::checkpoint::room::Room;
 use crate::checkpoint::walk::Walk;
 use crate::checkpoint::write::{Beginning, PartWriter};
-use crate::store::manifest::{Installed, NotReplaced};
+use crate::store::manifest::{InstalledCheckpoint, NotReplaced};
 use crate::store::names::PartName;
 
 /// Between two attempts to remove what a reader's lease keeps.
@@ -203,7 +203,7 @@ impl Checkpoints {
     }
 
     /// Names the checkpoint in the manifest.
-    fn install(&self, installed: Installed) -> CheckpointStep {
+    fn install(&self, installed: InstalledCheckpoint) -> CheckpointStep {
         assert!(self.log.has_marks_of(installed.high), "K1: D has reached e_h");
         let result = self.log.manifest.lock().install(installed.clone());
         let result = match result {
@@ -243,7 +243,7 @@ impl Checkpoints {
 
     /// Removes the parts and the log files that `installed` covers, unless a reader holds a lease (I3): when to try
     /// again then.
-    pub(super) fn remove_covered(&self, installed: &Installed) -> Option<u64> {
+    pub(super) fn remove_covered(&self, installed: &InstalledCheckpoint) -> Option<u64> {
         let listed = self.log.manifest.lock().manifest().checkpoint.as_ref().map(|listed| listed.number);
         assert_eq!(listed, Some(installed.number), "K1: the manifest names it before anything goes");
         let clearance = match self.log.ask_leases() {

@@ -19,7 +19,7 @@ use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFa
 use super::{Nowhere, widened};
 use crate::checkpoint::parts;
 use crate::store::hint::Hint;
-use crate::store::manifest::{Generation, Installed, Manifest};
+use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
 use crate::store::names::{
     FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
     log_folder,
@@ -193,7 +193,7 @@ impl<'a> Judge<'a> {
     fn generation(
         &mut self,
         generation: &Generation,
-        installed: Option<&Installed>,
+        installed: Option<&InstalledCheckpoint>,
         files: &mut Files,
     ) -> Result<(), DurabilityError> {
         let mut chains = Vec::new();

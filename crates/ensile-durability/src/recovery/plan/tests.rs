@@ -11,7 +11,7 @@ use super::{Decided, Plan};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
-use crate::store::manifest::{Generation, Installed, Making, Manifest};
+use crate::store::manifest::{Generation, InstalledCheckpoint, Making, Manifest};
 
 const INTERVAL: Duration = Duration::from_millis(40);
 
@@ -128,7 +128,7 @@ fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
     let bytes = bytes(&numbers);
     let mut before = manifest(5000);
-    before.checkpoint = Some(Installed {
+    before.checkpoint = Some(InstalledCheckpoint {
         number: 1,
         generation: 1,
         low: Epoch::new(12),

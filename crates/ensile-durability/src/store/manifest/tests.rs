@@ -1,6 +1,8 @@
 //! The manifest's text, its order, and its replacement as a whole.
 
-use super::{Generation, Installed, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable};
+use super::{
+    Generation, InstalledCheckpoint, MANIFEST, Making, Manifest, ManifestKeeper, NotReplaced, Unusable,
+};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -31,8 +33,8 @@ fn generation(number: u64, first: u64, durable: Option<u64>) -> Generation {
     }
 }
 
-fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> Installed {
-    Installed {
+fn checkpoint(number: u64, generation: u64, low: u64, high: u64) -> InstalledCheckpoint {
+    InstalledCheckpoint {
         number,
         generation,
         low: Epoch::new(low),
@@ -185,7 +187,7 @@ fn k1_a_checkpoint_that_contradicts_the_generations_is_refused() {
         ("ends before it begins", checkpoint(7, 3, 64, 63)),
         ("is of a later generation than one that is listed", checkpoint(7, 4, 71, 72)),
         ("ends within a later generation", checkpoint(7, 2, 40, 70)),
-        ("has no files", Installed { files: 0, ..checkpoint(7, 3, 61, 66) }),
+        ("has no files", InstalledCheckpoint { files: 0, ..checkpoint(7, 3, 61, 66) }),
     ] {
         let manifest = with(checkpoint, both());
         assert!(Manifest::parse(&manifest.to_string()).is_err(), "it {why}");

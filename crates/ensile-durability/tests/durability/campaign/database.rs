@@ -1,5 +1,5 @@
-//! Databases drawn from seeds, of known contents: one to three log folders, plain or linked, with and without checkpoints,
-//! of several lives, closed or left open.
+//! Databases drawn from seeds, of known contents: one to three log folders, plain or linked, with and without
+//! checkpoints, of several lives, closed or left open.
 
 use std::path::PathBuf;
 use std::sync::Arc;

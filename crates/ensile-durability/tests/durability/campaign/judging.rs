@@ -173,7 +173,8 @@ impl<'d> Judging<'d> {
         self.database.loggers == 1 && changed.iter().all(|(name, _)| Some(*name) == newest)
     }
 
-    /// Is this the only log of a database that was left open, without its last blocks, byte for byte as a crash leaves it?
+    /// Is this the only log of a database that was left open, without its last blocks, byte for byte as a crash leaves
+    /// it?
     fn nothing_can_tell(&self) -> bool {
         if self.database.loggers > 1 || self.database.is_closed {
             return false;

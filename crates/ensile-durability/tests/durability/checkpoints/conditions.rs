@@ -1,4 +1,5 @@
-//! What the engine's tests cannot bring about: D cut below e_h, triggers at work, a section's entry that needs a large block.
+//! What the engine's tests cannot bring about: D cut below e_h, triggers at work, a section's entry that needs a large
+//! block.
 
 use std::time::Duration;
 

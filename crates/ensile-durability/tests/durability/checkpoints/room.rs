@@ -1,5 +1,5 @@
-//! Checkpoints on a full or small disk, and beside long epochs: they take nothing that the log needs, and wait for nothing that
-//! nobody brings.
+//! Checkpoints on a full or small disk, and beside long epochs: they take nothing that the log needs, and wait for
+//! nothing that nobody brings.
 
 use std::time::Duration;
 

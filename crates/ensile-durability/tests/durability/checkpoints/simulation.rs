@@ -1,5 +1,6 @@
-//! Seeded lives with checkpoints under way, over a disk that fails and loses power at any call: whatever the schedule, what
-//! was reported durable is there, nothing above the recovered D is, and nothing of a checkpoint that was not installed counts.
+//! Seeded lives with checkpoints under way, over a disk that fails and loses power at any call: whatever the schedule,
+//! what was reported durable is there, nothing above the recovered D is, and nothing of a checkpoint that was not
+//! installed counts.
 
 use std::collections::HashMap;
 

@@ -60,7 +60,8 @@ fn a_file_of_an_installed_checkpoint_that_is_lost_cut_lengthened_or_changed_is_d
 
 #[test]
 fn i1_a_whole_file_of_another_databases_checkpoint_is_said_to_be_that() {
-    // Numbers, epochs and counts are the same; only the values differ. Or keys would be loaded twice, which the store refuses.
+    // Numbers, epochs and counts are the same; only the values differ. Or keys would be loaded twice, which the store
+    // refuses.
     for (first, value) in [(0, b"your"), (6, b"your")] {
         let (disk, other) = (disk_with_keys(0, b"mine"), disk_with_keys(first, value));
         let names = parts(&disk);

@@ -1,8 +1,8 @@
 //! The damage matrix cell by cell: each test's name says what is damaged, where, and the verdict.
 //!
-//! *Below D*: an intact block elsewhere, the manifest or the hint shows it to have been durable. *At D*: the last mark of a
-//! log that was not closed, which nothing repeats, unless there is a *witness*. *Above D*: synced in one log, before the
-//! other had its mark. *Void*: above the D of a generation that is closed.
+//! *Below D*: an intact block elsewhere, the manifest or the hint shows it to have been durable. *At D*: the last mark
+//! of a log that was not closed, which nothing repeats, unless there is a *witness*. *Above D*: synced in one log,
+//! before the other had its mark. *Void*: above the D of a generation that is closed.
 
 use std::sync::Arc;
 
@@ -192,8 +192,8 @@ impl Cells {
         cells
     }
 
-    /// The verdict of recovery. What it calls damage an examination names with the same file and offset, and nothing else is
-    /// damage to it.
+    /// The verdict of recovery. What it calls damage an examination names with the same file and offset, and nothing
+    /// else is damage to it.
     fn judge(&self, damaged: &SimDisk) -> Verdict {
         let on: Arc<dyn Disk> = Arc::new(damaged.fork());
         let examined = examine(&on, &Store::default()).expect("it can be read").damage;
@@ -225,8 +225,8 @@ impl Cells {
         files.into_iter().find(|name| *name == open || name.starts_with(&closed)).expect("it is there")
     }
 
-    /// The file of this log, generation and number as it was before, the newest copy that is another one: behind the same
-    /// blocks there is less.
+    /// The file of this log, generation and number as it was before, the newest copy that is another one: behind the
+    /// same blocks there is less.
     fn stale(&self, log: u32, generation: u64, number: u64) -> Vec<u8> {
         let open = format!("log{log}/log-{generation}-{number}");
         let now = used(self.folder.disk.bytes(&self.file(log, generation, number)));

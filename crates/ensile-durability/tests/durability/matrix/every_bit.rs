@@ -1,5 +1,5 @@
-//! A folder of more than 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one. What
-//! comes of it is an error that names the file, or exactly the state at D, or an earlier one that is told of.
+//! A folder of more than 256 KiB is damaged everywhere: every bit, every length, every file exchanged for another one.
+//! What comes of it is an error that names the file, or exactly the state at D, or an earlier one that is told of.
 //!
 //! `ENSILE_DAMAGE=all`, as `ci/damage.sh` sets it, does all of it; otherwise a sample is drawn.
 

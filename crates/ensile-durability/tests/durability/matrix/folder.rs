@@ -1,5 +1,5 @@
-//! A data folder with everything in it: a checkpoint, a closed generation, and an open one that was being written when it
-//! stopped; and the verdict on what recovery makes of it once it is damaged.
+//! A data folder with everything in it: a checkpoint, a closed generation, and an open one that was being written when
+//! it stopped; and the verdict on what recovery makes of it once it is damaged.
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ pub(crate) enum Verdict {
     Damaged { file: String, offset: u64 },
     /// The state at D, whole; `told`: of something behind it that is torn.
     Whole { told: bool },
-    /// The state at an earlier epoch that nothing shows to have been durable, and it is told: of a torn tail, or of entries
-    /// above that epoch.
+    /// The state at an earlier epoch that nothing shows to have been durable, and it is told: of a torn tail, or of
+    /// entries above that epoch.
     Earlier,
 }
 

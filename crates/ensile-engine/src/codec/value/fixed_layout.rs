@@ -1,7 +1,7 @@
 //! Rows of fixed layout: their memory is their encoding.
 //!
-//! The layout is checked when the program is compiled: zerocopy's traits refuse types with padding, pointers or
-//! invalid bit patterns. Numbers are stored in the order of the machine, which the type's name in the catalogue says: a table
+//! The layout is checked when the program is compiled: zerocopy's traits refuse types with padding, pointers or invalid
+//! bit patterns. Numbers are stored in the order of the machine, which the type's name in the catalogue says: a table
 //! from a machine of the other order is refused by name. Among machines of one order such a database moves freely.
 //!
 //! Neighbours: [`super::value`](super) has the trait; benchmarks' rows are of this kind.
@@ -9,7 +9,8 @@
 /// Makes a `repr(C)` struct of fixed width a value: encoding is one copy, and reading in place is none.
 ///
 /// The struct derives zerocopy's `FromBytes`, `IntoBytes`, `Immutable` and `KnownLayout`. The name is kept in the
-/// catalogue together with the width and the machine's byte order, `Account v1[16] le` for example: choose a new one when the meaning of a field changes.
+/// catalogue together with the width and the machine's byte order, `Account v1[16] le` for example: choose a new one
+/// when the meaning of a field changes.
 ///
 /// ```
 /// # extern crate ensile_engine as ensile;

@@ -126,7 +126,8 @@ fn an_entry_that_is_too_large_whatever_it_replaces_is_the_same_error() -> Result
     home.put(b"the next one is good")
 }
 
-/// The disk fills up between the rounds: nothing is left behind but placeholders, and the worker's next commits are good.
+/// The disk fills up between the rounds: nothing is left behind but placeholders, and the worker's next commits are
+/// good.
 #[test]
 fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
     let disk = SimDisk::new();

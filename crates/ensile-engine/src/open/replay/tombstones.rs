@@ -1,10 +1,10 @@
 //! Tombstones that wait until every log has passed their epoch, in the order of epochs.
 //!
-//! A replayed delete leaves an absent record, which beats older puts of its key by its TID. Once all entries up to its epoch
-//! are replayed, no older put can come, and the record may go (L8).
+//! A replayed delete leaves an absent record, which beats older puts of its key by its TID. Once all entries up to its
+//! epoch are replayed, no older put can come, and the record may go (L8).
 //!
-//! Each thread notes the deletes of one log block in a [`BlockDeletes`] of its own and hands it over when the block is done. Any
-//! thread takes a batch that is due. So the lock is taken once a block, and removal is work for all threads.
+//! Each thread notes the deletes of one log block in a [`BlockDeletes`] of its own and hands it over when the block is
+//! done. Any thread takes a batch that is due. So the lock is taken once a block, and removal is work for all threads.
 //!
 //! Neighbours: `worker` fills batches and removes what is due; [`super::Replay`] hears how far replay is.
 

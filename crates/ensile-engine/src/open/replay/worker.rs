@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - The larger TID wins, under the record's lock.
-//! - U1: a tombstone is removed under its record's lock, and only if the record still has the delete's word. Another thread
-//!   that is about to write a newer value finds the record superseded, then the key missing, and inserts it.
+//! - U1: a tombstone is removed under its record's lock, and only if the record still has the delete's word. Another
+//!   thread that is about to write a newer value finds the record superseded, then the key missing, and inserts it.
 //! - E3: records and nodes that left the index are freed once no thread is in a block that began before.
 //!
 //! Neighbours: [`super::Replay`] lends a worker to each call; `tombstones` has what is to be removed.
@@ -220,7 +220,8 @@ impl ReplayWorker {
         self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
     }
 
-    /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its order.
+    /// Removes the tombstones of a batch, each if it is still what its key has. `trees` are those of its tables, in its
+    /// order.
     pub(super) fn remove(
         &mut self,
         batch: &BlockDeletes,

@@ -132,7 +132,8 @@ impl Own<'_> {
         });
     }
 
-    /// A scan tells of all own keys; and if its leaves still are as they were, another one the other way tells the same.
+    /// A scan tells of all own keys; and if its leaves still are as they were, another one the other way tells the
+    /// same.
     fn scan(&mut self, pinned: Pinned<'_>) {
         let directions = [Direction::Forward, Direction::Reverse];
         let turn = self.random.below(2) as usize;

@@ -1,7 +1,8 @@
 //! Scans against a model where they go wrong most easily: bounds at the edges of leaves and layers, and a tree that
 //! changes under the scan, between one entry and the next.
 //!
-//! The changes are made by the scan's own visitor, so each run is the same, and the shapes are ones that threads meet rarely.
+//! The changes are made by the scan's own visitor, so each run is the same, and the shapes are ones that threads meet
+//! rarely.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow, RangeBounds};

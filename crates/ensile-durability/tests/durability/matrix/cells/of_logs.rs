@@ -6,7 +6,8 @@ use super::{Cells, Ending, Place, TOLD, WHOLE, bit, cut, error, is_error_in, sec
 use crate::matrix::folder::Verdict;
 use crate::rig::{OPENING_BYTES, Rig};
 
-/// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean close.
+/// Endings that show D by something else than the damaged mark: another log's block, the hint, the seal of a clean
+/// close.
 const WITNESSES: [Ending; 3] = [Ending::Ahead, Ending::Hinted, Ending::Closed];
 
 // ---- a bit
