@@ -52,7 +52,6 @@ impl Commit<'_> {
                     worker.garbage.unhook(done.epoch, unhook);
                 }
                 WriteEffect::Untouched => {
-                    debug_assert!(!preserved, "what was not changed has no old version");
                     if let Some(unused) = write.replacement.take() {
                         worker.blocks.discard(unused);
                     }

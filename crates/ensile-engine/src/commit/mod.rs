@@ -229,3 +229,6 @@ impl Drop for WholeOrAbort {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

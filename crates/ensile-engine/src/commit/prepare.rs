@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::formats::log_entry;
 use crate::record::HEADER_BYTES;
 use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
+use crate::record::word::Word;
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
@@ -60,7 +61,8 @@ impl Commit<'_> {
             if write.kind == WriteKind::Put
                 && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
             {
-                write.replacement = Some(worker.blocks.filled(value, word));
+                // Its word comes when it is published: the present one may be locked by another commit.
+                write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
                 write.old_version = Some(worker.blocks.version(record.class()));
             }

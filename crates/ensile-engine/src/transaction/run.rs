@@ -300,6 +300,7 @@ impl Database {
         prefetch: &impl Fn(&Q, &mut Prefetch<'_>),
         bounds: &mut [usize],
     ) {
+        debug_assert!(requests.len() < bounds.len() && bounds[0] == 0, "a bound behind each request");
         let shared = self.shared();
         if shared.check_open().is_err() {
             // Each request finds that out by itself.
@@ -313,6 +314,10 @@ impl Database {
             prefetch(request, &mut Prefetch { database: shared.id, writes: &mut context.sets.writes });
             *end = context.sets.writes.keys.len();
         }
+        debug_assert!(
+            bounds[..=requests.len()].is_sorted(),
+            "the keys of one request lie behind those of the other"
+        );
         let Context { pin, sets, descents, .. } = context;
         if let Ok(call) = pin.enter() {
             descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), call.pinned());

@@ -9,12 +9,10 @@ use ensile_base::limits::TRANSACTION_BYTES_MAX;
 use ensile_durability::Health;
 use ensile_sim::SimDisk;
 
-use super::super::Commit;
 use super::{check, reserve_again};
+use crate::commit::tests::{prepare, with_commit};
 use crate::open::folder::{self, Before};
-use crate::session::{self, Session};
-use crate::sets::context::Context;
-use crate::{Database, Error, Readable, Result, Table, Transaction, Tuning};
+use crate::{Database, Error, Readable, Result, Table, Tuning};
 
 /// A database with before-images, in a folder that goes with it.
 struct Home {
@@ -41,19 +39,6 @@ impl Drop for Home {
         // A folder left behind in the temporary folder fails no test.
         let _ = std::fs::remove_dir_all(&self.path);
     }
-}
-
-fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_>) -> R) -> R {
-    let Some(Session { context, worker }) = &mut tx.session else { unreachable!("it has not ended") };
-    let Context { pin, sets, .. } = &mut **context;
-    let call = pin.enter().expect("not expired");
-    let worker = session::worker_of(&tx.database, worker);
-    run(&mut Commit { shared: &tx.database, worker, sets, pinned: call.pinned() })
-}
-
-fn prepare(commit: &mut Commit<'_>) -> Result<()> {
-    commit.place()?;
-    commit.reserve()
 }
 
 #[test]
