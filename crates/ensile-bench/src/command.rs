@@ -103,7 +103,7 @@ pub fn prepare(bench: &Bench) -> Result<()> {
 /// Runs one benchmark and prints its figures. The exit code is 0 if what it checks holds, else 1.
 ///
 /// # Errors
-/// [`Failure`]: the arguments ask for something that cannot be, or the database or the system failed.
+/// `Failure`: the arguments ask for something that cannot be, or the database or the system failed.
 pub fn run(bench: &Bench) -> Result<ExitCode> {
     let held = match bench {
         Bench::Ycsb(arguments) => {

@@ -37,7 +37,7 @@ impl Log {
     ///
     /// # Errors
     /// [`DurabilityError::OutcomeUnknown`] when the log was poisoned before that; [`DurabilityError::NotDurableYet`]
-    /// when the disk was full for [`LogConfig::full_wait`] meanwhile.
+    /// when the disk was full for `LogConfig::full_wait` meanwhile.
     pub fn wait_durable(&self, epoch: Epoch) -> Result<(), DurabilityError> {
         self.check_process()?;
         let begin = |alone: bool| {

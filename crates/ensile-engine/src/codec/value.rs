@@ -64,6 +64,11 @@ pub trait Value: Sized {
     /// before it knows the row. A wrong number is no error, only slower.
     const BYTES: Option<usize> = None;
 
+    /// Whether [`encode`](Self::encode) only appends, and leaves what `out` holds alone. Then a put encodes straight
+    /// into the transaction's memory; otherwise into a buffer of its own, which is copied. Say `true` only if it is so:
+    /// an encoder that changes what was there would change other writes of its transaction.
+    const ONLY_APPENDS: bool = false;
+
     /// Appends the encoding of the value to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 
@@ -89,18 +94,40 @@ pub trait Value: Sized {
 
 /// A form in which a value of type `V` can be passed: `V` itself, a `str` for a `String`, a `[u8]` for a `Vec<u8>`.
 pub trait AsValue<V> {
+    /// As [`Value::ONLY_APPENDS`].
+    const ONLY_APPENDS: bool = false;
+
     /// Appends the encoding of the value to `out`.
     fn encode_value(&self, out: &mut Vec<u8>);
 }
 
 impl<V: Value> AsValue<V> for V {
+    const ONLY_APPENDS: bool = V::ONLY_APPENDS;
+
     #[inline]
     fn encode_value(&self, out: &mut Vec<u8>) {
         self.encode(out);
     }
 }
 
+/// Appends the encoding of a value to bytes that are not the encoder's.
+#[inline(always)]
+pub(crate) fn append_value<V>(value: &(impl AsValue<V> + ?Sized), out: &mut Vec<u8>) {
+    fn only_appends<V, T: AsValue<V> + ?Sized>(_: &T) -> bool {
+        T::ONLY_APPENDS
+    }
+    if only_appends(value) {
+        value.encode_value(out);
+    } else {
+        let mut own = Vec::new();
+        value.encode_value(&mut own);
+        out.extend_from_slice(&own);
+    }
+}
+
 impl AsValue<String> for str {
+    const ONLY_APPENDS: bool = true;
+
     #[inline]
     fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
@@ -108,6 +135,8 @@ impl AsValue<String> for str {
 }
 
 impl AsValue<Vec<u8>> for [u8] {
+    const ONLY_APPENDS: bool = true;
+
     #[inline]
     fn encode_value(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
@@ -126,6 +155,7 @@ macro_rules! fixed_width {
     ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
         impl<$($($generic)*)?> Value for $type {
             const BYTES: Option<usize> = Some(size_of::<$type>());
+            const ONLY_APPENDS: bool = true;
 
             #[inline]
             fn encode(&self, out: &mut Vec<u8>) {
@@ -178,6 +208,8 @@ fixed_width!((), "()", |_value| [], |bytes| {
 });
 
 impl Value for Vec<u8> {
+    const ONLY_APPENDS: bool = true;
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self);
@@ -194,6 +226,8 @@ impl Value for Vec<u8> {
 }
 
 impl Value for String {
+    const ONLY_APPENDS: bool = true;
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
@@ -210,11 +244,13 @@ impl Value for String {
 }
 
 impl<T: Value> Value for Option<T> {
+    const ONLY_APPENDS: bool = T::ONLY_APPENDS;
+
     #[inline]
     fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.is_some()));
         if let Some(value) = self {
-            value.encode(out);
+            append_value::<T>(value, out);
         }
     }
 

@@ -130,7 +130,7 @@ impl Builder {
     ///
     /// It costs the log of each write 4 bytes and the old value, copied while the record is locked, so an overwrite
     /// logs about twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes
-    /// more than 256 MiB is refused ([`Error::TooLarge`]). A log may be written partly with and partly without;
+    /// more than 256 MiB is refused (`Error::TooLarge`). A log may be written partly with and partly without;
     /// versions of Ensile that do not know before-images refuse to open a log that has any.
     ///
     /// ```
@@ -186,7 +186,7 @@ impl Builder {
     }
 
     /// Most bytes of garbage that open transactions and snapshots may hold back; above it the oldest one that is idle
-    /// between two calls is ended, and told so by [`Error::Expired`]. 256 MiB by default.
+    /// between two calls is ended, and told so by `Error::Expired`. 256 MiB by default.
     pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.garbage_bytes_max = bytes;
         self
@@ -225,12 +225,12 @@ impl Builder {
     /// [`Builder::open_existing`].
     ///
     /// # Errors
-    /// [`Error::Misuse`] for settings that cannot work, log folders that are elsewhere already among them.
-    /// [`Error::Durability`] with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do:
+    /// `Error::Misuse` for settings that cannot work, log folders that are elsewhere already among them.
+    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do:
     /// `InUse` if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was
     /// copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there,
     /// `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds something else,
-    /// `Disk` if the disk refuses. [`Error::NoThread`]. Nothing on disk is lost by a failed open, and the folder is
+    /// `Disk` if the disk refuses. `Error::NoThread`. Nothing on disk is lost by a failed open, and the folder is
     /// free again.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)

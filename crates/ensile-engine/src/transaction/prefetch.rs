@@ -31,7 +31,7 @@ impl Transaction<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Expired`]: run the transaction again.
+    /// `Error::Expired`: run the transaction again.
     pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
         self.check_alive()?;
         self.database.check_process()?;

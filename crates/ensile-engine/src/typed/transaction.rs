@@ -5,6 +5,7 @@
 use super::read::undecodable;
 use super::table::Table;
 use crate::codec::bounds::encoded;
+use crate::codec::value::append_value;
 use crate::codec::{AsKey, AsValue, Key, Value};
 use crate::error::Result;
 use crate::transaction::Transaction;
@@ -25,7 +26,7 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.raw_put(&table.core, encoded(key).as_ref(), |bytes| value.encode_value(bytes))
+        self.raw_put(&table.core, encoded(key).as_ref(), |bytes| append_value(value, bytes))
     }
 
     /// Writes a row whose key is free.
@@ -40,7 +41,7 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.raw_insert(&table.core, encoded(key).as_ref(), |bytes| value.encode_value(bytes))
+        self.raw_insert(&table.core, encoded(key).as_ref(), |bytes| append_value(value, bytes))
     }
 
     /// Reads a row, lets `change` change it, and writes it back: one way down the index instead of two. False if
@@ -58,7 +59,7 @@ impl Transaction<'_> {
         self.raw_update(&table.core, encoded(key).as_ref(), |old, new| {
             let mut value = V::decode(old).map_err(|error| undecodable::<V>(&table.core, error))?;
             change(&mut value);
-            value.encode(new);
+            append_value::<V>(&value, new);
             Ok(())
         })
     }

@@ -39,6 +39,7 @@ macro_rules! fixed_layout {
         impl $crate::codec::Value for $type {
             const BYTES: ::std::option::Option<usize> =
                 ::std::option::Option::Some(::std::mem::size_of::<Self>());
+            const ONLY_APPENDS: bool = true;
 
             #[inline]
             fn encode(&self, out: &mut ::std::vec::Vec<u8>) {

@@ -31,6 +31,8 @@ pub struct Serde<T>(
 );
 
 impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
+    const ONLY_APPENDS: bool = true;
+
     fn encode(&self, out: &mut Vec<u8>) {
         encode_postcard(&self.0, out);
     }
@@ -90,6 +92,8 @@ pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecErro
 macro_rules! serde_value {
     ($type:ty, $name:expr) => {
         impl $crate::codec::Value for $type {
+            const ONLY_APPENDS: bool = true;
+
             fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
                 $crate::codec::value::encode_postcard(self, out);
             }
