@@ -202,12 +202,12 @@ impl Client<'_> {
             Operation::GetMany => {
                 let keys: [u64; KEYS_PER_GET] = std::array::from_fn(|_| draw.key());
                 db.run(|tx| {
-                    tx.get_many_with(table, &keys, |_, value| value.into_iter().for_each(Payload::look))
+                    tx.get_many_with(*table, &keys, |_, value| value.into_iter().for_each(Payload::look))
                 })
             }
             Operation::Scan => db.run(|tx| scan(tx, table, key)),
             Operation::Range => db.run(|tx| {
-                let mut rows = tx.range(table, key..).take(ROWS_PER_SCAN as usize);
+                let mut rows = tx.range(*table, key..).take(ROWS_PER_SCAN as usize);
                 rows.try_for_each(|row| row.map(|(_, value)| value.look()))
             }),
             Operation::SnapshotGet => look(&mut db.snapshot()?, table, key),
