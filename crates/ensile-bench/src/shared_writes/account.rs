@@ -16,7 +16,7 @@ use super::alternation::{Does, Kind, Observed, Use};
 use super::counting::{Keys, Setup, Workload};
 
 /// Places in the source and what is written there; of two that fit, the first counts.
-const NAMES: [(&str, &str); 21] = [
+pub(super) const NAMES: [(&str, &str); 24] = [
     ("ensile-epoch/src/pin_slot.rs", PIN),
     ("ensile-epoch/src/commit_slot.rs", BINDING),
     ("ensile-epoch/src/epochs.rs", GLOBAL_EPOCH),
@@ -29,16 +29,22 @@ const NAMES: [(&str, &str); 21] = [
     ("ensile-index/src/version.rs", "node's version"),
     ("ensile-index/src/tree.rs", "tree's root"),
     ("ensile-index/src/", "node"),
-    ("ensile-durability/src/log/slot.rs", LOG_SLOT),
+    ("ensile-durability/src/log/worker_slot.rs", LOG_SLOT),
+    ("ensile-memory/src/exchange.rs", LOG_SLOT),
     ("ensile-durability/src/log/buffer.rs", LOG_BUFFER),
     ("ensile-durability/src/log/waiters.rs", WAITERS),
-    ("ensile-durability/src/log/bell.rs", BELL),
+    ("ensile-durability/src/log/wake_up.rs", WAKE_UP),
     ("ensile-durability/src/log/", LOGGER),
+    ("ensile-durability/src/counter.rs", LOGGER),
     ("ensile-memory/src/cache.rs", "free block"),
     ("ensile-memory/src/memory.rs", "memory pool"),
     ("ensile-bench/src/", "workload's own"),
     ("ensile-engine/src/", OWNERS),
+    (STD, OWNERS),
 ];
+
+/// Every path of std's own source.
+pub(super) const STD: &str = "/library/";
 
 /// The epoch registry's own stores: of the transaction's pin, and of the commit's binding.
 pub(super) const PIN: &str = "pin slot";
@@ -59,7 +65,7 @@ pub(super) const LOG_BUFFER: &str = "log buffer";
 /// E, which a strict result that waits closes early.
 pub(super) const GLOBAL_EPOCH: &str = "global epoch";
 /// What wakes a logger for a strict result.
-pub(super) const BELL: &str = "logger's bell";
+pub(super) const WAKE_UP: &str = "logger's wake-up";
 /// The counter of the variant whose TIDs come from one.
 pub(super) const GLOBAL_TID: &str = "global TID";
 /// What is left of the engine, and std's own code, writes counts of owners only.
@@ -69,9 +75,9 @@ pub(super) const OWNERS: &str = "count of owners";
 /// lines.
 const PADDED: [&str; 4] = [PIN, BINDING, COUNTERS, LOG_SLOT];
 
-/// What is written at a place of the source.
-fn name_of(place: &Location<'_>) -> &'static str {
-    NAMES.iter().find(|(file, _)| place.file().contains(file)).map_or(OWNERS, |(_, name)| name)
+/// What is written at a place of the source: the file itself where nobody has named it, and that nothing may share.
+fn name_of(place: &Location<'static>) -> &'static str {
+    NAMES.iter().find(|(file, _)| place.file().contains(file)).map_or(place.file(), |(_, name)| name)
 }
 
 /// Lines and read-modify-writes of one name, summed over a kind's transactions.
@@ -169,7 +175,7 @@ impl Account {
             Does::ReadsOwned => &[OWNERS],
             // A lone waiter takes the logger's step, and writes what the logger's thread would: no record, no node, no
             // pin.
-            Does::Waits => &[WAITERS, BELL, LOGGER, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
+            Does::Waits => &[WAITERS, WAKE_UP, LOGGER, GLOBAL_EPOCH, LOG_SLOT, LOG_BUFFER, REGISTRY],
             Does::Writes => return true,
         };
         self.shared_names().all(|(name, _)| may.contains(&name))

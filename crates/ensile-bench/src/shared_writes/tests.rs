@@ -2,7 +2,9 @@
 
 #[cfg(feature = "experiments")]
 use super::account::GLOBAL_TID;
-use super::account::{Account, BELL, BINDING, COUNTERS, Case, LOG_SLOT, LOGGER, OWNERS, PIN, WAITERS};
+use super::account::{
+    Account, BINDING, COUNTERS, Case, LOG_SLOT, LOGGER, NAMES, OWNERS, PIN, STD, WAITERS, WAKE_UP,
+};
 use super::alternation::Does;
 use super::counting::{Keys, Setup, Workload, count};
 
@@ -125,17 +127,28 @@ fn neighbouring_keys_share_lines_of_records_and_leaves() {
 }
 
 #[test]
+fn every_place_that_has_a_name_is_in_the_tree() {
+    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for (place, name) in NAMES.iter().filter(|(place, _)| *place != STD) {
+        assert!(
+            crates.join(place).exists(),
+            "{name}: {place} has moved, so what it writes would have no name"
+        );
+    }
+}
+
+#[test]
 fn a_strict_result_that_waits_alone_registers_and_writes_what_its_logger_would() {
     let case = case(Workload::Waits, Setup::Logged, Keys::Apart);
     for account in &case.accounts {
         // Each one has waited: it registered, and took the logger's step or woke the logger.
         let rmws = |name| account.by_name.get(name).copied().unwrap_or_default().shared_rmws;
         assert!(rmws(WAITERS) >= account.transactions, "{account:#?}");
-        assert!(rmws(BELL) + rmws(LOGGER) >= account.transactions, "{account:#?}");
+        assert!(rmws(WAKE_UP) + rmws(LOGGER) >= account.transactions, "{account:#?}");
         assert!(account.shares_what_it_may(), "{account:#?}");
     }
     let alone = account(&case, "a receipt's wait alone");
-    // Two for the list and the bell, and those of the logger's step, which a lone waiter takes.
+    // Two for the list and the wake-up, and those of the logger's step, which a lone waiter takes.
     assert!(alone.each(alone.all.lines) <= 12.0, "{alone:#?}");
 }
 
