@@ -22,7 +22,7 @@ const LINEAR_MAX: usize = 64;
 const BATCH_KEYS_MAX: usize = 64;
 /// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
 /// its read-set does.
-const READ_KEYS_MAX: usize = 4096;
+pub(super) const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
 
