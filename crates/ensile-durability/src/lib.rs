@@ -3,7 +3,7 @@
 //!
 //! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a
 //! time ([`Recoverable`]):
-//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
+//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for it.
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.

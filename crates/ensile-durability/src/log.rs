@@ -112,7 +112,7 @@ pub struct Log {
     leases: Leases,
     hint: Mutex<HintWriter>,
     reserved_epochs: Mutex<ReservedEpochs>,
-    /// The manifest, for whoever installs a checkpoint.
+    /// The manifest, for the installation of a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,

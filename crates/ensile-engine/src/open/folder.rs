@@ -107,10 +107,11 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
 }
 
 /// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each
-/// key the order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what
-/// transactions read and overwrote of others', not who read what another was about to overwrite: who applies changes
-/// elsewhere shows them epoch by epoch.) Changes that an installed checkpoint covers are left out: from its first epoch
-/// on nothing is missing. If something is damaged, nothing is shown and the examination says what.
+/// key the order in which they happened, over all keys that of the epochs. (Within an epoch a TID is above the TIDs of
+/// what its transaction read and overwrote. It is not always above the TIDs of transactions that read what it
+/// overwrote. So an application that applies changes elsewhere should show them epoch by epoch.) Changes that an
+/// installed checkpoint covers are left out: from its first epoch on nothing is missing. If something is damaged,
+/// nothing is shown and the examination says what.
 ///
 /// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few
 /// epochs. If the last process ended without a close, the end of its log is written and synced once more before, so
@@ -224,7 +225,7 @@ fn each_row_of(
     })
 }
 
-/// Rebuilds the rows, and counts before-images by table beside that.
+/// Rebuilds the rows, and counts the before-images of each table.
 struct Counting {
     replay: Replay,
     images: Mutex<BTreeMap<u32, u64>>,

@@ -127,7 +127,7 @@ pub(crate) fn step(shared: &SharedState) {
     drop(call);
     shared.memory.give_back_step();
     if shared.held_bytes(limits) > shared.settings.garbage_bytes_max {
-        // Whoever is two epochs old holds something back; younger ones will be gone before an expiry reaches them.
+        // A pin that is two epochs old holds something back. Younger ones will be gone before an expiry reaches them.
         let old = shared.epochs.now().previous().previous();
         if limits.pins.min(limits.snapshots) < old && shared.epochs.expire_oldest(old).is_some() {
             // Relaxed: a figure.

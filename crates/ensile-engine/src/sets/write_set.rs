@@ -263,7 +263,7 @@ impl WriteSet {
         &self.arena[range(write.value)]
     }
 
-    /// The entry of this key, if the transaction has written it: for who does not go on with the key.
+    /// The entry of this key, if the transaction has written it: for a caller that does not use the key next.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
         if !self.tables.may_have(table) {
@@ -404,8 +404,9 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Whether so many more entries fit, with `bytes` of keys and values, so that several writes succeed together or
-    /// not at all. Counted as in the log, with it or without: what is accepted here does not fail at commit.
+    /// Checks that `entries` more entries with `bytes` of keys and values fit, so that several writes succeed together
+    /// or not at all. They are counted as in the log, even without a log: what is accepted here does not fail at
+    /// commit.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if not.
