@@ -16,8 +16,16 @@ const REASONS: [&str; 6] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst",
 const POINTERS: [&str; 3] = ["as above", "see above", "as below"];
 
 /// Phrases that readers stumble over. The number has a name, or is "this many"; the person is "a thread that ..".
-const STUMBLES: [&str; 8] =
-    ["so many bytes", "so many rows", "so many entries", " for who ", " of who ", " by who ", "; who ", " whoever "];
+const STUMBLES: [&str; 8] = [
+    "so many bytes",
+    "so many rows",
+    "so many entries",
+    " for who ",
+    " of who ",
+    " by who ",
+    "; who ",
+    " whoever ",
+];
 
 /// Comments are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
 pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
