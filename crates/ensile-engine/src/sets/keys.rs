@@ -20,8 +20,8 @@ use crate::record::Handle;
 const LINEAR_MAX: usize = 64;
 /// With more keys than this in a batch, a request's filter has the request's keys only.
 const BATCH_KEYS_MAX: usize = 64;
-/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
-/// its read-set does.
+/// Beyond this many keys, reads enter no more: a transaction that reads millions of rows remembers of most of them only
+/// what its read-set has.
 const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
@@ -461,7 +461,7 @@ impl KeyTable {
     }
 
     /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch.
-    /// The arena's first byte that nobody needs any more.
+    /// Returns where the bytes that are not needed any more begin in the arena.
     pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
         if self.own == 0 {
             self.met.clear();
