@@ -10,8 +10,8 @@ use crate::record::Handle;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::sets::{Read, Sets};
 
-/// A commit that holds the locks of its whole write-set. The drop of this releases each lock and restores the word that
-/// the lock was taken over. `install` takes this over, and releases each lock as it installs.
+/// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
+/// lock was taken over. `install` takes it over and releases each lock as it installs.
 pub(super) struct Locked<'l, 'c> {
     pub(super) commit: &'l mut Commit<'c>,
 }

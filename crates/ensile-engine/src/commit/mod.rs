@@ -133,7 +133,7 @@ impl<'c> Commit<'c> {
         let whole = WholeOrAbort;
         let committed = bound.commit.take_effect();
         std::mem::forget(whole);
-        // The drop of `bound` unbinds.
+        // Dropping `bound` unbinds.
         committed
     }
 
@@ -178,8 +178,8 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
     epoch
 }
 
-/// A commit whose worker is bound to an epoch. The drop of this unbinds the worker, and the epoch cannot end before
-/// that (E1, E2).
+/// A commit whose worker is bound to an epoch. Dropping it unbinds the worker; the epoch cannot end before that (E1,
+/// E2).
 struct Bound<'b, 'c> {
     commit: &'b mut Commit<'c>,
 }
