@@ -331,7 +331,9 @@ fn an_error_that_rests_on_a_key_found_free_is_never_returned_beside_a_later_stat
                 })?;
             }
             match tx.get(&table, &2)? {
-                Some(1) => Err::<(), _>(Error::Misuse("1 was free, though 2 says that it is taken".to_owned())),
+                Some(1) => {
+                    Err::<(), _>(Error::Misuse("1 was free, though 2 says that it is taken".to_owned()))
+                }
                 _ => Ok(()),
             }
         });

@@ -153,9 +153,8 @@ fn an_encoder_that_panics_leaves_no_bytes_in_the_arena() {
             value.extend_from_slice(&[7; 1000]);
             panic!("an application's encoder gives up");
         };
-        let add = AssertUnwindSafe(|| {
-            set.add_encoded(met, (1, &key), Expect::Anything, None, encode, |_| Ok(()))
-        });
+        let add =
+            AssertUnwindSafe(|| set.add_encoded(met, (1, &key), Expect::Anything, None, encode, |_| Ok(())));
         catch_unwind(add).expect_err("it panics");
     }
     assert_eq!(set.arena.len(), before);
