@@ -42,7 +42,8 @@ impl Appender {
         &self.log.loggers[self.logger]
     }
 
-    /// Whether the log takes entries now: for who would leave something behind if [`Appender::reserve`] refused.
+    /// Whether the log takes entries now: for a commit that would leave something behind if [`Appender::reserve`]
+    /// refused.
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`].
