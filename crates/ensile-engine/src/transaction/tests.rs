@@ -616,7 +616,10 @@ fn held_by_a_snapshot(work: impl Fn(&Driven, &Table<u64, Vec<u8>>, u64)) -> Resu
 #[test]
 fn a_snapshot_that_holds_back_a_delete_is_ended_at_the_garbage_limit_too() -> Result<()> {
     let overwrite = |driven: &Driven, table: &Table<u64, Vec<u8>>, key| {
-        driven.db.run(|tx| if key == 0 { tx.delete(table, &key).map(drop) } else { Ok(()) }).expect("commits");
+        driven
+            .db
+            .run(|tx| if key == 0 { tx.delete(table, &key).map(drop) } else { Ok(()) })
+            .expect("commits");
         driven.db.run(|tx| tx.put(table, &(key + 1), &vec![1; 900])).expect("commits");
     };
     assert_eq!(held_by_a_snapshot(overwrite)?, 1);

@@ -163,7 +163,8 @@ impl Worker {
         let ReclaimLimits { pins, snapshots } = horizon.limits;
         self.collected = (drained && !self.garbage.has_unhooks()).then_some(horizon.limits);
         // What waits for D is held back by no snapshot, and ending one would free nothing.
-        let held_at_snapshots = if self.garbage.waits_for_epochs(snapshots) { Epoch::ZERO } else { snapshots };
+        let held_at_snapshots =
+            if self.garbage.waits_for_epochs(snapshots) { Epoch::ZERO } else { snapshots };
         self.held_at = if drained { (pins, held_at_snapshots) } else { (Epoch::ZERO, Epoch::ZERO) };
         WorkerCounters::set(&self.counters.garbage_things, self.garbage.len());
     }
