@@ -218,7 +218,6 @@ impl Garbage {
         let limit = horizon.limits.snapshots.min(two_before).min(horizon.durable.next());
         for _ in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
-            self.version_bytes -= unhook.bytes(pinned);
             self.unhook_now(&unhook, blocks, horizon, pinned);
         }
         false
@@ -233,6 +232,7 @@ impl Garbage {
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
     ) {
+        self.version_bytes -= unhook.bytes(pinned);
         let Some(table) = horizon.tables.get(unhook.table) else { return };
         let record = unhook.record.at(pinned);
         let word = record.lock();

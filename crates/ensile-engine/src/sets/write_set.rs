@@ -43,8 +43,8 @@ pub(crate) enum Expect {
 /// Bytes of the arena up to which announced keys enter it.
 const ANNOUNCED_BYTES_MAX: usize = 16 << 20;
 
-/// No entry's bytes lie further from the arena's beginning: announced keys, keys that were read, keys of refused inserts
-/// and what was written before are in front of them.
+/// No entry's bytes lie further from the arena's beginning. In front of them are announced keys, keys that were read,
+/// keys of refused inserts, and what was written before.
 const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
     + keys::READ_KEYS_MAX * INDEX_KEY_BYTES_MAX
     + 2 * TRANSACTION_BYTES_MAX
