@@ -17,6 +17,7 @@ use ensile_base::Epoch;
 
 use super::merge;
 use crate::block::{FORMAT, Salt};
+use crate::number;
 use crate::recoverable::EntryKind;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
@@ -55,7 +56,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Behind what was recovered with this manifest. `None`: the epochs are used up.
+    /// Behind what was recovered with this manifest. `None`: the epochs, or the numbers of generations, are used up.
     pub(super) fn new(decided: Decided<'_>, before: &Manifest, interval: Duration) -> Option<Self> {
         let Decided { generations, with_entries, log_bytes, number, seen, ended } = decided;
         assert!(generations.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
@@ -65,6 +66,7 @@ impl Plan {
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
         assert!(first > seen, "L4: the next life begins above {seen}");
+        number::next(number)?;
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| with_entries.contains(&generation.number));
