@@ -95,7 +95,7 @@ pub use ensile_engine::{checkpoint, codec, composite_key, fixed_layout, folder, 
 pub mod prelude {
     #[cfg(feature = "serde")]
     pub use crate::Serde;
-    pub use crate::codec::CodecError;
+    pub use crate::codec::{CodecError, ValueBuffer};
     pub use crate::{
         Database, Descending, Durability, Error, Index, Key, Prefetch, Prefix, Readable, Receipt, Result,
         Snapshot, Table, Transaction, Value,

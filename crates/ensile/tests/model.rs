@@ -16,7 +16,7 @@ type Rows = BTreeMap<String, Row>;
 struct Note(Row);
 
 impl Value for Note {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.push(self.0.0);
         out.extend_from_slice(self.0.1.as_bytes());
     }

@@ -17,7 +17,7 @@ struct PersonRow {
 }
 
 impl Value for PersonRow {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(&self.age.unwrap_or(u32::MAX).to_le_bytes());
         out.extend_from_slice(self.name.as_bytes());
     }

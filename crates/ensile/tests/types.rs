@@ -60,7 +60,7 @@ struct OfTheOtherOrder;
 impl Value for OfTheOtherOrder {
     const BYTES: Option<usize> = Some(16);
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(&[0; 16]);
     }
 

@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use ensile::Value;
-use ensile::codec::CodecError;
+use ensile::codec::{CodecError, ValueBuffer};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// A value of `N` bytes, at least 8.
@@ -46,7 +46,7 @@ impl<const N: usize> Value for Payload<N> {
     const BYTES: Option<usize> = Some(N);
 
     #[inline]
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(&self.0);
     }
 

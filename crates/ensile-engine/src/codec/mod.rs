@@ -25,7 +25,7 @@ pub use buffer::KeyBuffer;
 pub use key::{AsKey, Descending, Key, TotalF32, TotalF64};
 #[cfg(feature = "serde")]
 pub use value::Serde;
-pub use value::{AsValue, Value};
+pub use value::{AsValue, Value, ValueBuffer};
 pub use zerocopy;
 
 /// Bytes that are not the encoding of any value of the type asked for.

@@ -13,8 +13,9 @@
 //!
 //! Invariant: round trip. Decoding gives the value back, and what no value encodes to is an error, never a panic.
 //!
-//! Neighbours: the typed API encodes into the transaction's scratch buffer and decodes what the record holds.
+//! Neighbours: the typed API encodes into the transaction's memory (`buffer`) and decodes what the record holds.
 
+mod buffer;
 mod fixed_layout;
 #[cfg(feature = "serde")]
 mod serde;
@@ -22,6 +23,7 @@ mod serde;
 mod tests;
 mod tuple;
 
+pub use buffer::ValueBuffer;
 #[cfg(feature = "serde")]
 pub use serde::{Serde, decode_postcard, encode_postcard};
 
@@ -38,13 +40,13 @@ use super::{CodecError, exactly, take};
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use ensile::Value;
-/// use ensile::codec::CodecError;
+/// use ensile::codec::{CodecError, ValueBuffer};
 ///
 /// #[derive(Debug, PartialEq)]
 /// struct Celsius(i16);
 ///
 /// impl Value for Celsius {
-///     fn encode(&self, out: &mut Vec<u8>) {
+///     fn encode(&self, out: &mut ValueBuffer<'_>) {
 ///         self.0.encode(out);
 ///     }
 ///     fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
@@ -56,7 +58,7 @@ use super::{CodecError, exactly, take};
 /// }
 ///
 /// let mut bytes = Vec::new();
-/// Celsius(-40).encode(&mut bytes);
+/// Celsius(-40).encode(&mut ValueBuffer::new(&mut bytes));
 /// assert_eq!(Celsius::decode(&bytes), Ok(Celsius(-40)));
 /// ```
 pub trait Value: Sized {
@@ -64,13 +66,8 @@ pub trait Value: Sized {
     /// before it knows the row. A wrong number is no error, only slower.
     const BYTES: Option<usize> = None;
 
-    /// Whether [`encode`](Self::encode) only appends, and leaves what `out` holds alone. Then a put encodes straight
-    /// into the transaction's memory; otherwise into a buffer of its own, which is copied. Say `true` only if it is so:
-    /// an encoder that changes what was there would change other writes of its transaction.
-    const ONLY_APPENDS: bool = false;
-
     /// Appends the encoding of the value to `out`.
-    fn encode(&self, out: &mut Vec<u8>);
+    fn encode(&self, out: &mut ValueBuffer<'_>);
 
     /// The value that `bytes` encode.
     ///
@@ -94,58 +91,34 @@ pub trait Value: Sized {
 
 /// A form in which a value of type `V` can be passed: `V` itself, a `str` for a `String`, a `[u8]` for a `Vec<u8>`.
 pub trait AsValue<V> {
-    /// As [`Value::ONLY_APPENDS`].
-    const ONLY_APPENDS: bool = false;
-
     /// Appends the encoding of the value to `out`.
-    fn encode_value(&self, out: &mut Vec<u8>);
+    fn encode_value(&self, out: &mut ValueBuffer<'_>);
 }
 
 impl<V: Value> AsValue<V> for V {
-    const ONLY_APPENDS: bool = V::ONLY_APPENDS;
-
     #[inline]
-    fn encode_value(&self, out: &mut Vec<u8>) {
+    fn encode_value(&self, out: &mut ValueBuffer<'_>) {
         self.encode(out);
     }
 }
 
-/// Appends the encoding of a value to bytes that are not the encoder's.
-#[inline(always)]
-pub(crate) fn append_value<V>(value: &(impl AsValue<V> + ?Sized), out: &mut Vec<u8>) {
-    fn only_appends<V, T: AsValue<V> + ?Sized>(_: &T) -> bool {
-        T::ONLY_APPENDS
-    }
-    if only_appends(value) {
-        value.encode_value(out);
-    } else {
-        let mut own = Vec::new();
-        value.encode_value(&mut own);
-        out.extend_from_slice(&own);
-    }
-}
-
 impl AsValue<String> for str {
-    const ONLY_APPENDS: bool = true;
-
     #[inline]
-    fn encode_value(&self, out: &mut Vec<u8>) {
+    fn encode_value(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(self.as_bytes());
     }
 }
 
 impl AsValue<Vec<u8>> for [u8] {
-    const ONLY_APPENDS: bool = true;
-
     #[inline]
-    fn encode_value(&self, out: &mut Vec<u8>) {
+    fn encode_value(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(self);
     }
 }
 
 impl<const N: usize> AsValue<Vec<u8>> for [u8; N] {
     #[inline]
-    fn encode_value(&self, out: &mut Vec<u8>) {
+    fn encode_value(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(self);
     }
 }
@@ -155,10 +128,8 @@ macro_rules! fixed_width {
     ($(where [$($generic:tt)*])? $type:ty, $name:expr, |$value:ident| $encode:expr, |$bytes:ident| $decode:expr) => {
         impl<$($($generic)*)?> Value for $type {
             const BYTES: Option<usize> = Some(size_of::<$type>());
-            const ONLY_APPENDS: bool = true;
-
             #[inline]
-            fn encode(&self, out: &mut Vec<u8>) {
+            fn encode(&self, out: &mut ValueBuffer<'_>) {
                 let $value = self;
                 out.extend_from_slice(&$encode);
             }
@@ -208,10 +179,8 @@ fixed_width!((), "()", |_value| [], |bytes| {
 });
 
 impl Value for Vec<u8> {
-    const ONLY_APPENDS: bool = true;
-
     #[inline]
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(self);
     }
 
@@ -226,10 +195,8 @@ impl Value for Vec<u8> {
 }
 
 impl Value for String {
-    const ONLY_APPENDS: bool = true;
-
     #[inline]
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.extend_from_slice(self.as_bytes());
     }
 
@@ -244,13 +211,11 @@ impl Value for String {
 }
 
 impl<T: Value> Value for Option<T> {
-    const ONLY_APPENDS: bool = T::ONLY_APPENDS;
-
     #[inline]
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         out.push(u8::from(self.is_some()));
         if let Some(value) = self {
-            append_value::<T>(value, out);
+            value.encode(out);
         }
     }
 

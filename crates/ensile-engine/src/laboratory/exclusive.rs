@@ -11,7 +11,7 @@
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{PinHandle, Pinned};
 
-use crate::codec::{Key, Value};
+use crate::codec::{Key, Value, ValueBuffer};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::laboratory::key_value::encoded;
@@ -130,7 +130,7 @@ impl<'x> ExclusiveRows<'x> {
         let mut row = V::decode(scratch.bytes()).map_err(|error| undecodable::<V>(&table.core, error))?;
         change(&mut row);
         value.clear();
-        row.encode(value);
+        row.encode(&mut ValueBuffer::new(value));
         overwrite(&table.core, record, value).map(|()| true)
     }
 
@@ -145,7 +145,7 @@ impl<'x> ExclusiveRows<'x> {
         }
         let mut bytes = std::mem::take(&mut self.buffers.value);
         bytes.clear();
-        value.encode(&mut bytes);
+        value.encode(&mut ValueBuffer::new(&mut bytes));
         let done = match self.add(&table.core, encoded(key).as_ref(), &bytes) {
             Ok(Some(there)) => overwrite(&table.core, there, &bytes),
             added => added.map(|_| ()),
@@ -163,7 +163,7 @@ impl<'x> ExclusiveRows<'x> {
         let (mut bytes, mut index_key) =
             (std::mem::take(&mut self.buffers.value), std::mem::take(&mut self.buffers.index_key));
         bytes.clear();
-        value.encode(&mut bytes);
+        value.encode(&mut ValueBuffer::new(&mut bytes));
         let done = self.insert_encoded(&table.core, encoded(key).as_ref(), &bytes, &mut index_key);
         (self.buffers.value, self.buffers.index_key) = (bytes, index_key);
         done

@@ -15,7 +15,7 @@ use ensile_epoch::PinHandle;
 
 use std::marker::PhantomData;
 
-use crate::codec::{CodecError, Key, KeyBuffer, Value};
+use crate::codec::{CodecError, Key, KeyBuffer, Value, ValueBuffer};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::record::tree::{RecordInsert, RecordLookup};
@@ -140,7 +140,7 @@ impl<'db> RawKeyValue<'db> {
                 RecordInsert::Exists(there, record) => {
                     let before = there.lock();
                     if before.is_latest() && before.is_absent() {
-                        // As in commit: whoever registered the absent record for removal frees it (U1).
+                        // As in commit: the thread that registered the absent record for removal frees it (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
                         record.finish(Word::written(tid), None);
                         tree.replace(key, there, record, call.pinned());
@@ -245,7 +245,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
         let found = self.raw.modify(encoded(key).as_ref(), |old, out| match V::decode(old) {
             Ok(mut value) => {
                 change(&mut value);
-                value.encode(out);
+                value.encode(&mut ValueBuffer::new(out));
             }
             Err(error) => {
                 out.extend_from_slice(old);
@@ -261,7 +261,7 @@ impl<K: Key, V: Value> KeyValue<'_, K, V> {
     /// [`Error::Misuse`] if the value does not fit its record; [`Error::Closed`].
     pub fn put(&mut self, key: &K, value: &V) -> Result<()> {
         let mut bytes = Vec::new();
-        value.encode(&mut bytes);
+        value.encode(&mut ValueBuffer::new(&mut bytes));
         self.raw.put(encoded(key).as_ref(), &bytes)
     }
 

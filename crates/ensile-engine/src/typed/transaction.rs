@@ -5,8 +5,7 @@
 use super::read::undecodable;
 use super::table::Table;
 use crate::codec::bounds::encoded;
-use crate::codec::value::append_value;
-use crate::codec::{AsKey, AsValue, Key, Value};
+use crate::codec::{AsKey, AsValue, Key, Value, ValueBuffer};
 use crate::error::Result;
 use crate::transaction::Transaction;
 
@@ -26,7 +25,9 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.raw_put(&table.core, encoded(key).as_ref(), |bytes| append_value(value, bytes))
+        self.raw_put(&table.core, encoded(key).as_ref(), |bytes| {
+            value.encode_value(&mut ValueBuffer::new(bytes));
+        })
     }
 
     /// Writes a row whose key is free.
@@ -41,7 +42,9 @@ impl Transaction<'_> {
         key: &(impl AsKey<K> + ?Sized),
         value: &(impl AsValue<V> + ?Sized),
     ) -> Result<()> {
-        self.raw_insert(&table.core, encoded(key).as_ref(), |bytes| append_value(value, bytes))
+        self.raw_insert(&table.core, encoded(key).as_ref(), |bytes| {
+            value.encode_value(&mut ValueBuffer::new(bytes));
+        })
     }
 
     /// Reads a row, lets `change` change it, and writes it back: one way down the index instead of two. False if
@@ -59,7 +62,7 @@ impl Transaction<'_> {
         self.raw_update(&table.core, encoded(key).as_ref(), |old, new| {
             let mut value = V::decode(old).map_err(|error| undecodable::<V>(&table.core, error))?;
             change(&mut value);
-            append_value::<V>(&value, new);
+            value.encode(&mut ValueBuffer::new(new));
             Ok(())
         })
     }

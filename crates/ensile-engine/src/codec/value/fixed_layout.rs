@@ -29,7 +29,7 @@
 ///
 /// let account = Account { balance: 100, opened: 20_000, owner: 7 };
 /// let mut bytes = Vec::new();
-/// account.encode(&mut bytes);
+/// account.encode(&mut ValueBuffer::new(&mut bytes));
 /// assert_eq!(Account::decode(&bytes), Ok(account));
 /// assert_eq!(Account::decode(&bytes[1..]).unwrap_err().to_string(), "15 bytes where 16 are due");
 /// ```
@@ -39,10 +39,9 @@ macro_rules! fixed_layout {
         impl $crate::codec::Value for $type {
             const BYTES: ::std::option::Option<usize> =
                 ::std::option::Option::Some(::std::mem::size_of::<Self>());
-            const ONLY_APPENDS: bool = true;
 
             #[inline]
-            fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+            fn encode(&self, out: &mut $crate::codec::ValueBuffer<'_>) {
                 out.extend_from_slice($crate::codec::zerocopy::IntoBytes::as_bytes(self));
             }
 

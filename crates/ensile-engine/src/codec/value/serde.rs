@@ -7,7 +7,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{CodecError, Value};
+use super::{CodecError, Value, ValueBuffer};
 
 /// A value that serde takes, for types of other crates and generic ones.
 ///
@@ -17,11 +17,12 @@ use super::{CodecError, Value};
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use std::collections::BTreeMap;
+/// use ensile::codec::ValueBuffer;
 /// use ensile::{Serde, Value};
 ///
 /// let tags = Serde(BTreeMap::from([("colour".to_string(), 3u8)]));
 /// let mut bytes = Vec::new();
-/// tags.encode(&mut bytes);
+/// tags.encode(&mut ValueBuffer::new(&mut bytes));
 /// assert_eq!(Serde::decode(&bytes), Ok(tags));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -31,9 +32,7 @@ pub struct Serde<T>(
 );
 
 impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
-    const ONLY_APPENDS: bool = true;
-
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut ValueBuffer<'_>) {
         encode_postcard(&self.0, out);
     }
 
@@ -51,9 +50,8 @@ impl<T: Serialize + DeserializeOwned> Value for Serde<T> {
 /// # Panics
 /// The type's `Serialize` fails or asks for what the format has not, a sequence of unknown length: a mistake in the
 /// type, which would fail for its every value.
-pub fn encode_postcard<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
-    let start = std::mem::take(out);
-    *out = postcard::to_extend(value, start).expect("the type serializes to postcard");
+pub fn encode_postcard<T: Serialize + ?Sized>(value: &T, out: &mut ValueBuffer<'_>) {
+    postcard::to_extend(value, out.reborrow()).expect("the type serializes to postcard");
 }
 
 /// The value that all of `bytes` encode in postcard's format: what [`serde_value!`](crate::serde_value) decodes with.
@@ -75,6 +73,7 @@ pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecErro
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use ensile::Value;
+/// use ensile::codec::ValueBuffer;
 ///
 /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 /// struct Customer {
@@ -85,16 +84,14 @@ pub fn decode_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecErro
 ///
 /// let customer = Customer { name: "Ada".into(), tags: vec!["first".into()] };
 /// let mut bytes = Vec::new();
-/// customer.encode(&mut bytes);
+/// customer.encode(&mut ValueBuffer::new(&mut bytes));
 /// assert_eq!(Customer::decode(&bytes), Ok(customer));
 /// ```
 #[macro_export]
 macro_rules! serde_value {
     ($type:ty, $name:expr) => {
         impl $crate::codec::Value for $type {
-            const ONLY_APPENDS: bool = true;
-
-            fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+            fn encode(&self, out: &mut $crate::codec::ValueBuffer<'_>) {
                 $crate::codec::value::encode_postcard(self, out);
             }
 

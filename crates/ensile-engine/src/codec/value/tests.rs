@@ -9,11 +9,12 @@ use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{AsValue, Value};
+use crate::codec::ValueBuffer;
 use crate::codec::documented::examples;
 
 fn bytes_of(value: &impl Value) -> Vec<u8> {
     let mut bytes = Vec::new();
-    value.encode(&mut bytes);
+    value.encode(&mut ValueBuffer::new(&mut bytes));
     bytes
 }
 
@@ -143,7 +144,7 @@ fn a_row_is_read_from_bytes_that_lie_askew() {
 fn a_borrowed_form_has_the_encoding_of_the_value() {
     fn same<V: Value>(value: &V, form: &(impl AsValue<V> + ?Sized)) {
         let mut bytes = Vec::new();
-        form.encode_value(&mut bytes);
+        form.encode_value(&mut ValueBuffer::new(&mut bytes));
         assert_eq!(bytes, bytes_of(value));
     }
     same(&"abc".to_string(), "abc");

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: [`super::value`](super) has the trait; `docs/formats/rows.md` has the bytes.
 
-use super::{Value, append_value};
+use super::{Value, ValueBuffer};
 use crate::codec::{CodecError, take};
 
 /// Bytes of the length before a component.
@@ -10,14 +10,13 @@ const LENGTH_BYTES: usize = size_of::<u32>();
 
 /// Appends a component that something follows.
 #[inline]
-fn put_part<P: Value>(part: &P, out: &mut Vec<u8>) {
-    let start = out.len();
-    let begin = start + LENGTH_BYTES;
-    out.resize(begin, 0);
-    append_value::<P>(part, out);
+fn put_part<P: Value>(part: &P, out: &mut ValueBuffer<'_>) {
+    out.extend_from_slice(&[0; LENGTH_BYTES]);
+    let begin = out.end();
+    part.encode(out);
     // A component that is too long for its length is far over the limit of a value, which is refused as a whole.
-    let length = u32::try_from(out.len() - begin).unwrap_or(u32::MAX);
-    out[start..begin].copy_from_slice(&length.to_le_bytes());
+    let length = u32::try_from(out.end() - begin).unwrap_or(u32::MAX);
+    out.set(begin - LENGTH_BYTES, length.to_le_bytes());
 }
 
 /// The component that `bytes` begin with; `bytes` moves on behind it.
@@ -42,12 +41,11 @@ macro_rules! tuple {
                 };)*
                 bytes
             };
-            const ONLY_APPENDS: bool = $($part::ONLY_APPENDS &&)* $last::ONLY_APPENDS;
 
             #[inline]
-            fn encode(&self, out: &mut Vec<u8>) {
+            fn encode(&self, out: &mut ValueBuffer<'_>) {
                 $(put_part(&self.$at, out);)*
-                append_value::<$last>(&self.$last_at, out);
+                self.$last_at.encode(out);
             }
 
             #[inline]
