@@ -271,13 +271,13 @@ impl Manifest {
             is_numbered && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
-        let state = match self.state {
-            Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
-            Making::Created => is_open,
-        };
+        let state = self.reserved > Epoch::ZERO
+            && match self.state {
+                Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
+                Making::Created => is_open,
+            };
         // L6: what the open generation may have shown is reserved.
-        let reserved = self.reserved > Epoch::ZERO
-            && self.generations.iter().all(|generation| generation.first <= self.reserved);
+        let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
             checkpoint.number > 0
                 && checkpoint.low <= checkpoint.high
