@@ -66,13 +66,13 @@ impl Plan {
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
         let first = if generations.is_empty() { before.reserved } else { seen.next().max(unused) };
         assert!(first > seen, "L4: the next life begins above {seen}");
-        number::next(number)?;
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
             generations.into_iter().partition(|generation| with_entries.contains(&generation.number));
         let dropped = dropped.iter().map(|generation| generation.number).collect();
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| checkpoint.generation);
         let merging = merge::sources(&kept, checkpoint, log_bytes);
+        number::next(number)?;
         Some(Self { first, reserved, number, kept, dropped, merging })
     }
 

@@ -220,7 +220,7 @@ fn first_and_last(names: Vec<String>) -> Vec<String> {
     taken
 }
 
-/// The ends of the range of a number of so many bytes.
+/// The ends of the range of a number of four or of eight bytes.
 fn ends(width: usize) -> Vec<u64> {
     if width == 4 {
         return [0, 1 << 31, u32::MAX - 1, u32::MAX].map(u64::from).into();
