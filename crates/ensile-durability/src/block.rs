@@ -256,7 +256,7 @@ impl Header {
 
     /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt.
     /// Where the checksum holds, place and length are right even if the kind is not known.
-    pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
+    fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
             let zeros = header.iter().all(|byte| *byte == 0);
@@ -305,7 +305,7 @@ impl Header {
     }
 
     /// The payload of this block, whose bytes these are, if they are what the header promises.
-    pub(crate) fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
+    fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
         let padded = &block[HEADER_BYTES..self.block_bytes()];
         (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }
