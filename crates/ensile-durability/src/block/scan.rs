@@ -51,8 +51,8 @@ fn header_in(bytes: &[u8], left: u64, salt: Salt) -> At {
 /// What a block carries that continues a chain (L5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainPlace {
-    owner: u32,
-    generation: u64,
+    pub(crate) owner: u32,
+    pub(crate) generation: u64,
     pub(crate) sequence: u64,
     pub(crate) previous_crc: u32,
 }
