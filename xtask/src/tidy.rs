@@ -82,6 +82,7 @@ const RULES: &[(&str, Check)] = &[
     ("doc-example", documents::examples),
     ("columns", prose::comment_columns),
     ("said-here", prose::said_here),
+    ("plain-words", prose::plain_comments),
 ];
 
 /// Rules that look at the whole tree, or at what is no Rust file.
@@ -171,6 +172,7 @@ fn inspect(texts: &[(String, String)], documents: &[(String, String)], facts: &F
     for (path, text) in documents {
         documents::limits(text, &constants, &mut Report { rule: "limits", path, findings: &mut findings });
         prose::document_columns(text, &mut Report { rule: "columns", path, findings: &mut findings });
+        prose::plain_document(text, &mut Report { rule: "plain-words", path, findings: &mut findings });
     }
     findings
 }

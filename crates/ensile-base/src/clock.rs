@@ -1,7 +1,6 @@
 //! Time: the one place that reads a clock.
 //!
-//! Lower floors take nanoseconds as numbers; a [`Clock`] is handed to whoever needs to ask, so that a simulator can
-//! own time.
+//! Lower floors take nanoseconds as numbers; code that must ask is given a [`Clock`], so that a simulator can own time.
 //!
 //! Neighbours: the engine's heartbeat and loggers, back-off, the bench.
 

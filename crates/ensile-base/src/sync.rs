@@ -85,7 +85,7 @@ mod door {
         shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng())
     }
 
-    /// Shuttle models no time: whoever sleeps waits for others.
+    /// Shuttle models no time: a thread that sleeps yields to others.
     pub fn sleep(_: std::time::Duration) {
         yield_now();
     }

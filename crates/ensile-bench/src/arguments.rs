@@ -28,7 +28,7 @@ pub struct RunArguments {
     /// Length of a timed slice, in seconds
     #[arg(long, default_value_t = 5.0, value_parser = positive_seconds)]
     pub(crate) seconds: f64,
-    /// End each slice after so many transactions instead (to count instructions under callgrind)
+    /// End each slice after this many transactions instead (to count instructions under callgrind)
     #[arg(long, value_parser = value_parser!(u64).range(1..=1 << 40))]
     pub(crate) transactions: Option<u64>,
     /// Rounds; figures are medians over them

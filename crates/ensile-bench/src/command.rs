@@ -144,7 +144,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
 }
 
 fn print(report: &report::Report, run: &RunArguments, title: &str) {
-    // Whoever conducts this process has heard its counts and prints the report.
+    // The process that conducts this one has read its counts and prints the report.
     if run.conducted {
         return;
     }

@@ -64,9 +64,9 @@ pub(crate) trait Subject: Sync {
 /// When a slice begins and ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// After so many seconds of window.
+    /// After this many seconds of window.
     Timed(f64),
-    /// After so many transactions in all, without a lead-in: for counting instructions.
+    /// After this many transactions in all, without a lead-in: for counting instructions.
     Counted(u64),
     /// When another process says so on standard input: see [`crate::system::processes`].
     Conducted,
@@ -231,7 +231,7 @@ impl Slice<'_> {
     }
 }
 
-/// How often somebody looks who waits for a phase or an epoch.
+/// How often a thread that waits for a phase or an epoch looks.
 const GLANCE: Duration = Duration::from_micros(200);
 
 /// A timed window as it turned out to be.

@@ -156,7 +156,7 @@ pub(crate) fn strict_commits(
     }
 }
 
-/// Lets so many clients work at once; what all of them measured.
+/// Lets `clients` clients work at once, and answers what all of them measured.
 fn at_once(clients: usize, work: impl Fn(usize) -> Result<Histogram<u64>> + Sync) -> Result<Histogram<u64>> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..clients)

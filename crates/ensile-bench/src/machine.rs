@@ -136,7 +136,8 @@ pub(crate) fn available_bytes() -> u64 {
         .map_or(u64::MAX, |kib| kib * 1024)
 }
 
-/// Refuses `records` of so many bytes each that do not fit into the memory that is free, and says how many do.
+/// Refuses `records` of `bytes_per_record` bytes each if they do not fit into the memory that is free, and says how
+/// many do.
 pub(crate) fn must_fit(records: u64, bytes_per_record: u64) -> Result<()> {
     fit(records, bytes_per_record, available_bytes())
 }
@@ -162,7 +163,8 @@ pub(crate) fn is_in_memory(folder: &Path) -> Result<bool> {
     Ok(rustix::fs::statfs(existing).map_err(|error| asked()(error.into()))?.f_type == TMPFS)
 }
 
-/// The command that this process was started by, for who wants to do it again: where it kept its files is left out.
+/// The command that this process was started by, so that it can be run again. The folder that it kept its files in is
+/// left out.
 pub(crate) fn command() -> String {
     without_folders(std::env::args().skip(1))
 }

@@ -12,7 +12,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// So many of what `noun` is one of.
+/// `count` and the noun, in the plural unless the count is 1.
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count as f64), if count == 1 { "" } else { "s" })
 }

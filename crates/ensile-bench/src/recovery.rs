@@ -275,7 +275,7 @@ fn tpcc<'a>(arguments: &'a RecoveryArguments, progress: &mut Progress) -> Result
     Ok(Scene { name: "tpcc", folder, entry_bytes: None, running_bytes: None, open })
 }
 
-/// Recovers in every round with so many threads.
+/// Recovers in every round with the given number of threads.
 fn measure(
     arguments: &RecoveryArguments,
     scene: &Scene<'_>,

@@ -47,8 +47,8 @@ use crate::failure::Result;
 #[cfg(feature = "counted")]
 const ROUNDS: usize = 400;
 
-/// Counts, writes its files, prints, and answers whether what only reads shared nothing but what it has to: nothing, or
-/// the owners of an owned handle, or who waits.
+/// Counts, writes its files, prints, and answers whether readers wrote only the shared lines that they may: none, the
+/// owners' count of an owned handle, or the list of waiters.
 #[cfg(feature = "counted")]
 pub(crate) fn run(data: &Path, out: &Path) -> Result<bool> {
     crate::figure::prepare(out)?;

@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &SnapshotsArguments) -> Result<bool> {
     Ok(document.measured.within_limit)
 }
 
-/// Loads so many records, updates them for as long as the plan says, and watches the memory.
+/// Loads `records` records, updates them for as long as the plan says, and watches the memory.
 pub(crate) fn measure(
     records: u64,
     options: &Options,

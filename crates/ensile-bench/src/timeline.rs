@@ -131,7 +131,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Of the workers of a run that went on for so many nanoseconds.
+    /// The timeline of the workers of a run that took `nanos` nanoseconds.
     pub(crate) fn new(recorders: Vec<Recorder>, nanos: u64) -> Self {
         let mut released = vec![0; (nanos / STEP_NANOS) as usize];
         let mut samples = Vec::new();

@@ -6,7 +6,7 @@
 //! - a name that was created, renamed or removed stays so across a crash once [`Disk::sync_folder`] of its folder has
 //!   returned;
 //! - after a failed sync nothing is known about what was written since the last good one, and a later sync that
-//!   succeeds says nothing about it: who gets that error must stop trusting the file.
+//!   succeeds says nothing about it: a caller that gets the error must stop trusting the file.
 //!
 //! Names are relative to the disk's root folder, parts separated by `/`.
 //!
@@ -93,9 +93,9 @@ pub trait Disk: Send + Sync + Debug {
     /// process ends. While another holder lives, here or in another process: [`DiskError::InUse`].
     fn lock(&self, name: &str) -> Result<Box<dyn DiskLock>, DiskError>;
 
-    /// Takes the lock of this name for who changes nothing: any number of readers hold it at a time, beside no holder
-    /// of [`Disk::lock`]. Makes no file: `None` if there is none, as then nobody has ever taken the lock in this
-    /// folder.
+    /// Takes the lock of this name as a reader. Any number of readers may hold it at a time, but not while another
+    /// holds [`Disk::lock`]. It makes no file. The answer is `None` if there is no file: then nobody has ever taken the
+    /// lock in this folder.
     fn lock_to_read(&self, name: &str) -> Result<Option<Box<dyn DiskLock>>, DiskError>;
 
     /// Takes the exclusive lock of the folder itself (`""` is the root), as [`Disk::lock`] does of a name: whatever
@@ -137,14 +137,15 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Reads into `bytes` from `offset` until it is full or the file ends; returns how many bytes were read.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize, DiskError>;
 
-    /// Says that so many bytes from `offset` will be read soon, so that the medium can bring them meanwhile. A hint:
-    /// it waits for nothing and fails never.
+    /// Says that `bytes` bytes from `offset` on will be read soon, so that the medium can fetch them meanwhile. This is
+    /// a hint: it does not wait and cannot fail.
     fn will_need(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
-    /// Says that so many bytes from `offset`, written just now, will not be read soon: the medium may begin with them
-    /// at once, so that the next sync finds little left. A hint: it waits for nothing and fails never.
+    /// Says that `bytes` bytes from `offset` on, which were just written, will not be read soon. The medium may begin
+    /// to write them at once, so that the next sync finds little left. This is a hint: it does not wait and cannot
+    /// fail.
     fn write_behind(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }

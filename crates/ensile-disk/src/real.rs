@@ -194,8 +194,8 @@ fn make_root(root: &Path) -> Result<bool, DiskError> {
     })
 }
 
-/// Makes the folder's own name survive a crash. That is done even if it was there before, as whoever made it may have
-/// been killed before it could; but then it is no error if the folder above may not be read.
+/// Makes the folder's own name survive a crash. It is done even if the folder was there before: the process that made
+/// it may have been killed before it could. In that case it is no error if the folder above may not be read.
 fn sync_name_of(folder: &Folder, is_new: bool) -> Result<(), DiskError> {
     let parent = folder.path().parent().unwrap_or(folder.path());
     match folder.parent().and_then(|parent| parent.sync()) {

@@ -12,7 +12,7 @@
 //! Neighbours: below, `control` decides when, the log has E, D and the manifest; `recovery` reads what is written
 //! here; the engine walks.
 
-// In the order of the data: what an application sets, who decides, who acts, what is written, what is read.
+// In the order of the data: settings, what is written and read, decisions, actions.
 mod config;
 mod stats;
 mod ticket;

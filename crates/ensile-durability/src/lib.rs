@@ -3,11 +3,11 @@
 //!
 //! It serves any *recoverable* state that appends entries (a TID and opaque bytes) and can replay them, a block at a
 //! time ([`Recoverable`]):
-//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, who waits for it.
+//! - [`Log`]: per-worker buffers in disk format, loggers offered as steps, the durable epoch D, and the waits for it.
 //! - [`Checkpoints`]: fuzzy checkpoints of a [`Walk`] beside its writers, which bound the log, offered as steps.
 //! - [`Recovery`]: at open, the manifest, the chains of blocks, the verdict (D, torn tails, or damage), and replay as
 //!   work items that any number of threads pull.
-//! - [`examine`]: the same judgement without an open, of every byte, and the cut to the last consistent epoch.
+//! - [`examine`]: the same judgement of every byte without an open, and the cut to the last consistent epoch.
 //!
 //! Invariants, cited by name where they are kept (`docs/protocols/durability.md` argues them):
 //! - E1, E2: space is reserved before a worker binds; `E >= n+1` means that all entries of epochs `<= n-1` are
@@ -16,13 +16,14 @@
 //! - L3: a claim counts once it stands in a synced mark; one sync on the commit path.
 //! - K1: what an installed checkpoint `[e_l, e_h]` promises (`docs/protocols/checkpoints.md`).
 //! - I1 to I4: whose files these are (`docs/protocols/store.md`).
-//! - L4: epochs that a recovery ignored are void for ever. L5: torn tails are cut and reported, damage is an error.
+//! - L4: epochs that a recovery ignored are discarded for ever. L5: torn tails are cut and reported, damage is an
+//!   error.
 //!
 //! Neighbours: below, `ensile-disk` for files and `ensile-epoch` for E and bindings; above, the engine's commit
 //! appends, its `Database` gives the loggers threads, its receipts wait.
 #![forbid(unsafe_code)]
 
-// A stair: a module uses those above it, and none below.
+// A module uses those above it, and none below.
 mod control;
 mod counter;
 mod identity;

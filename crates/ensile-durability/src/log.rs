@@ -8,8 +8,8 @@
 //! No thread is spawned here: `Database` gives every logger a thread that runs
 //! `loop { log.logger_wait(i, interval); log.logger_step(i); }`, and a simulator calls the steps itself.
 //!
-//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `worker_slot`, L3 in `marks` and `segments`, the end in
-//! `waiters`.
+//! Invariants: E1 in `appender`, L1 and L2 in `claim` and `worker_slot`, L3 in `marks` and `segments`, the end of the
+//! log in `waiters`.
 //!
 //! Neighbours: below, `recovery` hands over the first files of a generation; above, the engine's commit and receipts.
 
@@ -85,7 +85,8 @@ pub enum LoggerStep {
     Stopped,
 }
 
-/// The log of an open database, behind std's `Arc` also under a model checker, whose own cannot be a method's `self`.
+/// The log of an open database. It is shared by std's `Arc` under a model checker too: the checker's own `Arc` cannot
+/// be the type of a method's `self`.
 #[derive(Debug)]
 pub struct Log {
     pub(crate) epochs: Arc<Epochs>,
@@ -94,35 +95,36 @@ pub struct Log {
     marks: MarkTable,
     waiters: Waiters,
     counters: LogCounters,
-    /// Of one logger's workers.
+    /// Most bytes of the buffers of one logger's workers.
     buffer_bytes_max: usize,
     full_wait_nanos: u64,
     next_logger: AtomicUsize,
-    /// No reserve succeeds: as `refusal` says.
+    /// Whether every reserve is refused; `refusal` says why.
     refuses: AtomicBool,
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
-    /// The process that opened the log: no other one does anything with it (I4).
+    /// The process that opened the log: no other one uses it (I4).
     process: Process,
     /// Files of closed generations, which the next checkpoint covers.
     older: Mutex<VecDeque<ClosedFile>>,
-    /// One at a time removes files.
+    /// Held by the thread that removes files.
     removing: Mutex<()>,
-    /// For which it waits.
+    /// The leases that a removal waits for.
     leases: Leases,
     hint: Mutex<HintWriter>,
     reserved_epochs: Mutex<ReservedEpochs>,
-    /// The manifest, for whoever installs a checkpoint.
+    /// The manifest, for the installation of a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
     /// Bytes of log that recovery replayed, and would again.
     pub(crate) replayed_bytes: u64,
-    /// Keeps other processes out until this log is closed.
     pub(crate) reserve: Reserve,
+    /// Keeps other processes out until this log is closed.
     locks: Mutex<Option<Locks>>,
 }
 
 impl Log {
-    /// The appender of a worker whose binding is `slot`, which must not be bound now. Loggers are dealt out in turn.
+    /// The appender of a worker whose binding is `slot`. The slot must not be bound now. Workers are given to loggers
+    /// in turn.
     #[must_use]
     pub fn attach(self: &StdArc<Self>, slot: Arc<CommitSlot>) -> Appender {
         // Relaxed: only spreads workers; no partner.
@@ -146,7 +148,7 @@ impl Log {
         self.loggers[logger].step(self)
     }
 
-    /// Makes ready what later commits need, if it is time: for the logger's thread after a step. It takes as long as
+    /// Prepares what later commits need, if it is time: the logger's thread calls it after a step. It takes as long as
     /// the disk takes for a few megabytes; commits do not wait for it.
     pub fn logger_prepare(&self, logger: usize) {
         if self.process.is_this() {
@@ -192,7 +194,7 @@ impl Log {
     }
 
     fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
-        // A hint that a panic cut says nothing.
+        // A hint that a panic cut short says nothing.
         self.hint.lock()
     }
 

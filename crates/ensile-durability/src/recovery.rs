@@ -1,21 +1,21 @@
 //! Recovery at open: manifest, chains, verdict, replay, and the next generation (SiloR §5).
 //!
-//! In parts, so that the caller's threads do the work: [`Scan::begin`] reads the manifest and lists the log files;
-//! [`Scan::step`], called by any number of threads, reads the blocks of one file; [`Scan::finish`] puts them together
-//! and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the checkpoint or
-//! replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
+//! It has parts, so that the caller's threads do the work: [`LogScan::begin`] reads the manifest and lists the log
+//! files; [`LogScan::step`], called by any number of threads, reads the blocks of one file; [`LogScan::finish`] puts
+//! them together and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
+//! checkpoint or replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
 //!   decided in `verdict`.
 //! - L4: before anything is served, the manifest says what counted in each generation and where the next begins: above
 //!   every epoch in any block, ignored and torn ones included.
-//! - What recovery has decided to be durable is written and synced once more where no later block proves that it was:
-//!   after a failed sync, or a crash of the process alone, it may have been read from the system's cache.
+//! - Some of what recovery decided to be durable may have been read from the system's cache only: after a failed sync,
+//!   or a crash of the process alone. It is written and synced once more where no later block proves that it is on the
+//!   medium.
 //!
-//! Neighbours: `judgement` judges, for [`examine`] too; below `listing`, `file`, `chain`, `verdict`, `replay`, `turns`,
-//! `watermark`, `unproven`, `manifest`; above, `Database::open`, then
-//! [`crate::Log::start`].
+//! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
+//! `turns`, `watermark`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.

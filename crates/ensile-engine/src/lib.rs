@@ -1,14 +1,14 @@
 //! The engine: index, records and log meet in serializable transactions (Silo, SOSP'13).
 //!
-//! Its rooms, from the ground up; each uses those above it in this list, and none below:
+//! Its modules, lowest first. A module uses only those above it in this list:
 //! ```text
 //! error         what can go wrong, by what the caller does next
-//! variants      where an experiment may run otherwise than what ships
+//! variants      what an experiment may run in place of what ships
 //! codec         keys and values as bytes
 //! record        rows in shared memory: one word decides, optimistic reads, versions
 //! formats       what stands in files: log entry, checkpoint entry, a table's definition
 //! tables        trees of records by id; which of them this process knows
-//! garbage       what commits left behind, until nobody can reach it
+//! garbage       what commits left behind, until no thread can reach it
 //! worker        what commits: binding, log buffer, memory, garbage
 //! shared        what all transactions of a database share
 //! sets          read-set, node-set, write-set: what an open transaction carries
@@ -19,7 +19,7 @@
 //! transaction   reads, writes, upkeep of secondary indexes, closures, receipts
 //! open          settings, recovery, catalogue, threads, what a checkpoint walks; a folder without an open
 //! typed         tables of `K` to `V`
-//! laboratory    ways in for measurements
+//! laboratory    entry points for measurements
 //! ```
 //! The life of a commit: `transaction::run` calls the closure; `reading` fills the read-set and the node-set, writes go
 //! to the write-set; `commit` takes effect and appends to the log; `transaction::receipt` waits until D reaches its
@@ -30,7 +30,7 @@
 //! Neighbours: below, `ensile-index`, `ensile-durability`, `ensile-epoch`, `ensile-memory`; above, `ensile`.
 #![deny(unsafe_code)]
 
-// The order of the list above: each room stands behind those that it uses.
+// In the order of the list above: each module stands after those that it uses.
 
 mod error;
 mod variants;
@@ -73,7 +73,7 @@ mod typed;
 #[cfg(feature = "laboratory")]
 mod laboratory;
 
-// At the root too, as applications name them through `ensile`: examples are written against that crate.
+// These stand at the root because applications and examples name them through `ensile`.
 #[cfg(feature = "serde")]
 pub use codec::Serde;
 pub use codec::{Descending, Key, Prefix, Value};
@@ -96,7 +96,7 @@ pub use typed::*;
 #[cfg(feature = "experiments")]
 pub use variants::{LogRecords, Variants};
 
-/// When checkpoints begin, and what a database tells of them.
+/// When checkpoints begin, and what a database reports of them.
 pub mod checkpoint {
     #[cfg(feature = "simulation")]
     pub use ensile_durability::CheckpointStep;
@@ -117,7 +117,7 @@ pub mod recovery {
     pub use ensile_durability::{Phase, PhaseReport, Progress, RecoveryReport, TornTail};
 }
 
-/// Figures of an open database, and what keeps it from its work.
+/// Statistics of an open database, and what hinders it.
 pub mod stats {
     pub use ensile_durability::{CheckpointStats, Health, LogStats};
     pub use ensile_memory::MemoryStats;

@@ -440,7 +440,7 @@ fn checkpoints_beside_threads_that_move_money_keep_its_sum() {
             });
         }
         let reports: Vec<_> = (0..8).map(|_| db.checkpoint().and_then(|asked| Ok(asked.wait()?))).collect();
-        // Relaxed: as above.
+        // Relaxed: the threads are joined before their work is judged.
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         for report in reports {
             let entries = report.expect("is installed").entries;

@@ -125,7 +125,7 @@ fn a_full_disk_refuses_writers_lets_readers_go_on_and_needs_no_restart() -> Resu
             std::thread::sleep(Duration::from_millis(1));
         }
         put(&db, &table, 1, 11).expect("there is space");
-        // Relaxed: as above.
+        // Relaxed: the writers are joined before their work is judged.
         stop.store(true, Ordering::Relaxed);
         let written: u64 = writers.into_iter().map(|writer| writer.join().expect("no panic")).sum();
         let rows = db.run(|tx| tx.range(&table, ..).collect::<Result<Vec<_>>>()).expect("reads");

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use own_folder::Folder;
 
-/// A test's child that hangs is killed after so many seconds.
+/// A test's child that hangs is killed after this many seconds.
 const HANG_SECONDS: libc::c_uint = 100;
 
 /// Forks, and says whether what `child` claims held in the child.

@@ -36,7 +36,7 @@ const PER_BLOCK: u64 = 96;
 const OPEN: usize = 3;
 /// Lists are keys of the history from here on.
 const FIRST_LIST: Key = 1 << 32;
-/// A list of so many elements is deleted.
+/// A list of this many elements is deleted.
 const ELEMENTS_MAX: usize = 12;
 
 /// Predicates over rows: of this group, of a group within `argument / 16 .. argument % 16`, of this badge, of any.

@@ -1,5 +1,5 @@
 //! An open to which the system grants too few threads fails as an error, and leaves nothing behind. Each attempt is a
-//! process of its own, this test again, in so little address space that so many stacks fit and no more.
+//! process of its own, this test again, with an address space in which only a few stacks fit.
 #![cfg(target_os = "linux")]
 
 mod own_folder;

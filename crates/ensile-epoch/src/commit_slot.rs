@@ -35,7 +35,7 @@ impl CommitSlot {
         self.bound.store(epoch.number(), Ordering::Release);
     }
 
-    /// Ends the binding: everything the commit wrote, log entry included, is visible to who reads `idle` (E1).
+    /// Ends the binding. A thread that reads `idle` sees everything the commit wrote, its log entry included (E1).
     #[inline]
     pub fn unbind(&self) {
         // Release: partner is the Acquire in `bound`.
@@ -46,7 +46,7 @@ impl CommitSlot {
     #[inline]
     #[must_use]
     pub fn bound(&self) -> Option<Epoch> {
-        // Acquire: who reads `idle` sees what the commit installed and appended (partner: `unbind`).
+        // Acquire: a thread that reads `idle` sees what the commit installed and appended (partner: `unbind`).
         match self.bound.load(Ordering::Acquire) {
             IDLE => None,
             number => Some(Epoch::new(number)),

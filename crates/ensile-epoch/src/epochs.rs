@@ -127,7 +127,7 @@ impl Epochs {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Epoch {
-        // Acquire: who sees E = S sees the boundary S that was published before (partner: `try_advance`).
+        // Acquire: a thread that sees E = S sees the boundary S, which was published before (partner: `try_advance`).
         Epoch::new(self.global.load(Ordering::Acquire))
     }
 
@@ -207,8 +207,8 @@ impl Epochs {
             self.boundaries.newest.store(next, Ordering::Release);
             pace.last_boundary_nanos = now_nanos;
         }
-        // AcqRel: what was scanned idle happened before; who reads the new E sees it, and the boundary. E2 asks for a
-        // compare-exchange; under the lock it cannot fail.
+        // AcqRel: what was scanned idle happened before. A thread that reads the new E sees it, and the boundary. E2
+        // asks for a compare-exchange; under the lock it cannot fail.
         let moved = self.global.compare_exchange(current, next, Ordering::AcqRel, Ordering::Relaxed);
         assert!(moved.is_ok(), "the global epoch moves under its lock only");
         pace.last_advance_nanos = now_nanos.max(1);

@@ -88,8 +88,8 @@ impl<T> GarbageList<T> {
         }
     }
 
-    /// A thing that will come out so many after the next one, if it is in the same chunk: to be fetched from memory
-    /// ahead of its turn.
+    /// The thing that will come out `ahead` places after the next one, if it is in the same chunk. The caller fetches
+    /// it from memory ahead of its turn.
     #[inline]
     #[must_use]
     pub fn upcoming(&self, ahead: usize) -> Option<&T> {

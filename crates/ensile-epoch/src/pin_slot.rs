@@ -76,7 +76,8 @@ impl PinSlot {
         // Relaxed: the light fence below orders it before every pointer load; partner: the heavy fence of `scan`.
         self.words.pin.store(epoch.number(), Ordering::Relaxed);
         self.fences.light();
-        // Relaxed: whoever asked before its own fence without seeing our call is seen here by the light fence.
+        // Relaxed: a thread that asks for an expiry fences, then looks for our call. If it missed our call, the light
+        // fence lets us see its demand here.
         if self.words.expiry.load(Ordering::Relaxed) != NONE {
             self.forget_expiry();
         }
@@ -149,7 +150,8 @@ impl PinSlot {
 
     /// What this slot holds back. The caller has fenced (heavy) since it read the epoch.
     pub(crate) fn held(&self) -> HeldBack {
-        // Acquire: who reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_expire`, `end`).
+        // Acquire: a thread that reads `IGNORED` or `IDLE` sees the owner's last loads done (partners: `try_expire`,
+        // `end`).
         if self.words.expiry.load(Ordering::Acquire) == IGNORED {
             return HeldBack { pin: None, snapshot: None };
         }

@@ -43,7 +43,7 @@ impl Thing {
 
 // SAFETY: loom checks every access to the cell.
 unsafe impl Send for Thing {}
-// SAFETY: as above.
+// SAFETY: loom checks every access to the cell.
 unsafe impl Sync for Thing {}
 
 /// E2: once E has reached e + 2, a commit of epoch e is installed. The commit's own steps, as in the engine.

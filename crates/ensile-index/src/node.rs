@@ -41,7 +41,7 @@ use crate::version::{Version, VersionWord};
 /// Keys of an internal node.
 pub(crate) const INTERNAL_KEYS: usize = 15;
 
-/// Kind of a slot: 0..=8 is a key that ends here with so many bytes of slice.
+/// Kind of a slot: 0..=8 is a key that ends here, with that number of bytes in the slice.
 pub(crate) const SUFFIX: u8 = LONG;
 /// The key goes on in a deeper layer, whose root the slot holds.
 pub(crate) const LAYER: u8 = 10;
@@ -75,8 +75,9 @@ pub(crate) struct Leaf {
     pub(crate) permutation: GuardedU64,
     /// A nibble for each slot.
     kinds: GuardedU64,
-    /// A byte for each slot. The sixteenth belongs to who holds the lock, a hint for `split`: the last inserts, as long
-    /// as each went right behind the one before; low nibble, the position behind the last; high nibble, how many.
+    /// A byte for each slot. The sixteenth belongs to the holder of the lock and is a hint for `split`. It describes
+    /// the last inserts, as long as each went right behind the one before. The low nibble is the position behind the
+    /// last of them; the high nibble is their number.
     tags: [GuardedU64; 2],
     pub(crate) suffixes: GuardedPtr<SuffixBlock>,
     pub(crate) low: GuardedU64,
@@ -103,7 +104,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Leaf, slots) == 64, "a search finds its slot in the first line");
 };
 
-/// A node or a part of one that is not freed within `'p`: reached under a pin, or owned by who holds this.
+/// A node, or a part of one, that is not freed within `'p`: it was reached under a pin, or the holder owns it.
 #[derive(Debug)]
 pub(crate) struct Ptr<'p, T>(NonNull<T>, PhantomData<&'p T>);
 
@@ -284,7 +285,7 @@ impl<'p> Ptr<'p, Leaf> {
         }
         self.suffixes.publish(grown.as_ptr());
         if let Some(old) = old {
-            // SAFETY: the leaf names the copy now, and the lock makes us the only one who replaces it.
+            // SAFETY: the leaf names the copy now, and the lock makes this thread the only one that replaces it.
             unsafe { old.retire(memory) }
         }
     }

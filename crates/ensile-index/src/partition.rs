@@ -6,7 +6,7 @@
 //! thousands of keys is overlooked: that, and what changes meanwhile, only makes parts less equal, as any keys cut a
 //! tree into parts that cover it.
 //!
-//! Neighbours: up, whoever walks a table with several threads; down, `node`.
+//! Neighbours: up, walks of a table by several threads; down, `node`.
 
 use ensile_epoch::Pinned;
 
@@ -16,7 +16,7 @@ use crate::tree::Masstree;
 
 /// Pieces are opened until each is this fraction of a part.
 const FINENESS: u64 = 8;
-/// No more runs than so many a part.
+/// At most this many runs for each part.
 const RUNS_MAX: usize = 64;
 /// Levels, over all layers, behind which an estimate ends.
 const LEVELS_MAX: usize = 64;

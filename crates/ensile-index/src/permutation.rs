@@ -51,7 +51,8 @@ impl Permutation {
         (0..self.count()).map(move |position| self.slot(position))
     }
 
-    /// The slots of the entries as nibbles, the first one's lowest: cheaper than [`Self::slot`] for who takes them all.
+    /// The slots of the entries as nibbles, the first one's lowest: cheaper than [`Self::slot`] where all of them are
+    /// wanted.
     #[inline(always)]
     pub(crate) const fn nibbles(self) -> u64 {
         self.0 >> 4

@@ -119,7 +119,7 @@ impl<'p> SuffixBlockRef<'p> {
         note::store(self.bytes(offset as usize), suffix.len());
         self.head().used.write(offset + suffix.len() as u64);
         let place = offset << 32 | suffix.len() as u64;
-        // Release: pairs with the Acquire load of `suffix`: who sees the place sees its bytes.
+        // Release: pairs with the Acquire load of `suffix`: a thread that sees the place sees its bytes.
         self.head().places[slot].0.store(place, Ordering::Release);
     }
 

@@ -156,8 +156,9 @@ impl VersionWord {
     #[must_use]
     pub(crate) fn is_exactly(&self, bits: u64) -> bool {
         // Acquire: pairs with `NodeLock::drop`, and keeps what the caller reads after a good validation behind it. The
-        // store-load order that C1 asks for comes from the caller's SeqCst fence before validation: whoever made a
-        // change that the caller must not miss had dirtied this word (`NodeLock::begin_change`) before its own fence.
+        // store-load order that C1 asks for comes from the caller's SeqCst fence before validation: a thread that made
+        // a change which the caller must not miss had dirtied this word (`NodeLock::begin_change`) before its own
+        // fence.
         let word = self.0.load(Ordering::Acquire);
         debug_assert_ne!(word, FREED_WORD, "a node that was freed is reached (E3)");
         word == bits
@@ -251,8 +252,8 @@ impl NodeLock<'_> {
 
 impl Drop for NodeLock<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire loads of `stable`, `is_exactly` and the Acquire exchange of `try_lock`:
-        // who sees the new word sees the whole change.
+        // Release: pairs with the Acquire loads of `stable`, `is_exactly` and the Acquire exchange of `try_lock`: a
+        // thread that sees the new word sees the whole change.
         self.word.0.store(self.after().0, Ordering::Release);
     }
 }

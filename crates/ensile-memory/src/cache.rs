@@ -171,8 +171,8 @@ impl Cache {
         // SAFETY: the block is of a span that was cut, and in use until now.
         debug_assert_eq!(unsafe { Span::around(block).class() }, class, "a block is freed under its class");
         if cfg!(shuttle) {
-            // Never used again, and nothing that a word of a record or a node can be: whoever still reaches it is seen.
-            // SAFETY: the block is ours now, and this long.
+            // The block is never used again. No word of a record or a node has this pattern, so a thread that still
+            // reaches it is found out. SAFETY: the block is ours now, and this long.
             return unsafe { block.write_bytes(FREED_BYTE, class.bytes()) };
         }
         let shelf = &mut self.shelves[class.index()];

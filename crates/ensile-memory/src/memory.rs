@@ -31,7 +31,7 @@ pub struct MemoryConfig {
 }
 
 impl MemoryConfig {
-    /// Slabs, of which so many bytes are touched beforehand.
+    /// Slabs, of which `prefault_bytes` are touched beforehand.
     #[must_use]
     pub fn prefaulted(prefault_bytes: usize) -> Self {
         Self {
@@ -66,7 +66,7 @@ pub struct Memory {
 
 // SAFETY: the pool's pointers are to memory that this object owns; they change hands under the lock.
 unsafe impl Send for Memory {}
-// SAFETY: whoever shares it reaches the pool's pointers under the lock only.
+// SAFETY: threads that share it reach the pool's pointers under the lock only.
 unsafe impl Sync for Memory {}
 
 impl std::fmt::Debug for Memory {
@@ -170,8 +170,8 @@ impl Memory {
         }
     }
 
-    /// A step of giving chunks back to the system that have been empty for long; a window is some hundred steps. Bytes
-    /// that went. Whoever keeps the time of a database calls it once in a while.
+    /// One step of giving chunks that have long been empty back to the system; returns the bytes that went. A window is
+    /// some hundred steps. The database's heartbeat calls this once in a while.
     pub fn give_back_step(&self) -> usize {
         let mut pool = self.lock();
         if pool.is_released { 0 } else { pool.give_back_step() * CHUNK_BYTES }
@@ -231,7 +231,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: caches hold an Arc of this object, so none is left, and whoever had a block has let go of it.
+        // SAFETY: caches hold an Arc of this object, so none is left, and every owner of a block has let go of it.
         unsafe { self.release() };
     }
 }

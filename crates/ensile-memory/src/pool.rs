@@ -30,9 +30,9 @@ const SPANS: usize = CHUNK_BYTES / SPAN_BYTES;
 const ALL_SPANS: u32 = u32::MAX;
 const _: () = assert!(SPANS == u32::BITS as usize);
 
-/// A cache that has no block of a class takes lists of spans until they are so many.
+/// A cache that has no block of a class takes lists of spans until it has this many blocks.
 const TAKEN_BLOCKS: usize = 256;
-/// So many steps make a window: what stayed empty for all of it was not needed.
+/// Steps in a window: a chunk that stayed empty for all of it was not needed.
 const WINDOW_STEPS: u32 = 256;
 /// Chunks that a step gives back.
 const GIVEN_BACK_A_STEP: usize = 4;
@@ -166,7 +166,7 @@ impl SpanPool {
         let mut emptied = 0;
         for run in runs {
             let span = run.span();
-            // SAFETY: by the caller's word, who has the lock as `self` shows.
+            // SAFETY: the caller vouches for the run, and `self` shows that it has the lock.
             let (before, after) = unsafe { Span::add(run) };
             if after == slots(class) {
                 if before > 0 {

@@ -178,7 +178,7 @@ impl Scheduler for Seeded {
         };
         let count = runnable.iter().filter(awake).count();
         if count == 0 {
-            // Only resting threads are left: whoever it is, its rest is over.
+            // Only resting threads are left: the rest of the one that is chosen is over.
             let chosen = runnable[self.random.below(runnable.len() as u64) as usize].id();
             self.resting.remove(&usize::from(chosen));
             return Some(chosen);

@@ -68,7 +68,7 @@ fn scans_merge_own_writes() -> Result<()> {
     Ok(())
 }
 
-/// So many own writes that the iterator meets them in every batch.
+/// There are enough own writes that the iterator meets some in every batch.
 #[test]
 fn long_scans_merge_own_writes() -> Result<()> {
     let even: Vec<u32> = (0..1000).map(|n| 2 * n).collect();

@@ -1,4 +1,4 @@
-//! No circle among the top modules of a crate: whoever reads one of them reads only what stands below it.
+//! No circle among the top modules of a crate: a reader of one of them reads only what stands below it.
 //!
 //! A top module is a file or folder directly under `src/`. It uses another if its code, tests excepted, names a path
 //! into it: by `crate::`, by as many `super::` as lead to the root, or by what the root re-exports.

@@ -1,4 +1,4 @@
-//! A type's name means one thing in what ships: whoever meets it need not ask which one it is.
+//! A type's name means one thing in what ships: a reader need not ask which one it is.
 //!
 //! Neighbours: [`super`] lists this rule; the words themselves are for readers to judge.
 

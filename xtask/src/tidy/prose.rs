@@ -1,4 +1,5 @@
-//! Prose that can be read where it stands: lines of a screen's width, and reasons that are said and not pointed at.
+//! Prose that can be read where it stands: lines of a screen's width, reasons that are said and not pointed at, and no
+//! phrase that must be translated first.
 //!
 //! Neighbours: [`super`] lists these rules.
 
@@ -13,6 +14,18 @@ const REASONS: [&str; 6] = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst",
 
 /// What points at another reason instead of giving one.
 const POINTERS: [&str; 3] = ["as above", "see above", "as below"];
+
+/// Phrases that readers stumble over. The number has a name, or is "this many"; the person is "a thread that ..".
+const STUMBLES: [&str; 8] = [
+    "so many bytes",
+    "so many rows",
+    "so many entries",
+    " for who ",
+    " of who ",
+    " by who ",
+    "; who ",
+    " whoever ",
+];
 
 /// Comments are no wider than [`COLUMNS_MAX`], but for tables and blocks of code.
 pub(super) fn comment_columns(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
@@ -70,6 +83,27 @@ pub(super) fn said_here(source: &Source<'_>, _: &Facts, report: &mut Report<'_>)
                 comment.line,
                 "say the reason here: one that stands elsewhere is not read with the code",
             );
+        }
+    }
+}
+
+/// Comments have none of the [`STUMBLES`].
+pub(super) fn plain_comments(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    for comment in &source.comments {
+        plain_lines(comment.text, comment.line, report);
+    }
+}
+
+/// Documents have none of the [`STUMBLES`].
+pub(super) fn plain_document(text: &str, report: &mut Report<'_>) {
+    plain_lines(text, 1, report);
+}
+
+fn plain_lines(text: &str, first: usize, report: &mut Report<'_>) {
+    for (at, line) in text.lines().enumerate() {
+        let padded = format!(" {} ", line.trim_matches(['/', '!', ' ']).to_lowercase());
+        for phrase in STUMBLES.iter().filter(|phrase| padded.contains(*phrase)) {
+            report.add(first + at, format!("`{}`: say who does it, or how many there are", phrase.trim()));
         }
     }
 }

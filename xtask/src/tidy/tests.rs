@@ -146,6 +146,12 @@ const SAMPLES: &[Sample] = &[
         good: "// Relaxed: a figure.\n// Works as above.\n#[cfg(test)]\nmod t {\n// Relaxed: as above.\n}\n",
     },
     Sample {
+        rule: "plain-words",
+        path: ENGINE,
+        bad: "//! For who~\n//! reads so many bytes.~\n/// Room; who locks it waits.~\n/* A lock.\n Whoever has it.~ */\n",
+        good: "// The bytes of a caller who waits, and for whom; so many that `for who` is a word: not somewhoever.\nlet a = \"for who waits\";\n",
+    },
+    Sample {
         rule: "doc-example",
         path: ENGINE,
         bad: "//! ```\n//! use ensile_engine::A;~\n//! ```\n/// ```no_run\n/// ensile_engine::a!();~\n    /// #[b = \"ensile_engine\"]~\n#[doc = concat!(\"use ensile_engine::\", a!())]~\n/// ```\n",

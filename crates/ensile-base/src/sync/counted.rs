@@ -316,13 +316,17 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.guard.as_ref().expect("a condition variable takes it from nobody who looks")
+        self.guard
+            .as_ref()
+            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
     }
 }
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.guard.as_mut().expect("a condition variable takes it from nobody who looks")
+        self.guard
+            .as_mut()
+            .expect("only a wait on a condition variable takes the guard, and nobody looks meanwhile")
     }
 }
 

@@ -1,8 +1,8 @@
 //! The door's locks: std's, loom's, shuttle's or the counted ones, without std's poison.
 //!
 //! A panic of ours never leaves a lock's data half changed: the code under a lock either cannot panic, or its floor
-//! stops the database when it does. So [`Mutex::lock`] takes the lock whoever panicked before. Where a panic does leave
-//! half a step behind, as in a logger's writer, the caller asks by [`Mutex::lock_unless_panicked`].
+//! stops the database when it does. So [`Mutex::lock`] takes the lock even if an earlier holder panicked. Where a panic
+//! does leave half a step behind, as in a logger's writer, the caller asks by [`Mutex::lock_unless_panicked`].
 //!
 //! Neighbours: [`super`] re-exports these and chooses the locks inside them.
 

@@ -111,7 +111,7 @@ fn acknowledge(db: &Database, placed: &Placed, over: &AtomicBool) {
             keep
         });
         if tell(&bytes).is_err() {
-            // Whoever listened is gone, so nobody will kill this process.
+            // The process that listened is gone, so nobody will kill this one.
             std::process::exit(1);
         }
         std::thread::sleep(Duration::from_millis(1));

@@ -14,7 +14,7 @@ pub(crate) const CLOSE: &str = "close";
 pub(crate) fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
     if writeln!(stdout, "{line}").and_then(|()| stdout.flush()).is_err() {
-        // Whoever conducts is gone.
+        // The conducting process is gone.
         std::process::exit(1);
     }
 }

@@ -16,7 +16,7 @@ use crate::machine;
 use crate::tally::{SAMPLE_EVERY, Step, Tally};
 use crate::timeline::{Recorder, Timeline};
 
-/// Time between two looks of whoever watches.
+/// Time between two looks of the watcher.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the subject on the plan's threads until `look` says that it is enough; it is asked every [`LOOK`], with the

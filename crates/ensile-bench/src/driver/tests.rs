@@ -54,7 +54,7 @@ impl Subject for Toy {
                 // Lets the conductor run, and other tests.
                 thread::sleep(Duration::from_micros(20));
                 self.clock.advance(TRANSACTION);
-                // Relaxed: as above.
+                // Relaxed: a count; the threads are joined before it is judged.
                 let number = self.done.fetch_add(1, Ordering::Relaxed);
                 Ok(Step { committed: 1, conflicts: 1, epoch: if self.durable { number / 10 + 1 } else { 0 } })
             },
@@ -129,7 +129,7 @@ fn a_counted_slice_ends_after_its_transactions() {
 }
 
 #[test]
-fn over_time_a_run_goes_on_until_whoever_watches_has_enough() {
+fn over_time_a_run_goes_on_until_its_watcher_has_enough() {
     let clock = Clock::manual();
     let durable = Toy::new(&clock, true);
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! What the victim writes, so that whoever recovers it knows every byte that must be there.
+//! What the victim writes, so that the recovering process knows every byte that must be there.
 //!
 //! Write `i` of a run goes to key `order_p(i mod records)` where `p = i / records` is its pass: each pass writes every
 //! key once, in a random order of its own. So the log has rows in random order, and the newest write of each key
@@ -67,7 +67,7 @@ where
     Ok(db.table(TABLE)?)
 }
 
-/// What is wrong with the rows of a queue of so many writes.
+/// What is wrong with the rows of a queue of `writes` writes.
 pub(super) fn check_queue(db: &Database, writes: u64) -> Result<Vec<String>> {
     let table = table::<VALUE_BYTES>(db)?;
     let expected: Vec<u64> = (writes.saturating_sub(QUEUED)..writes).collect();

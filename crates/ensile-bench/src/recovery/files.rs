@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 
 /// Read at once.
 const READ_BYTES: usize = 4 << 20;
-/// Every so many bytes it is asked whether a page is in memory.
+/// Bytes between two pages that are looked up in memory.
 const SAMPLE_BYTES: u64 = 1 << 20;
 
 /// All files of a folder, its folders' too.

@@ -1,8 +1,8 @@
 //! Whose lines they were: what a kind of transaction wrote, by name, and what of it the other worker touches.
 //!
 //! A line is named by the place in the source that wrote it. It counts as shared if the other worker read or wrote it
-//! in any of its transactions of the same epoch; who reads once an epoch (the heartbeat's scan of pins and bindings, a
-//! logger's look at its slots) is no hot path.
+//! in any of its transactions of the same epoch. Threads that read a line once an epoch are not counted: the
+//! heartbeat's scan of pins and bindings and a logger's look at its slots are no hot path.
 //!
 //! Neighbours: made of what [`super::alternation`] saw; written out by [`super::document`].
 

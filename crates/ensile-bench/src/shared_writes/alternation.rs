@@ -1,9 +1,9 @@
 //! Two threads that run transactions in turns, each with a worker of its own, and what each touched.
 //!
-//! In every round each kind of transaction is run by the second worker and then by the first. Every so many rounds the
-//! database beats: an epoch ends. Touches are kept apart by epoch, since what only changes hands once an epoch (a log
-//! buffer that the logger gives to another worker, a block that was freed and is used again) is not what two workers
-//! fight over. The first epochs are not recorded: workers are made, pools filled and pages touched in them.
+//! In every round each kind of transaction is run by the second worker and then by the first. The epoch ends after
+//! every [`ROUNDS_PER_EPOCH`] rounds. Touches are kept apart by epoch, since what only changes hands once an epoch (a
+//! log buffer that the logger gives to another worker, a block that was freed and is used again) is not what two
+//! workers fight over. The first epochs are not recorded: workers are made, pools filled and pages touched in them.
 //!
 //! Neighbours: stages are [`super::keys`], [`super::business`] and [`super::waits`]; [`super::account`] judges what is
 //! seen here.
@@ -145,7 +145,7 @@ fn work(stage: &dyn Stage, side: usize, orders: &Receiver<usize>, answers: &Send
     let mut run = stage.side(side);
     while let Ok(kind) = orders.recv() {
         if answers.send(run(kind)).is_err() {
-            // Whoever conducts has given up.
+            // The conducting thread has given up.
             return;
         }
     }

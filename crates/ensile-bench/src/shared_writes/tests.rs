@@ -79,7 +79,7 @@ fn registries_and_figures_are_a_workers_own(case: &Case) {
         assert!(account.by_name[PIN].lines > 0, "every transaction pins: {account:#?}");
         let binds = account.by_name.contains_key(BINDING);
         let commits_writes = account.does == Does::Writes && account.kind != "key-value modify";
-        assert_eq!(binds, commits_writes, "who commits writes binds, nobody else: {account:#?}");
+        assert_eq!(binds, commits_writes, "commits of writes bind, and nothing else does: {account:#?}");
     }
 }
 

@@ -124,7 +124,7 @@ impl<'a> Lab<'a> {
     }
 
     /// How databases of TPC-C are opened that will run `course`: their memory is touched beforehand, as in the paper
-    /// (§5.1). A fresh page costs more time than the rows that fill it, and whoever is faster meets more of them.
+    /// (§5.1). A fresh page costs more time than the rows that fill it, and a faster subject meets more of them.
     pub(crate) fn business_options(&self, course: &Course) -> Options {
         let asked = self.arguments.prefault_mib.map(|mib| mib << 20);
         let prefault_bytes = asked.unwrap_or_else(|| {
@@ -173,7 +173,7 @@ impl<'a> Lab<'a> {
         Ok(Business::load(kind, options, &founding)?.0.named(name))
     }
 
-    /// Runs every subject in every round with so many workers; the answer has one list of rounds per subject.
+    /// Runs every subject in every round with `workers` workers; the answer has one list of rounds per subject.
     pub(crate) fn measure(
         &mut self,
         subjects: &[&dyn Subject],
@@ -202,7 +202,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// How long and how often so many workers run.
+    /// How long and how often this many workers run.
     pub(crate) fn plan(&self, workers: usize) -> Plan {
         Plan {
             threads: workers,

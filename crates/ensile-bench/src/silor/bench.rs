@@ -76,7 +76,7 @@ pub(super) enum Otherwise {
     No,
     /// Checkpoints are synced once, at their end (SiloR figure 4 (a)).
     OneSync,
-    /// The same, and checkpointers sleep so that they write so many bytes a second (figure 4 (b)).
+    /// The same, and checkpointers sleep so that they write this many bytes a second (figure 4 (b)).
     Sleeps(u64),
     /// The log tells what each write replaced.
     BeforeImages,

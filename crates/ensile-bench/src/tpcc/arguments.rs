@@ -94,7 +94,7 @@ pub struct TpccArguments {
     /// Check the consistency conditions 1 to 12 when all rounds are done
     #[arg(long)]
     pub(crate) check: bool,
-    /// Run with the log in a process of its own, kill it after so many seconds of load, recover, and check that
+    /// Run with the log in a process of its own, kill it after this many seconds of load, recover, and check that
     /// everything acknowledged is there
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) crash_after: Option<f64>,
@@ -107,7 +107,7 @@ pub struct TpccArguments {
     /// How often the recovery after each kill is killed itself, at a random moment, before one may end
     #[arg(long, default_value_t = 0, requires = "crash_after", value_parser = value_parser!(u32).range(0..=50))]
     pub(crate) kill_in_recovery: u32,
-    /// The process that is killed makes a checkpoint every so many milliseconds [default: as a database does]
+    /// The process that is killed makes a checkpoint at this interval, in milliseconds [default: as a database does]
     #[arg(long, requires = "crash_after", value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub(crate) checkpoint_ms: Option<u64>,
 }

@@ -83,7 +83,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The number of this desk's next history row, behind that of the desk.
+    /// This desk's number, and the number of its next history row.
     #[inline]
     pub(crate) fn next_history(&self) -> (u16, u64) {
         let number = self.history.get();

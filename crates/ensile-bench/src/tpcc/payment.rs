@@ -25,7 +25,7 @@ pub(crate) struct Input {
     /// In cents.
     pub(crate) amount: i32,
     pub(crate) date: u64,
-    /// The number of its history row, behind that of who writes it.
+    /// The desk that writes the history row, and the row's number among that desk's.
     pub(crate) history: (u16, u64),
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Tables {
     /// For each district the first order that may still wait for delivery: deliveries start their scan there, not at
     /// the remains of everything that was delivered and is not yet cleaned away. Only ever moves up, after a commit.
     pub(crate) undelivered: Vec<AtomicU32>,
-    /// Order numbers for who does not take them from the district's row, by district.
+    /// Order numbers by district, for a run that does not take them from the district's row.
     order_ids: Vec<OwnLine<AtomicU32>>,
     /// One set of tables for each warehouse, where they are split.
     parts: Vec<Tables>,

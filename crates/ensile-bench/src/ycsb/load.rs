@@ -80,7 +80,7 @@ mod tests {
             for position in positions {
                 // Relaxed: counted by threads that are joined before the sums are read.
                 count.fetch_add(1, Ordering::Relaxed);
-                // Relaxed: as above.
+                // Relaxed: counted by threads that are joined before the sums are read.
                 sum.fetch_add(plan.key_at(position), Ordering::Relaxed);
             }
             Ok(())

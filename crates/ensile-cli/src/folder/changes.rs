@@ -37,7 +37,7 @@ pub(super) fn print(path: &Path) -> ExitCode {
     });
     match (found, written.and_then(|()| out.flush())) {
         (Err(error), _) => failed(path, &error.to_string()),
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         (Ok(_), Err(error)) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         (Ok(_), Err(error)) => failed(path, &error.to_string()),
         (Ok(found), Ok(())) => {

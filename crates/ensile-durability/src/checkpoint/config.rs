@@ -35,7 +35,7 @@ pub struct CheckpointConfig {
     pub files: usize,
     /// Time after the last one ended, put off while the log hardly grows; `None`: not by time.
     pub interval: Option<Duration>,
-    /// So many bytes of log since the last one began; `None`: not by bytes.
+    /// Begin a checkpoint once this many bytes of log were written since the last one began; `None`: not by bytes.
     pub log_bytes: Option<u64>,
     /// When recovery would take longer than this, by `load_rate` and `replay_rate`; `None`: not so.
     pub recovery_time: Option<Duration>,
@@ -45,7 +45,7 @@ pub struct CheckpointConfig {
     pub replay_rate: u64,
     /// Most bytes a second that all checkpointers write together, not 0; `None`: as fast as they can.
     pub bandwidth: Option<u64>,
-    /// Each checkpointer syncs what it wrote after so many bytes.
+    /// Bytes after which each checkpointer syncs what it wrote.
     pub sync_bytes: u64,
 }
 

@@ -46,7 +46,7 @@ use stage::{Duty, Stage};
 
 /// Between two attempts to make a reserve that is missing.
 const RESERVE_PAUSE_NANOS: u64 = 10_000_000_000;
-/// Of so many checkpoints in a row that seem not to fit, one is tried all the same.
+/// One of this many checkpoints in a row that seem not to fit is tried all the same.
 const TRIED_EVERY: u32 = 8;
 /// Why a closed database makes no checkpoint.
 pub(super) const CLOSED: &str = "the database was closed";
@@ -118,8 +118,8 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Of a database that was opened at `now_nanos` and replayed so many bytes of log. `number` is free, as are all
-    /// above it.
+    /// The life of a database that was opened at `now_nanos` and replayed `replayed_bytes` of log. No checkpoint has
+    /// the number `number`, or one above it.
     pub(super) fn new(
         terms: Terms,
         installed: Option<InstalledCheckpoint>,

@@ -62,7 +62,7 @@ impl Ticket {
         self.outcome.lock()
     }
 
-    /// The walk has so many slices.
+    /// Notes that the walk has this many slices.
     pub(crate) fn set_slices(&self, slices: u64) {
         assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
         self.slices.add(slices);

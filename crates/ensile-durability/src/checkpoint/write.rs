@@ -21,7 +21,7 @@ use crate::block::{BlockKind, HEADER_BYTES, Header, Salt, padded};
 use crate::recoverable::EntryKind;
 use crate::store::names::PartName;
 
-/// After so many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
+/// After this many bytes the medium is asked to begin writing them. Each call costs some tens of microseconds.
 const WRITE_BEHIND_BYTES: u64 = 4 << 20;
 
 #[derive(Debug)]

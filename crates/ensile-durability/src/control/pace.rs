@@ -21,7 +21,7 @@ pub(crate) struct WritePace {
 }
 
 impl WritePace {
-    /// No limit, or so many bytes a second, which `CheckpointConfig` has checked not to be 0.
+    /// No limit, or this many bytes a second. `CheckpointConfig` has checked that it is not 0.
     pub(crate) fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, tokens: 0, filled_at: 0 }
     }
@@ -41,7 +41,7 @@ impl WritePace {
         Duration::from_nanos((debt * NANOS).div_ceil(u128::from(rate)) as u64)
     }
 
-    /// So many bytes were written.
+    /// Notes that `bytes` bytes were written.
     pub(crate) fn spend(&mut self, bytes: u64) {
         if self.bytes_per_second.is_some() {
             self.tokens -= i128::from(bytes);
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_as_told_writes_at_the_limit() {
+    fn a_writer_that_waits_as_told_writes_at_the_limit() {
         let (mut pace, mut now, mut written) = (WritePace::new(Some(300 << 20)), 0, 0_u64);
         while now < 10_000_000_000 {
             now += pace.wait(now).as_nanos() as u64;

@@ -64,7 +64,7 @@ pub(crate) struct Logger {
     next_bytes: AtomicU64,
     /// The next file, locked before the writer.
     next: Mutex<NextFilePlan>,
-    /// So many zeros the next file is to have; none: it is not time, or it is ready.
+    /// Zeros that the next file is to have; 0 while it is not time for one, or it is ready.
     next_wanted: AtomicU64,
     next_ready: AtomicBool,
     /// The logger's thread is at its files: waiters step by themselves.

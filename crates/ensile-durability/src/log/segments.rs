@@ -32,7 +32,7 @@ use crate::store::names::{SegmentFile, SegmentName, log_folder};
 const PREALLOCATE_FIRST_BYTES: u64 = 1 << 20;
 const PREALLOCATE_STEP_BYTES_MAX: u64 = 64 << 20;
 
-/// A file begins with at most so many times as many zeros as the one before it.
+/// A file begins with at most this many times the zeros of the one before it.
 const ZEROED_GROWTH_MAX: u64 = 8;
 
 /// After an attempt to begin a file that found no space.
@@ -89,7 +89,7 @@ pub(crate) struct Segments {
     offset: u64,
     allocated: u64,
     step_bytes: u64,
-    /// The file began with so many zeros.
+    /// Zeros that the file began with.
     zeroed: u64,
     /// The chain: the next block's sequence, the last block's checksum.
     sequence: u64,

@@ -38,8 +38,8 @@ use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 use crate::{DurabilityError, Entry};
 
-/// A generation joins the younger ones if it has at most so many times their bytes: what is written again then stands
-/// in a file that is a third larger at least.
+/// A generation joins the younger ones if it has at most this many times their bytes. What is written again then stands
+/// in a file that is larger by a third at least.
 const GROWTH: u64 = 3;
 /// Sizes below this count as this: beside them the syncs of an open take most of the time.
 const SMALL_BYTES: u64 = 16 << 10;

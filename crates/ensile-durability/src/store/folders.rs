@@ -1,7 +1,8 @@
 //! The folders of logs and checkpointers: made, linked and looked at before anything else is done in them.
 //!
 //! `log<l>` in the database's folder is logger l's, `checkpoint<c>` checkpointer c's: a plain folder, or a link to one
-//! on another device. Links are how the file system itself remembers where the logs are; who lists the folder sees it.
+//! on another device. The file system itself remembers by links where the logs are, and a listing of the folder shows
+//! it.
 //!
 //! Invariant: a folder's name is synced before the manifest lists a log in it.
 //!
@@ -13,7 +14,8 @@ use ensile_disk::{Disk, FolderKind};
 
 use crate::DurabilityError;
 
-/// Are these, if any, a folder for each of `count` owners? `what` they are of, and who owns one, for the message.
+/// Checks that these, if there are any, are one folder for each of `count` owners. The message names what the folders
+/// are of and who owns one.
 ///
 /// # Errors
 /// [`DurabilityError::Config`].

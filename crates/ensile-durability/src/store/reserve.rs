@@ -32,7 +32,7 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// That of a database with so many loggers. Nothing is made yet.
+    /// The reserve of a database with `loggers` loggers. Nothing is made yet.
     pub(crate) fn of(disk: &Arc<dyn Disk>, loggers: u32) -> Result<Self, DiskError> {
         let mut folders = vec![String::new()];
         for folder in (0..loggers).map(log_folder) {
@@ -45,7 +45,8 @@ impl Reserve {
 
     /// Is it there, as far as this process knows?
     pub(crate) fn is_kept(&self) -> bool {
-        // Acquire: partner is the Release in `give_up`, so that who finds it gone finds its space.
+        // Acquire: the partner is the Release in `give_up`, so that a thread that finds the reserve gone finds its
+        // space.
         self.is_kept.load(Ordering::Acquire)
     }
 

@@ -43,7 +43,7 @@ fn a_full_disk_holds_what_is_to_be_written_and_goes_on_when_there_is_space() {
     assert!(matches!(rig.log.health(), Health::Full(reason) if reason.contains("log0/log-1-0")));
     assert!(matches!(worker.appender.reserve(1), Err(DurabilityError::DiskFull(_))));
     assert_eq!(rig.log.durable_epoch(), before, "D stands still");
-    assert!(is_durable(&rig.log, tid.epoch()).is_pending(), "who waits waits on");
+    assert!(is_durable(&rig.log, tid.epoch()).is_pending(), "the waiter keeps waiting");
     assert_eq!(rig.log.stats().holds, 1);
 
     disk.set_capacity(None);

@@ -129,7 +129,7 @@ fn what_a_failed_sync_left_in_the_cache_is_made_durable_before_it_is_shown_as_a_
         assert_eq!(
             Rig::simulated(&disk, 1).rows.get(&1).map(|row| row.0),
             Some(tid),
-            "whoever saw it acted on it"
+            "a reader that saw it has acted on it"
         );
     }
 }

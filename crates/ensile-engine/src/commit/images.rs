@@ -4,8 +4,9 @@
 //! - What is recorded is what the transaction replaced in the serial order: read under the record's lock, once the
 //!   commit is certain and before anything is installed.
 //! - E1: log space is reserved before binding, when the length that the lock will find is not known. So a guess is
-//!   reserved; if it is too small the commit lets go of everything, reserves what the records can hold at most, and is
-//!   made again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is enough.
+//!   reserved. If the guess is too small, the commit releases everything, reserves the most that the records can hold,
+//!   and runs again. A locked record is the latest of its key (C2) and never outgrows its capacity (C5), so that is
+//!   enough.
 //! - An entry is too large only by what the locks found, never by a guess.
 //!
 //! Neighbours: `prepare`, `locked` and `install` call in, if the database records before-images at all.
@@ -22,7 +23,8 @@ use crate::sets::Sets;
 use crate::sets::write_set::{Write, WriteKind};
 use crate::tables::is_logged;
 
-/// Reserves for an entry that takes `bytes` without before-images, and for values as long as they seem to be now.
+/// Reserves for an entry that takes `bytes` without before-images, and for values as long as they are now, before they
+/// are locked.
 #[inline(never)]
 pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
     debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
@@ -59,7 +61,7 @@ fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
     commit.reserve_log(bytes)
 }
 
-/// Under the locks: whether the values that are there fit what was reserved.
+/// Checks, under the locks, that the values that are there fit what was reserved.
 #[inline(never)]
 pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
@@ -106,12 +108,12 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
     });
 }
 
-/// The writes that may stand in the log entry; those that find nothing to delete will not.
+/// The writes that may stand in the log entry. A delete that finds nothing will not.
 fn logged_writes(sets: &Sets) -> impl Iterator<Item = &Write> {
     sets.writes.entries.iter().filter(|write| write.record.is_some() && is_logged(write.table))
 }
 
-/// Bytes that `of` says of all their records.
+/// The sum of `of` over their records.
 fn sum(sets: &Sets, of: impl Fn(Record<'_>) -> usize, pinned: Pinned<'_>) -> usize {
     logged_writes(sets).map(|write| of(write.record_at(pinned))).sum()
 }

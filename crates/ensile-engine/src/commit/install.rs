@@ -74,7 +74,7 @@ impl Commit<'_> {
     }
 }
 
-/// What installing an entry takes.
+/// What installing an entry needs.
 struct Installing<'i> {
     shared: &'i SharedState,
     arena: Arena<'i>,

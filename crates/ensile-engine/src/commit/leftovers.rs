@@ -36,7 +36,7 @@ impl Commit<'_> {
             }
             match write.effect {
                 WriteEffect::InPlace { .. } => continue,
-                // An absent record is left to the commit that registered it for cleanup; so its address stays good
+                // An absent record is left to the commit that registered it for cleanup, so its address stays valid
                 // until then (U1).
                 WriteEffect::Replaced { .. } if write.before.is_absent() => continue,
                 WriteEffect::Replaced { kept: true } => {

@@ -10,8 +10,8 @@ use crate::record::Handle;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::sets::{Read, Sets};
 
-/// A commit that holds the locks of its whole write-set. They are released, each with the word that it was taken over,
-/// when this goes; unless `install` has it, which releases each as it installs.
+/// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
+/// lock was taken over. `install` takes it over and releases each lock as it installs.
 pub(super) struct Locked<'l, 'c> {
     pub(super) commit: &'l mut Commit<'c>,
 }
@@ -40,7 +40,7 @@ impl<'c> Commit<'c> {
                 self.unlock(locked + 1);
                 return Err(Error::Conflict);
             }
-            // What was read and is written is expected to be locked from now on, by this commit.
+            // A record that was read and is written is expected from now on to be locked by this commit.
             if let Some(read) = write.read.and_then(|at| reads.get_mut(at as usize))
                 && *read == (Read { record: lock.record, word: before })
             {
@@ -76,7 +76,7 @@ impl Drop for Locked<'_, '_> {
 }
 
 impl Locked<'_, '_> {
-    /// Whether it holds any lock: deletes of missing keys have none.
+    /// Whether it holds any lock: deletes of missing keys take none.
     #[inline]
     pub(super) fn has_records(&self) -> bool {
         !self.commit.worker.order.is_empty()
@@ -94,7 +94,7 @@ impl Locked<'_, '_> {
         };
         for Read { record, word } in &sets.reads {
             let now = record.at(*pinned).word();
-            // What a scan has read and this commit writes is locked by this commit.
+            // A record that a scan has read and this commit writes is locked by this commit.
             if !(now == *word || now.unlocked() == *word && own(*record)) {
                 return Err(Error::Conflict);
             }
@@ -102,7 +102,7 @@ impl Locked<'_, '_> {
         if sets.nodes.holds(*pinned) { Ok(()) } else { Err(Error::Conflict) }
     }
 
-    /// Whether what `reserve` obtained suffices for what the locks found. If not, the caller runs again.
+    /// Checks that what `reserve` obtained suffices for what the locks found. If it does not, the commit runs again.
     #[inline]
     pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
         let Commit { worker, sets, pinned, .. } = &*self.commit;
@@ -122,7 +122,7 @@ impl Locked<'_, '_> {
         Ok(())
     }
 
-    /// Whether the log space that `reserve` obtained suffices for the values that the locks found.
+    /// Checks that the log space that `reserve` obtained suffices for the values that the locks found.
     #[inline]
     pub(super) fn check_images(&mut self) -> Result<()> {
         debug_assert!(self.commit.worker.commit.slot().bound().is_some(), "lengths are read under the locks");

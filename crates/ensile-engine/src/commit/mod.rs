@@ -1,7 +1,7 @@
 //! The commit protocol (Silo §4.4, figure 2).
 //!
 //! ```text
-//! prepare     place, reserve                                  obtains all that can be missing
+//! prepare     place, reserve                                  obtains everything that could be lacking later
 //! mod         bind .. fence, epoch, fence .. unbind           the order of all steps
 //! locked      lock, validate, check_room, choose_tid          under the locks, before anything is changed
 //! install     install, append                                 nothing fails any more
@@ -9,8 +9,8 @@
 //! images      values that are replaced, if the log has them
 //! ```
 //! Invariants, each from `docs/protocols/commit.md`:
-//! - E1: between bind and unbind nothing waits (but for record locks), fails for lack of something, or runs user code:
-//!   placeholders, memory and log space are obtained before, garbage is registered after.
+//! - E1: between bind and unbind nothing waits (but for record locks), nothing fails for lack of memory or space, and
+//!   no user code runs. Placeholders, memory and log space are obtained before; garbage is registered after.
 //! - C1: lock all, fence, read E, fence, validate; a read-only commit fences once before validating.
 //! - C2: every write-set record is the latest of its key once locked.
 //! - C3: placeholders are in the index before binding.
@@ -34,7 +34,7 @@ use crate::sets::Sets;
 use crate::shared::SharedState;
 use crate::worker::Worker;
 
-/// What a commit was given.
+/// The TID and the epoch that a commit was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Committed {
     pub(crate) tid: Tid,
@@ -57,7 +57,7 @@ pub(crate) fn commit_reads(
     committed
 }
 
-/// Commits the transaction's sets, or leaves nothing of it but placeholders that cleanup takes away.
+/// Commits the transaction's sets. A commit that fails leaves nothing but placeholders, which cleanup removes.
 #[inline(never)]
 pub(crate) fn commit_writes(
     shared: &SharedState,
@@ -76,7 +76,7 @@ pub(crate) fn commit_writes(
     committed
 }
 
-/// A read-only transaction: validated where it stands, no lock, no TID of its own (R1).
+/// Commits a read-only transaction: its reads are validated, it takes no lock and gets no TID of its own (R1).
 #[inline]
 pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Committed> {
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
@@ -102,7 +102,7 @@ struct Commit<'c> {
     pinned: Pinned<'c>,
 }
 
-// The steps in the order and the words of `docs/protocols/commit.md`.
+// The steps, in the order and under the names of `docs/protocols/commit.md`.
 impl<'c> Commit<'c> {
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {
@@ -121,7 +121,7 @@ impl<'c> Commit<'c> {
         self.reserve()?;
         loop {
             match self.bind_and_take_effect() {
-                // Once at most: what is reserved now suffices for whatever the locks find.
+                // This happens once at most: what is reserved now suffices for anything that the locks can find.
                 Err(_) if self.worker.images.fell_short() => images::reserve_again(self)?,
                 committed => return committed,
             }
@@ -133,7 +133,7 @@ impl<'c> Commit<'c> {
         let whole = WholeOrAbort;
         let committed = bound.commit.take_effect();
         std::mem::forget(whole);
-        // Unbind: `bound` goes.
+        // Dropping `bound` unbinds.
         committed
     }
 
@@ -141,7 +141,7 @@ impl<'c> Commit<'c> {
     #[inline(always)]
     fn take_effect(&mut self) -> Result<Committed> {
         let shared = self.shared;
-        // A failure from here on unlocks: `locked` goes.
+        // From here on a failure drops `locked`, which unlocks.
         debug_assert!(
             self.worker.commit.slot().bound().is_some(),
             "locks are taken by bound workers only (E2)"
@@ -149,7 +149,7 @@ impl<'c> Commit<'c> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
-        // `close` waits for the commits that have not seen its mark by now, and only for them.
+        // `close` waits only for the commits that have not seen its mark by now.
         shared.check_not_closed()?;
         locked.validate()?;
         locked.check_room(boundary)?;
@@ -178,7 +178,8 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
     epoch
 }
 
-/// A commit whose worker is bound to an epoch, which cannot end before the worker is unbound (E1, E2): when this goes.
+/// A commit whose worker is bound to an epoch. Dropping it unbinds the worker; the epoch cannot end before that (E1,
+/// E2).
 struct Bound<'b, 'c> {
     commit: &'b mut Commit<'c>,
 }
@@ -217,8 +218,8 @@ impl Drop for Bound<'_, '_> {
     }
 }
 
-/// Ends the process if a commit is left half-way: an invariant of ours is broken, some records carry the new TID and
-/// others a lock, and serving either would be worse than recovering what is durable.
+/// Ends the process if a panic leaves a commit half-way. Then an invariant is broken, and some records carry the new
+/// TID while others are locked. Serving either would be worse than recovering what is durable.
 struct WholeOrAbort;
 
 impl Drop for WholeOrAbort {

@@ -27,8 +27,8 @@ impl Commit<'_> {
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
         let mut placing = Placing { shared, worker, nodes, run: None, pinned: *pinned };
-        // All entries before any record is looked at: records that are found here are on their way from memory while
-        // others are looked for.
+        // All entries are placed before any record is read: the records that are found are fetched from memory while
+        // others are looked up.
         for write in entries.iter_mut().filter(|write| write.record.is_none()) {
             placing.place(write, arena)?;
         }
@@ -42,7 +42,8 @@ impl Commit<'_> {
     /// Obtains memory and log space for the whole write-set, and puts its records into lock order.
     pub(super) fn reserve(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned } = self;
-        // A boundary may be published between this guess and the commit's epoch; `check_room` then sends us back.
+        // A boundary may be published between this guess and the commit's epoch; then `check_room` sends the commit
+        // back.
         debug_assert!(
             worker.commit.slot().bound().is_none(),
             "what may wait is obtained before binding (E1)"
@@ -61,7 +62,8 @@ impl Commit<'_> {
             if write.kind == WriteKind::Put
                 && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
             {
-                // Its word comes when it is published: the present one may be locked by another commit.
+                // The replacement gets its word when it is published: another commit may hold the lock of the present
+                // word.
                 write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
                 write.old_version = Some(worker.blocks.version(record.class()));
@@ -99,19 +101,19 @@ impl Commit<'_> {
     }
 }
 
-/// What placing an entry takes.
+/// What placing an entry needs.
 struct Placing<'p> {
     shared: &'p SharedState,
     worker: &'p mut Worker,
     nodes: &'p mut NodeSet,
-    /// Inserts into one table, one after the other: keys that follow each other are placed beside the last.
+    /// Inserts into one table, one after the other: a key that follows the last one is placed next to it.
     run: Option<(u32, RecordRun<'p, 'p>)>,
     pinned: Pinned<'p>,
 }
 
 impl<'p> Placing<'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
-    /// A delete of a missing key has none: it depends on the leaf instead.
+    /// A delete of a missing key gets no record: it depends on the leaf instead.
     fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
         debug_assert!(write.record.is_none() && !write.placed, "an entry is placed once");
         let table = self.shared.table(write.table);

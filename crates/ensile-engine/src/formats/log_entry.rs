@@ -10,8 +10,8 @@
 //! RECORDED is a length that no body has, so a program that knows the first form only refuses the second one. Byte
 //! example: `docs/formats/log.md`.
 //!
-//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` for who looks at a log; the durability crate
-//! frames it with TID and length.
+//! Neighbours: commit encodes; `replay` decodes at recovery, `folder` decodes where a log is inspected; the durability
+//! crate frames it with TID and length.
 
 use ensile_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
@@ -48,7 +48,7 @@ pub(crate) const fn bytes(key: usize, value: usize) -> usize {
     HEADER_BYTES + key + value
 }
 
-/// Bytes that a before-image adds, of a value of so many bytes or, with none, of an absent key.
+/// Bytes that the before-image of a value of `before` bytes adds; 0 stands for an absent key too.
 #[inline]
 pub(crate) const fn image_bytes(before: usize) -> usize {
     IMAGE_HEADER_BYTES + before
@@ -61,8 +61,8 @@ pub(crate) enum Image {
     NotRecorded,
     /// The key was absent: nothing follows.
     Absent,
-    /// A value of so many bytes, which the caller appends: from the locked record, so that it is copied once, and into
-    /// memory that was reserved (E1).
+    /// A value of this many bytes, which the caller appends: from the locked record, so that it is copied once, and
+    /// into memory that was reserved (E1).
     Bytes(usize),
 }
 

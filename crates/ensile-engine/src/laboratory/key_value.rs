@@ -140,7 +140,7 @@ impl<'db> RawKeyValue<'db> {
                 RecordInsert::Exists(there, record) => {
                     let before = there.lock();
                     if before.is_latest() && before.is_absent() {
-                        // As in commit: whoever registered the absent record for removal frees it (U1).
+                        // As in commit: the thread that registered the absent record for removal frees it (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
                         record.finish(Word::written(tid), None);
                         tree.replace(key, there, record, call.pinned());

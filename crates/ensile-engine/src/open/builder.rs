@@ -115,7 +115,7 @@ impl Builder {
         self
     }
 
-    /// How long a strict result waits for space on a full disk. Then it is told
+    /// How long a strict result waits for space on a full disk. Then the caller gets
     /// [`DurabilityError::NotDurableYet`](ensile_durability::DurabilityError::NotDurableYet): what was committed stays,
     /// and becomes durable once there is space, so it must not be run again. 30 s by default; [`Duration::MAX`] waits
     /// for ever.
@@ -124,14 +124,14 @@ impl Builder {
         self
     }
 
-    /// Whether the log tells for each write also what it replaced, the value or that the key was absent: for change
-    /// capture (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default. Recovery
-    /// does not need it.
+    /// Whether the log also records what each write replaced: the old value, or that the key was absent. This is for
+    /// change capture (`ensile inspect DIR --changes`, [`folder::changes`](crate::folder::changes)). Off by default.
+    /// Recovery does not need it.
     ///
-    /// It costs the log of each write 4 bytes and the old value, copied while the record is locked, so an overwrite
-    /// logs about twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes
-    /// more than 256 MiB is refused (`Error::TooLarge`). A log may be written partly with and partly without;
-    /// versions of Ensile that do not know before-images refuse to open a log that has any.
+    /// Each write logs 4 bytes more and the old value, which is copied while the record is locked. So an overwrite logs
+    /// about twice as much. Old values count as part of a transaction's log entry: one that replaces or deletes more
+    /// than 256 MiB is refused (`Error::TooLarge`). A log may be written partly with and partly without; versions of
+    /// Ensile that do not know before-images refuse to open a log that has any.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;
@@ -186,7 +186,7 @@ impl Builder {
     }
 
     /// Most bytes of garbage that open transactions and snapshots may hold back; above it the oldest one that is idle
-    /// between two calls is ended, and told so by `Error::Expired`. 256 MiB by default.
+    /// between two calls is ended, and its next call returns `Error::Expired`. 256 MiB by default.
     pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.garbage_bytes_max = bytes;
         self
@@ -211,7 +211,7 @@ impl Builder {
         self
     }
 
-    /// Runs parts of the engine otherwise than they ship, to measure what they are worth.
+    /// Runs parts of the engine in another form than the one that ships, to measure what they are worth.
     #[cfg(feature = "experiments")]
     pub fn variants(mut self, variants: crate::variants::Variants) -> Self {
         self.settings.switches.variants = variants;
@@ -219,19 +219,18 @@ impl Builder {
     }
 
     /// Opens the database: locks the folder, recovers what the log holds, starts the threads. If the folder is empty or
-    /// not there, a new database is made; only the last folder of the path is.
+    /// missing, a new database is made. Of a path that is missing, only the last folder is made.
     ///
     /// An empty folder may be one whose device is not mounted: where there must be a database, use
     /// [`Builder::open_existing`].
     ///
     /// # Errors
-    /// `Error::Misuse` for settings that cannot work, log folders that are elsewhere already among them.
-    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do:
-    /// `InUse` if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was
-    /// copied, restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there,
-    /// `ForeignFolder` if such a folder is another database's, `NotADatabase` if the folder holds something else,
-    /// `Disk` if the disk refuses. `Error::NoThread`. Nothing on disk is lost by a failed open, and the folder is
-    /// free again.
+    /// `Error::Misuse` for settings that cannot work, such as other log folders than the database already has.
+    /// `Error::Durability` with a [`DurabilityError`](ensile_durability::DurabilityError) that says what to do: `InUse`
+    /// if another process has the folder, `Damaged` if a file is damaged or missing, `Copied` if the folder was copied,
+    /// restored or moved, `NotMounted` or `FolderMissing` if the device of a log's folder is not there, `ForeignFolder`
+    /// if such a folder is another database's, `NotADatabase` if the folder holds something else, `Disk` if the disk
+    /// refuses. `Error::NoThread`. Nothing on disk is lost by a failed open, and the folder is free again.
     pub fn open(self) -> Result<Database> {
         self.open_as(Opening::OpenOrCreate)
     }

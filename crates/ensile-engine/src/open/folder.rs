@@ -1,12 +1,13 @@
 //! A database's folder looked at, or repaired, without opening the database.
 //!
-//! [`verify`] reads every byte and judges it as an open would; [`inspect`] tells besides which tables there are, and
-//! how many rows they have, for which it builds them in memory; [`repair`] cuts a damaged folder to its last consistent
-//! epoch; [`changes`] reads the log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of
-//! these runs while a process has the database open. [`lease`] does: it keeps files from being removed while they are
-//! read. [`verify`] and [`inspect`] write nothing: a folder that may only be read will do.
+//! [`verify`] reads every byte and judges it as an open would; [`inspect`] also lists the tables and counts their rows,
+//! which it rebuilds in memory; [`repair`] cuts a damaged folder to its last consistent epoch; [`changes`] reads the
+//! log as a sequence of changes; [`adopt`] makes a copy a database of its own. None of these runs while a process has
+//! the database open, except [`lease`]: it keeps files from being removed while they are read. [`verify`] and
+//! [`inspect`] write nothing: a folder that may only be read will do.
 //!
-//! Neighbours: the files are the durability crate's; here stands what their entries mean. The `ensile` command prints.
+//! Neighbours: the durability crate has the files; this module knows what their entries mean. The `ensile` command
+//! prints it.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -52,7 +53,7 @@ pub struct TableFacts {
     pub rows: u64,
     /// Bytes of their keys and values.
     pub bytes: u64,
-    /// Writes to it in the log that tell what they replaced
+    /// Writes to it in the log that record what they replaced
     /// ([`Builder::before_images`](crate::Builder::before_images)).
     pub before_images: u64,
 }
@@ -60,8 +61,8 @@ pub struct TableFacts {
 /// A write in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'c> {
-    /// The transaction's, its epoch among its parts. Transactions that have nothing to do with each other may share
-    /// one.
+    /// The transaction's TID, which contains its epoch. Transactions that have nothing to do with each other may have
+    /// the same TID.
     pub tid: Tid,
     /// Its place among its transaction's writes: 0 begins a transaction.
     pub write: usize,
@@ -87,7 +88,7 @@ pub fn verify(path: &Path) -> Result<Examination> {
     Ok(ensile_durability::examine::examine(&disk, &Framing)?)
 }
 
-/// As [`verify`], and tells the tables; none where something is damaged, as their rows would be a guess.
+/// As [`verify`], and lists the tables. It lists none where something is damaged, as their rows would be a guess.
 ///
 /// # Errors
 /// As for [`verify`].
@@ -106,15 +107,16 @@ pub fn inspect(path: &Path) -> Result<(Examination, Vec<TableFacts>)> {
     Ok((found, tables))
 }
 
-/// Shows the writes in the log, as far as they are durable, in the order of their TIDs, until `visit` breaks: for each
-/// key the order in which they happened, over all keys that of the epochs. (Within an epoch TIDs follow what
-/// transactions read and overwrote of others', not who read what another was about to overwrite: who applies changes
-/// elsewhere shows them epoch by epoch.) Changes that an installed checkpoint covers are left out: from its first epoch
-/// on nothing is missing. If something is damaged, nothing is shown and the examination says what.
+/// Shows the durable writes in the log in the order of their TIDs, until `visit` breaks. For each key this is the order
+/// in which they happened; over all keys it is the order of the epochs. (Within an epoch a TID is above the TIDs of
+/// what its transaction read and overwrote. It is not always above the TIDs of transactions that read what it
+/// overwrote. So an application that applies changes elsewhere should show them epoch by epoch.) Changes that an
+/// installed checkpoint covers are left out: from its first epoch on, no change is missing. If something is damaged,
+/// nothing is shown and the examination says what.
 ///
 /// All files are read before the first change is shown, as [`verify`] does; memory is taken by the changes of a few
-/// epochs. If the last process ended without a close, the end of its log is written and synced once more before, so
-/// that what is shown is what the next open finds, though the power fails in between.
+/// epochs. If the last process ended without a close, the end of its log is written and synced once more first. So the
+/// next open finds what is shown here, even if the power fails in between.
 ///
 /// # Errors
 /// As for [`verify`].
@@ -159,7 +161,7 @@ pub fn repair_without_missing_folders(path: &Path) -> Result<Option<Repaired>> {
 ///
 /// # Errors
 /// [`Error::Durability`](crate::Error::Durability) if the folder is in use, has no database, or has links to folders of
-/// the original: copy those too and lead the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files
+/// the original: copy those too and point the links to the copies. [`Error::Misuse`](crate::Error::Misuse) if its files
 /// are hard links. Nothing was changed then.
 pub fn adopt(path: &Path) -> Result<Adopted> {
     Ok(ensile_durability::adopt(&existing(path)?)?)
@@ -224,7 +226,7 @@ fn each_row_of(
     })
 }
 
-/// Rebuilds the rows, and counts before-images by table beside that.
+/// Rebuilds the rows, and counts the before-images of each table.
 struct Counting {
     replay: Replay,
     images: Mutex<BTreeMap<u32, u64>>,

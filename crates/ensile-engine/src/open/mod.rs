@@ -1,6 +1,6 @@
-//! From a folder to a database that lives: settings, catalogue, recovery, threads, and what a checkpoint walks.
+//! From a folder to a running database: settings, catalogue, recovery, threads, and what a checkpoint walks.
 //!
-//! Neighbours: below are all rooms that an open database consists of; the durability crate has the files.
+//! Neighbours: below, all modules that make up an open database; the durability crate has the files.
 
 pub(crate) mod builder;
 mod catalogue;

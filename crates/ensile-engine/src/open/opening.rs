@@ -1,4 +1,4 @@
-//! Opening: from settings to a database that is recovered, and lives.
+//! Opening: from settings to a database that is recovered and runs.
 //!
 //! Neighbours: `builder` has the settings; `replay` takes in what the durability crate reads; `threads` drives the
 //! result.
@@ -193,7 +193,7 @@ fn told_to_free_space(error: Error) -> Error {
 /// Measures the phases of a recovery.
 struct Phases<'c> {
     clock: &'c Clock,
-    /// When the one that runs began.
+    /// When the phase that runs now began.
     begun: Duration,
     ended: Vec<(Phase, Duration, usize)>,
 }

@@ -3,7 +3,7 @@
 //! Entries come from several threads, those of one epoch in any order. A delete leaves a tombstone, an absent record
 //! with the delete's TID, that wins over older puts; it is removed once all logs have passed its epoch (L8). The newest
 //! entries come first, so that most older versions are skipped, until tombstones take `REPLAY_WAITING_BYTES_MAX`; then
-//! the oldest do. So memory follows the rows that there are, not the length of the log.
+//! the oldest come first. So memory grows with the rows that there are, not with the length of the log.
 //!
 //! A row costs several waits for memory, each as long as all that is computed for it. So the writes of a block are
 //! looked up in groups, whose descents are interleaved; each group's records are on their way before the first is
@@ -13,7 +13,7 @@
 //! - E3: a thread holds a pin for as long as it is in a block. What another thread unlinks meanwhile is freed later.
 //!
 //! Neighbours: the durability crate calls [`Recoverable::replay`]; `worker` writes the records, `tombstones` has the
-//! deletes; `catalog` takes over the trees.
+//! deletes; `tables::catalog` takes over the trees.
 
 mod tombstones;
 mod worker;
@@ -49,7 +49,8 @@ pub(crate) struct Replay {
     #[expect(clippy::vec_box, reason = "taken and given back once per block: as a pointer")]
     sessions: Mutex<Vec<Box<ReplaySession>>>,
     tombstones: Tombstones,
-    /// Replay's own, for reclamation alone: they move each time that replay is told how far it is.
+    /// Replay's own epochs, for reclamation alone. They move each time that the durability crate reports how far replay
+    /// is.
     epochs: Epochs,
     /// How often they were moved.
     ticks: AtomicU64,

@@ -4,7 +4,7 @@
 //! They only call steps that lower floors offer, so that a caller that opens a database `without_threads` can drive the
 //! same steps from one seed.
 //!
-//! Neighbours: started by `builder`; steps of `ensile-epoch` and `ensile-durability`.
+//! Neighbours: `opening` starts them; the steps are those of `ensile-epoch` and `ensile-durability`.
 
 use std::sync::Arc as StdArc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::shared::SharedState;
 
 /// How often a checkpointer looks whether the epoch that it waits for has come.
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
-/// How often a checkpointer looks whether a checkpoint is due. A demand wakes it before.
+/// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
 #[cfg(target_os = "linux")]
 const CHECKPOINTER_NICE: i32 = 5;
 
-/// Starts them. If the system refuses one, those before it run: the caller closes the database.
+/// Starts the threads. If the system refuses one, those before it run already: the caller closes the database.
 pub(crate) fn start(threads: &Threads, shared: &Arc<SharedState>) -> Result<()> {
     let heart = Arc::clone(shared);
     threads.spawn("ensile-heartbeat".to_owned(), move || {
@@ -64,7 +64,7 @@ fn keep(shared: &SharedState, number: usize) {
     }
 }
 
-/// A checkpointer takes what time loggers and workers leave: commits wait for those, and for no checkpointer.
+/// A checkpointer takes the time that loggers and workers leave: commits wait for them, but not for a checkpointer.
 fn give_way() {
     // Of this thread alone, as Linux has it; elsewhere it would be the whole process.
     #[cfg(target_os = "linux")]
@@ -105,7 +105,7 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
     }
 }
 
-/// One beat: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was
+/// One tick: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was
 /// empty for long (M2), and transactions that are idle for too long expire (E4).
 pub(crate) fn step(shared: &SharedState) {
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
@@ -127,7 +127,7 @@ pub(crate) fn step(shared: &SharedState) {
     drop(call);
     shared.memory.give_back_step();
     if shared.held_bytes(limits) > shared.settings.garbage_bytes_max {
-        // Whoever is two epochs old holds something back; younger ones will be gone before an expiry reaches them.
+        // A pin that is two epochs old holds something back. Younger ones will be gone before an expiry reaches them.
         let old = shared.epochs.now().previous().previous();
         if limits.pins.min(limits.snapshots) < old && shared.epochs.expire_oldest(old).is_some() {
             // Relaxed: a figure.
@@ -137,7 +137,7 @@ pub(crate) fn step(shared: &SharedState) {
 }
 
 /// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or
-/// fails. `after` each step is told whether this is the first thread.
+/// fails. After each step `after` is called, with true on the first thread.
 pub(crate) fn in_parallel<E: Send>(
     threads: usize,
     step: impl Fn() -> Result<bool, E> + Sync,

@@ -3,8 +3,8 @@
 //! A section is a logged table's id, its bounds are keys, and an entry is a row (`formats::checkpoint_entry`).
 //!
 //! Invariants:
-//! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. Whatever makes it anything
-//!   else after the walk began is of an epoch that the log has.
+//! - K1: a record is written if it is its key's latest, present, and of an epoch below e_l. A change that ends one of
+//!   these after the walk began is of an epoch that the log has.
 //! - Nothing is held between blocks: the pin ends with the step, and the next one descends again from the key where
 //!   this one stopped.
 //! - Records are read as transactions read them (C5), and no shared line is written.
@@ -26,7 +26,7 @@ use crate::shared::SharedState;
 const SLICES_PER_PART: usize = 16;
 /// Entries whose records are asked for before the first of them is read: a leaf or two.
 const BATCH: usize = 32;
-/// Bytes of a record that are asked for ahead, at most: behind these the processor sees the pattern by itself.
+/// Bytes of a record that are asked for ahead, at most: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 512;
 
 impl Walk for SharedState {

@@ -21,7 +21,7 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// For who looks at a record's first words only, to see whether it is the one.
+    /// For a look at a record's first words only, which show whether it is the one.
     pub(crate) const HEADER: Self = Self { at_once: 1, is_guess: false };
 
     /// For rows of `bytes` bytes each, if they have one length.

@@ -83,7 +83,7 @@ fn epochs() -> Arc<Epochs> {
 
 /// The evidence that blocks outlive what reads them: loom joins every thread before it drops them.
 fn pinned() -> Pinned<'static> {
-    // SAFETY: as above.
+    // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
 }
 

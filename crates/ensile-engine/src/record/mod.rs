@@ -212,7 +212,7 @@ impl<'p> Record<'p> {
         bytes <= self.capacity()
     }
 
-    /// Copies the data out as it is, word by word; whoever reads decides by the TID word whether it meant anything.
+    /// Copies the data out as it is, word by word. The reader decides by the TID word whether the copy is valid.
     #[inline]
     fn copy_out(self, scratch: &mut Scratch) {
         // Relaxed: validated by the fence and the second look at the TID word in the caller (C5).

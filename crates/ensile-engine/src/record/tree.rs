@@ -106,7 +106,7 @@ impl<'a: 'p, 'p> RecordRun<'a, 'p> {
 #[inline(always)]
 fn inserted(answer: Insert, record: Fresh, pinned: Pinned<'_>) -> RecordInsert<'_> {
     match answer {
-        // Whoever unlinks the record from here on waits for this pin (E3).
+        // A thread that unlinks the record from here on waits for this pin (E3).
         Insert::Inserted => RecordInsert::Inserted(record.publish().at(pinned)),
         Insert::Exists(value) => {
             debug_assert_ne!(value, record.value(), "a new record is in no tree");
@@ -266,7 +266,7 @@ impl RecordTree {
     pub(crate) fn separators(&self, parts: usize, pinned: Pinned<'_>) -> Vec<Vec<u8>> {
         let separators = self.0.separators(parts, pinned);
         debug_assert!(separators.is_sorted(), "parts follow each other");
-        debug_assert!(separators.len() < parts.max(1), "so many parts have fewer ends between them");
+        debug_assert!(separators.len() < parts.max(1), "there are fewer ends between parts than parts");
         separators
     }
 

@@ -46,8 +46,8 @@ impl Context {
         }
     }
 
-    /// Empties the sets for the next transaction, and keeps their space and the buffers', unless a huge one grew them.
-    /// The smallest, of one read, do not look: what they can leave is a buffer of one value.
+    /// Empties the sets for the next transaction. Their space and the buffers' is kept, unless a huge transaction grew
+    /// them. The smallest transactions, of one read, do not check: what they can leave is a buffer of one value.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         #[cfg(debug_assertions)]

@@ -9,7 +9,7 @@
 //! - Up to [`FEW`] keys of a window are compared one by one. Whenever there are more, the filter has the bit of each:
 //!   most keys that are new are known to be new by it.
 //! - Whenever the window holds more than [`LINEAR_MAX`] keys, the hash table holds all of them.
-//! - A record is good under the pin that it was found under. Whoever ends the pin forgets the records.
+//! - A record is valid under the pin that it was found under. When the pin ends, the records are forgotten.
 //!
 //! Bytes of keys lie in the write-set's arena.
 //!
@@ -21,8 +21,8 @@ use crate::record::Handle;
 const FEW: usize = 4;
 /// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
 const LINEAR_MAX: usize = 64;
-/// Reads enter no more keys beyond this many: a transaction that reads millions of rows remembers no more of them than
-/// its read-set does.
+/// Beyond this many keys, reads enter no more: a transaction that reads millions of rows remembers of most of them only
+/// what its read-set has.
 const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
@@ -204,7 +204,7 @@ impl KeyTable {
         Some(at)
     }
 
-    /// As [`KeyTable::find`], without a guess which key comes next.
+    /// As [`KeyTable::find`], for a caller that does not use the key next: no expectation moves.
     #[inline]
     pub(crate) fn find_among(&self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
         self.find_elsewhere(arena, ShortKey::of(table, key), key)
@@ -248,7 +248,8 @@ impl KeyTable {
         self.set_found(at, FoundPlace { record, read: Some(0) });
     }
 
-    /// Where the key that alone was read was found, if there is such: for who enters the key with more than that.
+    /// Takes the place of the only key that was read, if there is one: for a caller that enters the key with more than
+    /// that.
     #[inline(always)]
     pub(crate) fn take_only(&mut self) -> Option<FoundPlace> {
         debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
@@ -498,7 +499,7 @@ impl KeyTable {
     }
 
     /// Forgets what the running transaction has met, and keeps what was announced for it and for others of its batch.
-    /// The arena's first byte that nobody needs any more.
+    /// Returns where the bytes that are not needed any more begin in the arena.
     pub(crate) fn restart(&mut self, arena: &[u8]) -> usize {
         if self.own == 0 {
             self.met.clear();
@@ -660,7 +661,7 @@ impl HashedPositions {
         (self.filled + 1) * 2 <= self.slots.len()
     }
 
-    /// Forgets all, and makes room for so many positions and as many again.
+    /// Forgets all, and makes room for twice this many positions.
     fn make_room(&mut self, positions: usize) {
         let slots = (positions * 4).next_power_of_two();
         self.slots.clear();

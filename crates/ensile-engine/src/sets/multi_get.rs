@@ -1,9 +1,9 @@
 //! Batches: descents that overlap and share the wait for memory.
 //!
-//! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. What a
-//! common descent finds are record handles, good under the pin that the descent ran under. So they end where that pin
-//! ends: with a retry, and with the transaction. A handle is only a place to look: a record that is no longer its key's
-//! latest sends the reader back to the index.
+//! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. A common
+//! descent finds record handles. They are valid under the pin of the descent, so a retry or the end of the transaction
+//! ends them. A handle is only a place to look: a record that is no longer its key's latest sends the reader back to
+//! the index.
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
@@ -132,9 +132,9 @@ impl Descents {
         }
     }
 
-    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of it is asked for first, a step along
-    /// the chains at a time: with frequent updates most rows have changed since the boundary, some more than once since
-    /// a later one, and each version is a miss of its own.
+    /// Where a snapshot reads for each key of the multi-get, if anywhere. All of these are fetched first, one step
+    /// along all chains at a time. With frequent updates most rows have changed since the boundary, some of them
+    /// several times, and each version is a cache miss of its own.
     pub(crate) fn versions<'p>(
         &mut self,
         boundary: Epoch,

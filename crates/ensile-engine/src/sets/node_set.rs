@@ -1,7 +1,7 @@
 //! The node-set: leaves that the transaction's scans and misses depend on (Silo §4.6).
 //!
-//! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and leaves
-//! that its inserts split off stand in the set beside the leaf they came from; so only others' changes fail it.
+//! Invariant: after the transaction's own inserts every entry carries the version that they left behind, and a leaf
+//! that its inserts split off is in the set too. So only changes by other transactions fail validation.
 //!
 //! Neighbours: filled by reads and scans, updated after commit's placeholders (C3), validated by commit.
 

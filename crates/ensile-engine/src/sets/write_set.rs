@@ -3,7 +3,7 @@
 //! Invariants:
 //! - One entry per table and key; a later write to the key changes the entry.
 //! - Keys and values are copied into one arena, so a write allocates nothing once the arena has grown.
-//! - Keys and positions stay, so the order that one scan made serves the next.
+//! - Keys and positions do not change, so the order that one scan made serves the next.
 //!
 //! Neighbours: filled by puts, inserts and deletes; looked through by reads (read-own-writes); used up by commit.
 
@@ -197,7 +197,8 @@ impl WriteSet {
         }
     }
 
-    /// Where the key stands that was just read: in the table of keys, or nowhere but here.
+    /// Where the key that was just read stands: its position in the table of keys, or the place of the only key that
+    /// was read.
     #[inline]
     pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace>) {
         match self.keys.take_only() {
@@ -265,7 +266,7 @@ impl WriteSet {
         &self.arena[range(write.value)]
     }
 
-    /// The entry of this key, if the transaction has written it: for who does not go on with the key.
+    /// The entry of this key, if the transaction has written it: for a caller that does not use the key next.
     #[inline]
     pub(crate) fn find(&self, table: u32, key: &[u8]) -> Option<usize> {
         if !self.tables.may_have(table) {
@@ -406,8 +407,9 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Whether so many more entries fit, with `bytes` of keys and values, so that several writes succeed together or
-    /// not at all. Counted as in the log, with it or without: what is accepted here does not fail at commit.
+    /// Checks that `entries` more entries with `bytes` of keys and values fit, so that several writes succeed together
+    /// or not at all. They are counted as in the log, even without a log: what is accepted here does not fail at
+    /// commit.
     ///
     /// # Errors
     /// [`Error::TooLarge`] if not.
@@ -499,7 +501,7 @@ impl WriteSet {
         assert!(sorted.is_sorted_by(|a, b| self.key(a) < self.key(b)), "no key comes twice");
     }
 
-    /// Arena and entries apart, for commit, which changes entries while it reads keys and values.
+    /// The entries and the arena as two borrows, for commit, which changes entries while it reads keys and values.
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [Write], Arena<'_>) {
         (&mut self.entries, Arena(&self.arena))

@@ -34,7 +34,7 @@ impl SharedState {
         }
     }
 
-    /// Frees a bounded amount of a worker's garbage after its commit of so many writes: a step between requests. While
+    /// Frees a bounded amount of a worker's garbage after its commit of `writes` writes: a step between requests. While
     /// the limits have not moved since everything below them was freed, there is nothing to look for.
     pub(crate) fn collect(&self, worker: &mut Worker, writes: usize, pinned: Pinned<'_>) {
         if !self.settings.switches.collects() {

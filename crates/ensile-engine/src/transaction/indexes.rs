@@ -20,8 +20,9 @@ pub(super) struct Maintenance<'m> {
 }
 
 impl Maintenance<'_> {
-    /// Moves the entries of `key` from its `old` row to its `new` one. All or nothing: every index's keys are made and
-    /// checked, every unique index is asked, and room is made sure of, for the row too, before anything is written.
+    /// Moves the entries of `key` from its `old` row to its `new` one. It does all or nothing. Before anything is
+    /// written, the keys of every index are made and checked, every unique index is looked up, and room is made sure
+    /// of, for the row too.
     pub(super) fn run(
         &mut self,
         table: &TableCore,
@@ -45,7 +46,7 @@ impl Maintenance<'_> {
         self.sets.writes.check_room(writes, bytes)?;
         let entries_max = self.sets.writes.entries.len() + writes;
         for index in &table.indexes {
-            // With one index its keys are still there.
+            // With one index, its keys are still in `entry_keys`.
             if table.indexes.len() > 1 {
                 moves = self.entry_keys(index, key, old, new)?;
             }
@@ -83,7 +84,8 @@ impl Maintenance<'_> {
         Ok((!unchanged).then_some((leaves, enters)))
     }
 
-    /// Whether the new entry key is free, now and, by what the lookup leaves in the sets, at commit.
+    /// Checks that the new entry key is free now. Commit validates what the lookup leaves in the sets, so the key is
+    /// free then too.
     fn check_unique(&mut self, table: &TableCore, index: &IndexCore) -> Result<()> {
         debug_assert!(index.unique, "any number of rows may have an entry in another index");
         let entry_key = &self.entry_keys.1;

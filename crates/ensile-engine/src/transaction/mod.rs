@@ -1,4 +1,4 @@
-//! Transactions: reads that remember, writes kept private, until commit (Silo §4.4 to §4.7).
+//! Transactions: until commit, reads are remembered and writes are kept private (Silo §4.4 to §4.7).
 //!
 //! ```text
 //! reads     own writes, then table -> index -> record: what was seen     -> read-set, node-set
@@ -8,10 +8,10 @@
 //! run       closures: begin, run, commit, again after a conflict
 //! receipt   what a commit was given, and waiting until it is durable
 //! ```
-//! A transaction belongs to no thread and holds nothing that another one waits for: open as long as its client
-//! likes, it delays the reclamation of memory, within a stated limit (E4), and nothing else.
+//! A transaction belongs to no thread and holds nothing that another one waits for. It may stay open for as long as its
+//! client likes: it delays only the reclamation of memory, within a stated limit (E4).
 //!
-//! Neighbours: up, `typed` gives these byte-string calls their types; down, `reading`, `commit`, `session`.
+//! Neighbours: up, `typed` encodes keys and values for these calls; down, `reading`, `commit`, `session`.
 
 mod indexes;
 pub(crate) mod prefetch;
@@ -97,7 +97,7 @@ impl Database {
 }
 
 impl<'db> Transaction<'db> {
-    /// Begins a transaction that may stay open: it takes a worker at commit only.
+    /// Begins a transaction that may stay open: it takes a worker only at commit.
     #[inline]
     pub(crate) fn begin(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take_unattached(&database);
@@ -132,7 +132,7 @@ impl<'db> Transaction<'db> {
         &mut session.context
     }
 
-    /// The database and the context, once the table is known to be the database's and the transaction to be alive.
+    /// The database and the context, once it is checked that the table is the database's and the transaction is alive.
     #[inline]
     fn enter(&mut self, table: &TableCore) -> Result<(&DatabaseRef<'db>, &mut Context)> {
         self.check_alive()?;
@@ -142,7 +142,7 @@ impl<'db> Transaction<'db> {
         Ok((&self.database, &mut session.context))
     }
 
-    /// Refuses what comes after a failure.
+    /// Refuses calls after a failure.
     #[inline]
     fn check_alive(&self) -> Result<()> {
         match self.ended {
@@ -151,7 +151,7 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Notes that the pin was taken away, and says so.
+    /// Notes that the pin was taken away, and returns that error.
     #[cold]
     fn expire<R>(&mut self) -> Result<R> {
         debug_assert!(self.ended.is_none(), "a transaction ends once");
@@ -248,7 +248,7 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Whether what was read so far stood together at one moment; and the epoch that it rests on.
+    /// Checks that what was read so far stood together at one moment; returns the epoch that it rests on.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
@@ -259,7 +259,7 @@ impl<'db> Transaction<'db> {
         commit::commit_read_only(&context.sets, call.pinned())
     }
 
-    /// Starts over with an empty transaction under the same pin: for the next of a batch.
+    /// Starts over with an empty transaction under the same pin: for the next request of a batch.
     #[inline]
     pub(crate) fn restart(&mut self) {
         self.context().clear();
@@ -267,8 +267,8 @@ impl<'db> Transaction<'db> {
         debug_assert!(self.context().sets.is_empty(), "the next attempt begins with empty sets");
     }
 
-    /// Starts over with an empty transaction under a new pin: for the next attempt. Records were found under the
-    /// old pin, so all of them go with it, those of a batch's later requests too.
+    /// Starts over with an empty transaction under a new pin: for the next attempt. Records that were found under the
+    /// old pin are forgotten, those of a batch's later requests too.
     #[cold]
     pub(crate) fn renew(&mut self) {
         self.restart();
@@ -297,7 +297,7 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// Out of line: which failure it is need not be asked on the way of a transaction that has none.
+/// Out of line: a transaction without a failure does not pass through here.
 #[cold]
 fn error_of(why: Ended) -> Error {
     match why {

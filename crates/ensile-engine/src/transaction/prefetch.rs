@@ -1,4 +1,4 @@
-//! Naming the keys that a transaction, or a request of a batch, is about to use, so that they are fetched together.
+//! Naming the keys that a transaction, or a request of a batch, is about to use: they are fetched together.
 //!
 //! Neighbours: `sets::multi_get` descends for them together; `typed` encodes them.
 
@@ -10,9 +10,10 @@ use crate::sets::write_set::WriteSet;
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
-    /// Says which keys the transaction is about to read or write, and fetches them from memory together: their ways
-    /// down the index overlap, and the reads and writes that follow start from what was found. It costs nothing to be
-    /// wrong. Best called once, first thing, in about the order of use.
+    /// Says which keys the transaction is about to read or write, and fetches them from memory together. Their descents
+    /// of the index overlap, and the reads and writes that follow start from what was found. A key that is named in
+    /// vain costs a descent and changes no result. Call this once, before all else, and name the keys in about the
+    /// order of use.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

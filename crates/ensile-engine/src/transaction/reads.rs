@@ -1,6 +1,6 @@
-//! A transaction's reads of bytes: its own writes first, then the latest versions, remembered.
+//! A transaction's reads of bytes: of its own writes first, then of the latest versions, which it remembers.
 //!
-//! Neighbours: `typed` decodes what they show; `reading` does the walk.
+//! Neighbours: `typed` decodes what they show; `reading` walks from the table to the record.
 
 use ensile_index::{Direction, Range};
 

@@ -1,4 +1,4 @@
-//! Receipts: what a commit was given, and how to wait until it is durable.
+//! Receipts: the TID and the epoch of a commit, and how to wait until it is durable.
 //!
 //! Invariant R1: a receipt's epoch covers everything that the transaction read or wrote: once that epoch is durable,
 //! the result may be shown.
@@ -117,8 +117,8 @@ impl IntoFuture for Receipt<'_> {
     }
 }
 
-/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. One that is
-/// dropped before leaves nothing behind, and one that is polled again waits with the waker of its last poll.
+/// Ready once a receipt's transaction is durable: see [`Receipt::durable_async`]. It borrows nothing. A future that is
+/// dropped early leaves nothing behind. One that is polled again waits with the waker of its last poll.
 #[must_use = "a future waits when it is awaited"]
 pub struct DurableFuture {
     epoch: Epoch,

@@ -3,7 +3,7 @@
 //! A closure may run several times and must have no effect outside the database; what it returns is handed on only
 //! once it is known to rest on one consistent state: a value after commit, an error after its reads were validated.
 //!
-//! Neighbours: `database` is whose calls these are; `transaction` is what a closure gets; `batch` overlaps descents.
+//! Neighbours: these are calls of `database`; a closure gets a `transaction`; `sets::multi_get` overlaps descents.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl RetryBackoff {
     }
 }
 
-/// Committed here, it would be waited for in the log of another database.
+/// If it were committed here, the wait would be for the log of another database.
 #[cold]
 fn exchanged() -> Error {
     let why =
@@ -66,9 +66,9 @@ impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
     /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
     /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes: nothing limits the
-    /// attempts. An `f` that is to give up counts them, and returns an error of its own before it reads anything.
+    /// attempts. To give up, `f` counts its attempts, and returns an error of its own before it reads anything.
     ///
-    /// A transaction that is begun inside `f` is another one: what it commits stays when `f` is run again. If it writes
+    /// A transaction that is begun inside `f` is separate: what it commits stays when `f` is run again. If it writes
     /// what `f` has read, `f` conflicts with it at every attempt, for ever.
     ///
     /// ```
@@ -173,8 +173,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::run`], and at once too: what an error of `f` rests on may not be durable yet, and it has no
-    /// receipt. Where that matters, return the refusal as a value.
+    /// As for [`Database::run`]. An error of `f` is returned at once too: what it rests on may not be durable yet, and
+    /// it has no receipt. Where that matters, return the refusal as a value.
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
@@ -198,8 +198,7 @@ impl Database {
         tx: &mut Transaction<'_>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
-        // Before the closure runs, which a closed database promises. The commit asks again: the closure may have
-        // forked.
+        // A closed database promises not to run the closure. The commit checks again: the closure may have forked.
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
@@ -218,7 +217,7 @@ impl Database {
                 Err(own) => match tx.validate_reads() {
                     Ok(committed) => return Err((own, Some(committed))),
                     Err(error) if error.is_retryable() => {}
-                    // Its own error says more.
+                    // The closure's own error says more than the failed validation.
                     Err(_) => return Err((own, None)),
                 },
             }

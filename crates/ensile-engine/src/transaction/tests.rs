@@ -24,7 +24,7 @@ impl Driven {
         Self { db, clock }
     }
 
-    /// So many beats of 40 ms.
+    /// Ticks the epoch this many times, 40 ms each.
     fn beat(&self, beats: u32) {
         for _ in 0..beats {
             self.clock.advance(Duration::from_millis(40));

@@ -88,8 +88,8 @@ impl Transaction<'_> {
         let pinned = call.pinned();
         let kept =
             Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, None, Some(value));
-        // The entry may be the key's own, come since the key was found free. What is returned must rest on one
-        // moment, so the key's absence goes into the sets beside the entry's presence.
+        // The index entry may be of this very key, and have come after the key was found free. The answer must rest on
+        // one moment, so the sets get the key's absence as well as the entry's presence.
         if matches!(kept, Err(Error::NotUnique { .. })) {
             let met = sets.writes.find_key(table.id, key);
             if sets.writes.written(met).is_none() && sets.look_up((table, key), met, scratch, pinned) {
@@ -121,7 +121,7 @@ impl Transaction<'_> {
         Ok(true)
     }
 
-    /// Reads a row, lets `change` make its new value, and puts that: one descent.
+    /// Reads a row, lets `change` make its new value, and puts that, in one descent.
     #[inline]
     pub(crate) fn raw_update(
         &mut self,
@@ -217,8 +217,8 @@ impl Sets {
         self.writes.add_encoded(met, (table.id, key), expect, None, encode, |value| table.check_value(value))
     }
 
-    /// Refuses an insert whose key is taken. A miss needs no witness, nor an absent record a place in the read-set: the
-    /// lock of the key's record at commit says whether it is still absent.
+    /// Refuses an insert whose key is taken. A miss needs no witness, and an absent record needs no place in the
+    /// read-set: at commit the lock of the key's record shows whether it is still absent.
     #[inline]
     fn check_free(
         &mut self,

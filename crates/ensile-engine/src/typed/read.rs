@@ -337,7 +337,7 @@ pub(super) fn decode_row<K: Key, V: Value>(table: &TableCore, key: &[u8], row: &
     Ok((key, row))
 }
 
-/// What is wrong with a row that does not decode. Found out anew, so that who reads rows in numbers carries no errors
+/// What is wrong with a row that does not decode. It is found out anew, so that a scan of many rows carries no errors
 /// about.
 #[cold]
 #[inline(never)]

@@ -1,4 +1,4 @@
-//! Keeping worker threads on cores (Silo §5.1), for who asks for it.
+//! Keeping worker threads on cores (Silo §5.1), if the application asks for it.
 //!
 //! The threads are the application's: so one is kept where it is only from when it gets a worker of the database, and
 //! stays there, whichever databases it works on. What a thread may run on is inherited by the threads that it starts:

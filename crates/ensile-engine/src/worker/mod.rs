@@ -128,7 +128,7 @@ impl Worker {
         WorkerCounters::add(counter, 1);
     }
 
-    /// Whether a read-only commit is to collect: only one in so many does.
+    /// Whether a read-only commit is to collect: one in [`READS_PER_COLLECTION`] does.
     #[inline]
     pub(crate) fn is_to_collect(&mut self) -> bool {
         let is_due = self.reads_since >= READS_PER_COLLECTION;
@@ -155,7 +155,7 @@ impl Worker {
         WorkerCounters::set(&self.counters.held_at_snapshots, held_at.1 as usize);
     }
 
-    /// Frees at most so many things of each kind that wait below the horizon.
+    /// Frees at most `most` things of each kind that wait below the horizon.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let drained = self.garbage.collect(&mut self.blocks, horizon, pinned, most);
         self.collected = drained.then_some(horizon.limits);

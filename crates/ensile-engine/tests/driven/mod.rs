@@ -20,7 +20,7 @@ impl Driven {
         Self { db: settings(builder).open().expect("opens"), clock }
     }
 
-    /// So many epochs pass.
+    /// Lets this many epochs pass.
     pub(crate) fn beat(&self, beats: u32) {
         for _ in 0..beats {
             self.clock.advance(Duration::from_millis(40));

@@ -74,7 +74,7 @@ pub(crate) struct Plan {
     /// The longest time between beats, in microseconds of the simulated clock.
     pub(crate) beat_micros_max: u64,
     pub(crate) snapshot_micros: u64,
-    /// One row in so many is there at the start.
+    /// One row in this many is there at the start.
     pub(crate) filled_every: u64,
     /// The longest rest of the heartbeat between beats, in steps.
     pub(crate) beat_rest_max: u64,

@@ -104,8 +104,8 @@ mod loomed {
         });
     }
 
-    /// A lock and its release without a change leave the version as it was: who locks at that version sees what was
-    /// published under the other lock all the same (`Masstree::replace`).
+    /// A lock and its release without a change leave the version as it was. A thread that locks at that version still
+    /// sees what was published under the other lock (`Masstree::replace`).
     #[test]
     fn no_published_value_is_lost_between_two_locks_at_one_version() {
         loom::model(|| {

@@ -176,7 +176,7 @@ impl<'d> Dependencies<'d> {
     }
 }
 
-/// A graph in compressed rows: only who leads to whom.
+/// A graph in compressed rows: only which node leads to which.
 pub(super) struct Graph {
     first: Vec<u32>,
     to: Vec<u32>,

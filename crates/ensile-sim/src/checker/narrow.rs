@@ -56,7 +56,7 @@ pub(super) fn narrow(
     }
 }
 
-/// Searches of who must come before whom, among those that run at about the same time.
+/// Searches for the order that transactions of about the same time must have.
 struct Reach<'r> {
     dependencies: &'r Dependencies<'r>,
     graph: Graph,
@@ -95,7 +95,7 @@ impl<'r> Reach<'r> {
         self.searches += 1;
         self.queue.clear();
         self.queue.push(before);
-        // Whoever began later than this comes after `after` in real time, so it is not on a way to it.
+        // A transaction that began later than this comes after `after` in real time, so it is not on a way to it.
         let end = end_of(self.dependencies.history, after);
         let mut at = 0;
         while at < self.queue.len().min(NODES_MAX) {

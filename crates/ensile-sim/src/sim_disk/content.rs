@@ -232,8 +232,8 @@ impl Inode {
         self.unwritten.extend(from.div_ceil(SECTOR_BYTES)..to.div_ceil(SECTOR_BYTES));
     }
 
-    /// Makes the first so many changes stable; the others stay readable, and never will be. Unless the medium reverts
-    /// them: then they are read as they were, and the file keeps its length.
+    /// Makes the first `count` changes stable. The others stay readable and will never be stable, unless the medium
+    /// reverts them: then they are read as they were, and the file keeps its length.
     pub(super) fn sync(&mut self, count: usize, medium: &Medium) {
         let has_failed = count < self.unsynced.len();
         self.stable.written = medium.stale_space.then(BTreeSet::new);

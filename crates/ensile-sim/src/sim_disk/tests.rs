@@ -371,7 +371,7 @@ fn an_unmounted_device_leaves_an_empty_folder_with_another_identity() {
     machine.unmount("/mnt/db");
     let empty = machine.at("/mnt/db");
     assert!(empty.files().is_empty() && empty.folder_id("").expect("id") != id);
-    assert_eq!(running.list("").expect("listed"), ["a"], "who has it open keeps it");
+    assert_eq!(running.list("").expect("listed"), ["a"], "a process that has it open keeps it");
     empty.put("a", b"another".to_vec());
     machine.crash_with(Survival::Nothing, 1);
     assert_eq!(machine.at("/mnt/db").bytes("a"), b"another", "it is unmounted still");

@@ -150,7 +150,7 @@ impl Cities {
         Ok(Self { db, people: table, by_city, counts })
     }
 
-    /// Counts who lives in Oslo, and notes it.
+    /// Counts the people who live in Oslo, and notes the count.
     fn count_oslo(&self, tx: &mut Transaction<'_>) -> Result<i64> {
         let count = tx.range(&self.by_city, "oslo"..="oslo").count() as i64;
         tx.put(&self.counts, "oslo", &count)?;

@@ -45,7 +45,8 @@ pub(in crate::checkpoint) enum Action {
     GoOn,
     /// Make the reserve that is missing.
     MakeReserve,
-    /// Look whether a checkpoint of about so many bytes fits: [`super::Life::begin`] or [`super::Life::put_off`].
+    /// Find out whether a checkpoint of about `bytes` bytes fits, then call [`super::Life::begin`] or
+    /// [`super::Life::put_off`].
     LookForRoom { bytes: u64 },
     /// Cut the state into a part for each checkpointer: [`super::Life::cut`].
     Cut,

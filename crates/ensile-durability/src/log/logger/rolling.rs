@@ -57,7 +57,7 @@ impl NextFilePlan {
         }
     }
 
-    /// The file, made now with so many zeros to come if there is none.
+    /// The next file. If there is none it is made now, with `wanted` zeros to come.
     fn begun(&mut self, log: &Log, wanted: u64) -> Result<Option<&mut NextFile>, DiskError> {
         assert!(!self.is_over, "a log that has ended begins no file");
         if self.made.is_none() {

@@ -164,7 +164,7 @@ impl Steps {
         self.check();
     }
 
-    /// So many bytes of what was encoded are written: all, or as many as there was space for.
+    /// `bytes` bytes of what was encoded are written: all, or as many as there was space for.
     pub(super) fn written(&mut self, bytes: u64, is_full: bool) -> AfterWrite {
         assert!(matches!(self.stage, StepStage::Encoded | StepStage::Held), "written without being encoded");
         self.bytes_since_mark += bytes;

@@ -32,7 +32,7 @@ fn generation(number: u64) -> Generation {
     Generation { number, first, format, entries, logs: 1, salt: salt(), database: Identity::draw(), durable }
 }
 
-/// So many generations, each with a hundred bytes of entries.
+/// The generations `numbers`, each with a hundred bytes of entries.
 fn recovered<'r>(numbers: &'r [u64], log_bytes: &'r BTreeMap<u64, u64>) -> Decided<'r> {
     let number = numbers.last().map_or(1, |last| last + 1);
     Decided {

@@ -135,7 +135,7 @@ impl Database {
     /// The database of this seed.
     pub(super) fn build(seed: u64) -> Self {
         let mut random = Random::seeded(seed);
-        // So many lives that an open merges their logs, sometimes.
+        // Sometimes there are enough lives that an open merges their logs.
         let lives = if random.percent(15) { 9 + random.below(6) } else { 1 + random.below(4) };
         let is_linked = random.percent(30);
         let mut making = Making {

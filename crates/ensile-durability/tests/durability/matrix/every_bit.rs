@@ -10,7 +10,7 @@ use ensile_sim::SimDisk;
 
 use super::folder::{Folder, Verdict};
 
-/// Of so many damages one is in the sample.
+/// One of this many damages is in the sample.
 const SAMPLE: usize = 1_501;
 const THREADS: usize = 2;
 /// The folder is at least so large.

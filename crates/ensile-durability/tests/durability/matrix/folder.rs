@@ -86,7 +86,7 @@ pub(super) fn void_above(history: &mut History, durable: Epoch) {
 }
 
 impl Folder {
-    /// A folder drawn from `seed`, with values of up to so many bytes; `closed`: its last life was closed cleanly.
+    /// A folder drawn from `seed`, with values of up to `bytes` bytes; `closed`: its last life was closed cleanly.
     pub(crate) fn build(seed: u64, bytes: u64, closed: bool) -> Self {
         let (disk, mut random, mut history) = (SimDisk::new(), Random::seeded(seed), Vec::new());
         let mut earlier = Vec::new();

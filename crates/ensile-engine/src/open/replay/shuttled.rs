@@ -1,7 +1,7 @@
 //! Removal of tombstones beside threads that write the same keys and leaves, and a log taken from both ends, under
 //! shuttle's schedules.
 //!
-//! A record or node that is freed too early is filled with a pattern there, and whoever reads it fails.
+//! A record or node that is freed too early is filled with a pattern, and a thread that reads it fails.
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p ensile-engine --release --lib shuttle`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -182,6 +182,6 @@ fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
         },
         60,
     );
-    // Relaxed: as above.
+    // Relaxed: all schedules have ended.
     assert!(BOTH.load(Ordering::Relaxed) > 20, "most schedules take pieces from both ends");
 }

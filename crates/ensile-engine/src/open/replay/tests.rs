@@ -354,7 +354,7 @@ impl Recoverable for Watched {
         self.replay.replay(entries)?;
         // Relaxed: read once the threads have ended.
         self.most.fetch_max(memory_bytes(&self.replay), std::sync::atomic::Ordering::Relaxed);
-        // Relaxed: as above.
+        // Relaxed: read once the threads have ended.
         self.most_waiting.fetch_max(self.replay.waiting(), std::sync::atomic::Ordering::Relaxed);
         Ok(())
     }

@@ -40,7 +40,7 @@ pub(super) struct BlockDeletes {
     tombstones: Vec<Tombstone>,
     /// Their keys, one behind the other.
     keys: Vec<u8>,
-    /// That they take until they are removed.
+    /// Bytes that they take until they are removed.
     bytes: u64,
 }
 
@@ -82,7 +82,7 @@ struct Waiting {
     /// By the newest epoch in each; the number tells batches of one epoch apart.
     batches: BTreeMap<(Epoch, u64), BlockDeletes>,
     given: u64,
-    /// That all of them take.
+    /// Bytes that all of them take.
     bytes: u64,
 }
 
@@ -128,7 +128,7 @@ impl Tombstones {
         Some(batch)
     }
 
-    /// Bytes that those take which wait.
+    /// Bytes that the waiting tombstones take.
     pub(super) fn bytes(&self) -> u64 {
         self.lock().bytes
     }

@@ -22,10 +22,10 @@ use crate::record::tree::{RecordGap, RecordInsert, RecordLookup, RecordPlace, Re
 use crate::record::word::Word;
 use crate::record::{HEADER_BYTES, Record};
 
-/// Writes looked up together: enough for the descents to overlap from one to the next, few enough that all that they
-/// asked for stays in the caches until it is used.
+/// Writes that are looked up together. They are enough for descents to overlap, and few enough that everything they
+/// fetch stays in the caches until it is used.
 pub(super) const GROUP: usize = 64;
-/// Bytes of a record that are asked for: behind these the processor sees the pattern by itself.
+/// Bytes of a record that are asked for: beyond these the processor sees the pattern by itself.
 const PREFETCHED_BYTES_MAX: usize = 768;
 
 /// The trees that a worker has met, to find them without a shared lock.
@@ -36,7 +36,7 @@ pub(super) struct ReplayWorker {
     pub(super) blocks: Blocks,
     pub(super) garbage: ReplayGarbage,
     pub(super) changes: NodeChanges,
-    /// Of the block that it is at.
+    /// The deletes of the block that it replays.
     pub(super) deletes: BlockDeletes,
 }
 
@@ -55,7 +55,7 @@ impl PendingWrite<'_> {
     }
 }
 
-/// What came of a write to a record.
+/// The outcome of a write to a record.
 enum Renewed {
     /// It is done, or was not newer.
     Done,
@@ -215,7 +215,7 @@ impl ReplayWorker {
     }
 
     fn note_delete(&mut self, pending: &PendingWrite<'_>, record: Record<'_>) {
-        // The room of the value that it had stays with the record.
+        // The record keeps the room of the value that it had.
         let bytes = HEADER_BYTES + record.capacity();
         self.deletes.note(pending.write.table, pending.write.key, pending.tid, bytes);
     }

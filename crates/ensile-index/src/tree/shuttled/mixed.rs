@@ -331,8 +331,8 @@ fn a_batch_never_takes_the_value_of_who_took_the_slot() {
     );
 }
 
-/// A replace moves no version, so whoever acts on a value must look at it again under the lock. Two threads count a
-/// key up, a third takes it away with the count that it saw.
+/// A replace moves no version, so a thread that acts on a value must look at it again under the lock. Two threads count
+/// a key up; a third removes it with the count that it saw.
 fn count_and_take() {
     const KEY: &[u8] = b"counter";
     let mut memory = BookedMemory::default();

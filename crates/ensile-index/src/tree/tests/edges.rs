@@ -236,7 +236,7 @@ fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() 
     let mut first = Collected { entries_max: Some(1), ..Collected::default() };
     let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     bench.tree.scan(whole, Direction::Forward, &mut first, pinned());
-    assert_eq!(first.told, [], "whoever wants one entry hears of no other");
+    assert_eq!(first.told, [], "a scan that wants one entry is told of no other");
     let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
     assert!(all.told.len() * 10 >= all.entries.len() * 7, "{} of {}", all.told.len(), all.entries.len());
 }

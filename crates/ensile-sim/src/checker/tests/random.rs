@@ -219,7 +219,9 @@ fn lose_row(all: &mut [Told], random: &mut Random) -> bool {
         }
         let Step::Scan(rows) = &all[at].steps[0] else { continue };
         let Some(row) = rows.iter().position(|(key, _)| stale(all, *key, begin)) else { continue };
-        let Step::Scan(rows) = &mut all[at].steps[0] else { unreachable!("as above") };
+        let Step::Scan(rows) = &mut all[at].steps[0] else {
+            unreachable!("this step was found to be a scan")
+        };
         rows.remove(row);
         return true;
     }

@@ -13,7 +13,7 @@ const fn e(number: u64) -> Epoch {
     Epoch::new(number)
 }
 
-/// A step that writes so many bytes and a mark.
+/// A step that writes `bytes` bytes and a mark.
 fn step(steps: &mut Steps, bytes: u64, mark: u64) {
     assert!(matches!(steps.begin(false), FirstAction::Encode { .. }));
     steps.encoded(Some(e(mark)));
