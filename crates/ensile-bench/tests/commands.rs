@@ -2,42 +2,21 @@
 //!
 //! Neighbours: the modules' own tests.
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
+#[path = "../../ensile-cli/tests/outside/mod.rs"]
+mod outside;
 
-/// A folder that is gone when the test ends.
-struct Folder(PathBuf);
+use std::process::Output;
 
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ensile-bench-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-}
+use outside::Folder;
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs `ensile-bench` with the words of a line in a folder of its own.
+/// Runs `ensile-bench` with the words of a line.
 fn bench(folder: &Folder, line: &str) -> (Output, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ensile-bench"))
-        .args(line.split_whitespace())
-        .current_dir(&folder.0)
-        .output()
-        .expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    (output, stdout, stderr)
+    folder.run(env!("CARGO_BIN_EXE_ensile-bench"), line)
 }
 
 #[test]
 fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
-    let folder = Folder::new("crash");
+    let folder = Folder::new("bench-crash");
     let line = "tpcc --crash-after 0.3 --repeat 2 --lives 2 --kill-in-recovery 2 --items 200 --customers 30 \
                 --threads 2";
     let (output, stdout, stderr) = bench(&folder, line);
@@ -52,7 +31,7 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
 
 #[test]
 fn programs_get_one_json_document() {
-    let folder = Folder::new("json");
+    let folder = Folder::new("bench-json");
     let small = "--seconds 0.05 --rounds 1 --json";
     for line in [
         "ycsb --records 1000 --threads 2 --batch 4",
@@ -70,7 +49,7 @@ fn programs_get_one_json_document() {
 
 #[test]
 fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
-    let folder = Folder::new("silo");
+    let folder = Folder::new("bench-silo");
     let line = "silo fig4 --records 1000 --seconds 0.02 --rounds 1 --workers 1 --out figures";
     let (output, stdout, stderr) = bench(&folder, line);
     assert!(output.status.success(), "{stdout}\n{stderr}");
@@ -92,7 +71,7 @@ fn a_figure_of_silo_is_three_files_and_says_what_was_left_out() {
 
 #[test]
 fn a_figure_that_could_not_be_written_is_not_measured() {
-    let folder = Folder::new("unwritable");
+    let folder = Folder::new("bench-unwritable");
     for figure in ["silo fig4 --workers 1", "silor fig1 --records 1000", "recovery log --records 1000"] {
         let (output, stdout, stderr) = bench(&folder, &format!("{figure} --rounds 1 --out /proc/nope"));
         assert_eq!((output.status.code(), &*stdout), (Some(1), ""), "{stderr}");
@@ -103,7 +82,7 @@ fn a_figure_that_could_not_be_written_is_not_measured() {
 
 #[test]
 fn nonsense_ends_with_exit_code_2_and_a_reason() {
-    let folder = Folder::new("usage");
+    let folder = Folder::new("bench-usage");
     for (line, reason) in [
         ("ycsb --records 0", "0 is not in 1.."),
         ("ycsb --systems oracle", "possible values"),

@@ -2,39 +2,18 @@
 //!
 //! Neighbours: the engine tests what verification and repair find.
 
+mod outside;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use ensile::Readable as _;
 
-/// A folder that is gone when the test ends.
-struct Folder(PathBuf);
+use outside::Folder;
 
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ensile-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // A folder left behind in the temporary folder fails no test.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs `ensile` with the words of a line in a folder of its own.
+/// Runs `ensile` with the words of a line.
 fn ensile(folder: &Folder, line: &str) -> (Output, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ensile"))
-        .args(line.split_whitespace())
-        .current_dir(&folder.0)
-        .output()
-        .expect("it starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    (output, stdout, stderr)
+    folder.run(env!("CARGO_BIN_EXE_ensile"), line)
 }
 
 #[test]

@@ -142,13 +142,7 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
 #[inline(never)]
 fn keep_displaced(mut displaced: Session) {
     let database = displaced.context.database;
-    let nested = LAST.try_with(|last| {
-        let session = last.0.take();
-        let nested = session.as_ref().is_some_and(|session| session.context.database == database);
-        last.0.set(session);
-        nested
-    });
-    if nested == Ok(true)
+    if with_last(|last| last.context.database == database) == Some(true)
         && let Some(worker) = displaced.worker.take()
     {
         displaced.context.idle_workers.give(worker);
@@ -207,7 +201,7 @@ pub(crate) fn worker_of<'s>(shared: &SharedState, worker: &'s mut Option<Box<Wor
 
 #[inline(never)]
 fn take_worker(shared: &SharedState) -> Box<Worker> {
-    let own = at_last(shared, |last| last.worker.take()).flatten();
+    let own = with_last(|last| if last.is_of(shared) { last.worker.take() } else { None }).flatten();
     let own = own.or_else(|| {
         with_others(|others| {
             others.iter_mut().find(|session| session.is_of(shared) && session.worker.is_some())?.worker.take()
@@ -223,11 +217,11 @@ fn take_worker(shared: &SharedState) -> Box<Worker> {
     })
 }
 
-/// Runs `f` on the thread's last session if it is one of this database.
-fn at_last<R>(shared: &SharedState, f: impl FnOnce(&mut Session) -> R) -> Option<R> {
+/// Runs `f` on the thread's last session; `None` if there is none, or the thread is being torn down.
+fn with_last<R>(f: impl FnOnce(&mut Session) -> R) -> Option<R> {
     LAST.try_with(|last| {
         let mut session = last.0.take();
-        let done = session.as_mut().filter(|session| session.is_of(shared)).map(f);
+        let done = session.as_mut().map(f);
         last.0.set(session);
         done
     })
@@ -251,8 +245,8 @@ struct BorrowedWorker<'c> {
 impl Drop for BorrowedWorker<'_> {
     fn drop(&mut self) {
         let worker = &mut self.worker;
-        at_last(self.shared, |last| {
-            if last.worker.is_none() {
+        with_last(|last| {
+            if last.is_of(self.shared) && last.worker.is_none() {
                 last.worker = worker.take();
             }
         });

@@ -186,7 +186,7 @@ impl<'p> Check<'p> {
                     .push((unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) }, depth + 1)),
                 SUFFIX => {
                     let Some(suffixes) = leaf.suffixes() else {
-                        return Err("a SUFFIX slot without a suffixes".into());
+                        return Err("a SUFFIX slot in a leaf without a suffix block".into());
                     };
                     ensure!(!suffixes.suffix(slot).is_empty(), "an empty suffix");
                     self.shape.keys += 1;

@@ -53,7 +53,7 @@ pub(crate) struct LeafPlace<'p> {
     pub(crate) found: InLeaf<'p>,
 }
 
-/// InsertOutcome of one look into a leaf.
+/// Outcome of one look into a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LeafSearch<'p> {
     /// A validated answer.

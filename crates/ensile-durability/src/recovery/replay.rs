@@ -27,7 +27,7 @@ use crate::{DurabilityError, Entry, Recoverable};
 pub(super) struct Bounds {
     /// No entry has a smaller one.
     pub(super) first: Epoch,
-    /// FramedEntries of smaller ones are in a checkpoint.
+    /// Entries of smaller ones are in a checkpoint.
     pub(super) covered: Epoch,
     /// Entries of larger ones are discarded.
     pub(super) durable: Epoch,

@@ -37,7 +37,7 @@ pub struct Stats {
     pub log: Option<LogStats>,
     /// Whether the log works; `None` without one.
     pub log_health: Option<Health>,
-    /// What checkpoints have come to; `None` without a log.
+    /// What checkpoints have done; `None` without a log.
     pub checkpoints: Option<CheckpointStats>,
 }
 

@@ -15,7 +15,7 @@ use crate::shared::SharedState;
 pub(crate) struct OpenDatabase {
     pub(crate) shared: Arc<SharedState>,
     pub(crate) threads: Threads,
-    /// What closing came to, once it was done.
+    /// The result of closing, once it was done.
     pub(crate) closed: Mutex<Option<std::result::Result<(), DurabilityError>>>,
 }
 
@@ -26,7 +26,7 @@ impl OpenDatabase {
         let mut closed = self.closed.lock();
         let result = closed.get_or_insert_with(|| {
             self.shared.mark_closed();
-            // Before the log gives the folder free.
+            // Before the log releases the folder.
             if let Some(checkpoints) = &self.shared.checkpoints {
                 checkpoints.close();
             }

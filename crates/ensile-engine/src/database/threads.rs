@@ -4,7 +4,7 @@
 
 use std::thread::JoinHandle;
 
-use ensile_base::sync::{Mutex, MutexGuard};
+use ensile_base::sync::Mutex;
 
 use crate::error::{Error, Result};
 
@@ -24,12 +24,8 @@ impl Threads {
     /// [`Error::NoThread`] if the system refuses it.
     pub(crate) fn spawn(&self, name: String, life: impl FnOnce() + Send + 'static) -> Result<()> {
         let handle = std::thread::Builder::new().name(name).spawn(life).map_err(Error::NoThread)?;
-        self.lock().push(handle);
+        self.handles.lock().push(handle);
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.handles.lock()
     }
 
     /// Waits for all of them. The caller has stopped what they do.
@@ -45,7 +41,7 @@ impl Threads {
 
     /// Waits for those of which this is true; whether there are no others.
     fn join_those(&self, which: impl Fn(&JoinHandle<()>) -> bool) -> bool {
-        let mut handles = self.lock();
+        let mut handles = self.handles.lock();
         for handle in handles.extract_if(.., |handle| which(handle)) {
             let _ = handle.join();
         }

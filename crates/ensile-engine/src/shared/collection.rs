@@ -2,7 +2,6 @@
 //!
 //! Neighbours: commits collect after themselves, the heartbeat collects for workers that no thread has; `worker` frees.
 
-use crossbeam_utils::CachePadded;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_epoch::{Pinned, ReclaimLimits};
 
@@ -22,7 +21,7 @@ impl SharedState {
     /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {
         let worker = Worker::new(&self.epochs, self.log.as_ref(), &self.memory);
-        self.register_counters(&worker.counters);
+        self.counters.lock().push(Arc::clone(&worker.counters));
         Box::new(worker)
     }
 
@@ -59,10 +58,6 @@ impl SharedState {
 
     fn horizon(&self, limits: ReclaimLimits) -> Horizon<'_> {
         Horizon { limits, durable: self.durable_epoch(), epochs: &self.epochs, tables: &self.tables }
-    }
-
-    fn register_counters(&self, counters: &Arc<CachePadded<WorkerCounters>>) {
-        self.counters.lock().push(Arc::clone(counters));
     }
 
     /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker

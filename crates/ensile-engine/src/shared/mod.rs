@@ -126,7 +126,7 @@ impl SharedState {
             memory: parts.memory,
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
-            logged_trees: LoggedTrees::new(parts.catalog.trees()),
+            logged_trees: LoggedTrees::new(&parts.catalog.trees),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
             clock: parts.clock,
@@ -203,7 +203,7 @@ impl SharedState {
         }
     }
 
-    /// ProcessMarks the database closed.
+    /// Marks the database closed.
     pub(crate) fn mark_closed(&self) {
         // Release: partner is the Acquire in `check_not_closed`.
         self.closed.store(true, Ordering::Release);

@@ -27,11 +27,6 @@ impl Catalog {
         Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
     }
 
-    /// The recovered trees.
-    pub(crate) fn trees(&self) -> &Trees {
-        &self.trees
-    }
-
     /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or
     /// panic in an index's key function, and the tree stays for the next opening.
     pub(crate) fn tree(&mut self, id: u32, new: impl FnOnce() -> RecordTree) -> Arc<RecordTree> {

@@ -305,7 +305,6 @@ impl Database {
             // Each request finds that out by itself.
             return;
         }
-        debug_assert!(bounds.len() > requests.len(), "each request has two bounds");
         let context = tx.context();
         context.sets.writes.end_batch();
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
@@ -313,10 +312,6 @@ impl Database {
             prefetch(request, &mut Prefetch { database: shared.id, writes: &mut context.sets.writes });
             *end = context.sets.writes.keys.len();
         }
-        debug_assert!(
-            bounds[..=requests.len()].is_sorted(),
-            "the keys of one request lie behind those of the other"
-        );
         let Context { pin, sets, descents, .. } = context;
         if let Ok(call) = pin.enter() {
             descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), call.pinned());
