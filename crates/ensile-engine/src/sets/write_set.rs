@@ -252,6 +252,7 @@ impl WriteSet {
 
     /// Notes a key that is about to be used. Each stands once. Keys that no table can have are not noted, nor keys
     /// beyond [`ANNOUNCED_BYTES_MAX`]: these are only slower.
+    #[inline]
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
         if key.len() > INDEX_KEY_BYTES_MAX || self.arena.len() + key.len() > ANNOUNCED_BYTES_MAX {
             return;
@@ -266,6 +267,7 @@ impl WriteSet {
     }
 
     /// Shows the keys that were announced for the request of a batch that runs now.
+    #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         debug_assert!(self.entries.is_empty(), "a request begins with nothing written");
         self.keys.activate(&self.arena, from, to);
