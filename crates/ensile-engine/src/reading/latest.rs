@@ -15,9 +15,7 @@ use crate::tables::TableCore;
 
 /// Reads the latest version of a point read's key, remembers what it saw, and notes where.
 pub(crate) struct PointReader<'t> {
-    reads: &'t mut Vec<Read>,
-    nodes: &'t mut NodeSet,
-    writes: &'t mut WriteSet,
+    sets: &'t mut Sets,
     /// The key's position in the table of keys.
     met: Option<usize>,
 }
@@ -31,16 +29,17 @@ impl Reader for PointReader<'_> {
             Seen::Superseded => return VersionRead::Superseded,
         };
         let read = Read { record: record.handle(), word };
-        let known = self.met.and_then(|at| self.reads.get(self.writes.keys.at(at).read()?));
+        let Sets { reads, writes, .. } = &mut *self.sets;
+        let known = self.met.and_then(|at| reads.get(writes.keys.at(at).read()?));
         if known != Some(&read) {
-            self.reads.push(read);
+            reads.push(read);
         }
         held
     }
 
     #[inline]
     fn witness(&mut self, witness: Witness) {
-        self.nodes.push(witness);
+        self.sets.nodes.push(witness);
     }
 
     fn own(&self) -> Option<&WriteSet> {
@@ -49,14 +48,15 @@ impl Reader for PointReader<'_> {
 
     #[inline]
     fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
-        if self.met.is_none() && self.reads.len() == 1 && self.writes.keys.note_only(table.id, key, record) {
+        let Sets { reads, writes, .. } = &mut *self.sets;
+        if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table.id, key, record) {
             return;
         }
-        let last = self.reads.len() - 1;
-        let place = FoundPlace { record, read: (self.reads[last].record == record).then_some(last as u32) };
+        let last = reads.len() - 1;
+        let place = FoundPlace { record, read: (reads[last].record == record).then_some(last as u32) };
         match self.met {
-            Some(at) => self.writes.keys.set_found(at, place),
-            None => self.writes.note_new_read((table.id, key), place),
+            Some(at) => writes.keys.set_found(at, place),
+            None => writes.note_new_read((table.id, key), place),
         }
     }
 }
@@ -108,9 +108,29 @@ impl Sets {
         scratch: &mut Scratch,
         pinned: Pinned<'_>,
     ) -> bool {
-        let record = met.and_then(|at| self.writes.keys.at(at).record());
-        let Self { reads, nodes, writes } = self;
-        let mut reader = PointReader { reads, nodes, writes, met };
-        lookup(&mut reader, table, key, record, scratch, pinned)
+        let known = met.and_then(|at| self.read_met(at, scratch, pinned));
+        known.unwrap_or_else(|| {
+            let mut reader = PointReader { sets: self, met };
+            lookup(&mut reader, table, key, None, scratch, pinned)
+        })
+    }
+
+    /// Reads the record of a key in the table of keys: true if present. `None` if no record is known, or another one
+    /// has taken its place.
+    #[inline(always)]
+    fn read_met(&mut self, at: usize, scratch: &mut Scratch, pinned: Pinned<'_>) -> Option<bool> {
+        let handle = self.writes.keys.at(at).record()?;
+        let (word, present) = match handle.at(pinned).read(scratch) {
+            Seen::Present(word) => (word, true),
+            Seen::Absent(word) => (word, false),
+            Seen::Superseded => return None,
+        };
+        let read = Read { record: handle, word };
+        let known = self.writes.keys.at(at).read().is_some_and(|position| self.reads[position] == read);
+        if !known {
+            self.writes.keys.set_read(at, self.reads.len());
+            self.reads.push(read);
+        }
+        Some(present)
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - A key stands once in the window: the keys of the running transaction, and those that were announced for it.
-//! - The filter has the bit of every key of the window. Most keys that are new are known to be new by it.
+//! - Up to [`FEW`] keys of a window are compared one by one. Whenever there are more, the filter has the bit of each:
+//!   most keys that are new are known to be new by it.
 //! - Whenever the window holds more than [`LINEAR_MAX`] keys, the hash table holds all of them.
 //! - A record is valid under the pin that it was found under. When the pin ends, the records are forgotten.
 //!
@@ -16,17 +17,17 @@
 
 use crate::record::Handle;
 
+/// Up to this many keys are compared one by one, without a look at the filter.
+const FEW: usize = 4;
 /// Up to this many keys a search that the filter lets through compares them one by one; above, it asks the hash table.
 const LINEAR_MAX: usize = 64;
-/// With more keys than this in a batch, a request's filter has the request's keys only.
-const BATCH_KEYS_MAX: usize = 64;
 /// Beyond this many keys, reads enter no more: a transaction that reads millions of rows remembers of most of them only
 /// what its read-set has.
 const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
 
-const _: () = assert!(READ_KEYS_MAX < NONE as usize && LINEAR_MAX < READ_KEYS_MAX);
+const _: () = assert!(FEW < LINEAR_MAX && LINEAR_MAX < READ_KEYS_MAX && READ_KEYS_MAX < NONE as usize);
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
@@ -124,12 +125,12 @@ pub(crate) struct FoundPlace {
 #[derive(Debug)]
 pub(crate) struct KeyTable {
     met: Vec<MetKey>,
-    /// What was announced for the running request of a batch.
+    /// What was announced for the running request of a batch. If nothing was, it begins and ends where the own keys do.
     announced: (usize, usize),
     /// Where the keys that the running transaction has met by itself begin.
     own: usize,
-    /// With more keys than this the window is hashed.
-    hash_above: usize,
+    /// With more keys than this in the table the window has more than [`FEW`].
+    few_until: usize,
     /// The key that was found or entered last: a put follows the get of its key.
     last: usize,
     /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order
@@ -161,7 +162,7 @@ impl Default for KeyTable {
             met: Vec::new(),
             announced: (0, 0),
             own: 0,
-            hash_above: LINEAR_MAX,
+            few_until: FEW,
             last: 0,
             next: 0,
             only: OnlyKey::default(),
@@ -194,10 +195,7 @@ impl KeyTable {
         }
         let mut at = self.next;
         if !is_it(at) {
-            if !self.filter.may_have(short) {
-                return None;
-            }
-            at = self.find_by_comparing(arena, short, key)?;
+            at = self.find_elsewhere(arena, short, key)?;
         }
         debug_assert!(self.is_in_window(at), "other requests' keys are not found");
         self.last = at;
@@ -209,8 +207,21 @@ impl KeyTable {
     /// As [`KeyTable::find`], for a caller that does not use the key next: no expectation moves.
     #[inline]
     pub(crate) fn find_among(&self, arena: &[u8], table: u32, key: &[u8]) -> Option<usize> {
-        let short = ShortKey::of(table, key);
-        if self.filter.may_have(short) { self.find_by_comparing(arena, short, key) } else { None }
+        self.find_elsewhere(arena, ShortKey::of(table, key), key)
+    }
+
+    #[inline]
+    fn find_elsewhere(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> Option<usize> {
+        if self.has_many() && !self.filter.may_have(short) {
+            return None;
+        }
+        self.find_by_comparing(arena, short, key)
+    }
+
+    /// Whether the window has more than [`FEW`] keys.
+    #[inline(always)]
+    fn has_many(&self) -> bool {
+        self.met.len() > self.few_until
     }
 
     #[inline(never)]
@@ -310,20 +321,44 @@ impl KeyTable {
     #[inline(always)]
     fn enter_short(&mut self, arena: &[u8], short: ShortKey, start: u32) -> usize {
         let at = self.met.len();
-        self.filter.add(short);
         self.met.push(MetKey { short, start, write: NONE, read: NONE, record: None });
         self.last = at;
-        if self.met.len() > self.hash_above {
-            self.hash_last(arena);
+        if self.has_many() {
+            self.enter_among_many(arena, short);
         }
         at
     }
 
+    /// Takes the key that was entered last into the filter and the hash table, as far as the window has them.
+    #[inline(never)]
+    fn enter_among_many(&mut self, arena: &[u8], short: ShortKey) {
+        let keys = self.window_len();
+        debug_assert!(keys > FEW, "few keys are compared one by one");
+        if keys == FEW + 1 {
+            self.filter_window();
+        } else {
+            self.filter.add(short);
+        }
+        if keys > LINEAR_MAX {
+            self.hash_last(arena);
+        }
+    }
+
+    /// Takes the whole window into the filter, and nothing else.
+    fn filter_window(&mut self) {
+        self.filter = KeyFilter::default();
+        let (from, to) = self.announced;
+        for met in self.met[from..to].iter().chain(&self.met[self.own..]) {
+            self.filter.add(met.short);
+        }
+    }
+
     /// Enters a key that is about to be used, unless it has been met.
+    #[inline]
     pub(crate) fn announce(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) {
         self.flush_only(arena);
         let short = ShortKey::of(table, key);
-        if self.filter.may_have(short) && self.find_by_comparing(arena, short, key).is_some() {
+        if self.window_len() > 0 && self.find_elsewhere(arena, short, key).is_some() {
             return;
         }
         let start = arena.len();
@@ -342,6 +377,13 @@ impl KeyTable {
         debug_assert!(self.met[at].write == NONE, "a key has one entry in the write-set");
         debug_assert!(position < NONE as usize, "a position is half of a word");
         self.met[at].write = position as u32;
+    }
+
+    /// A read of the key at `at`, whose record is known, has entered the read-set at `position`.
+    #[inline(always)]
+    pub(crate) fn set_read(&mut self, at: usize, position: usize) {
+        debug_assert!(position < NONE as usize, "a position is half of a word");
+        self.met[at].read = position as u32;
     }
 
     #[inline(always)]
@@ -408,44 +450,40 @@ impl KeyTable {
     }
 
     /// Begins the announcements of a batch's next request: other requests' keys are no part of it.
+    #[inline]
     pub(crate) fn begin_request(&mut self) {
         debug_assert!(self.only.record.is_none(), "announcements come before reads");
-        self.show((0, 0), self.met.len());
+        let end = self.met.len();
+        self.show((end, end));
     }
 
-    /// Shows the keys `from..to`, as far as there are such: those that were announced for the request that runs now.
-    /// All announcements have been made.
+    /// Shows the keys `from..to`: those that were announced for the request that runs now. All announcements have been
+    /// made.
     #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
-        let to = to.min(self.met.len());
-        self.show((from.min(to), to), self.met.len());
-        if self.met.len() > BATCH_KEYS_MAX {
-            self.narrow_filter();
-        }
-        if self.window_len() > LINEAR_MAX {
-            self.hash_window(arena);
+        let from = if from < to { from } else { self.met.len() };
+        self.show((from, from.max(to)));
+        (self.last, self.next) = (from, from);
+        if self.has_many() {
+            self.filter_window();
+            if self.window_len() > LINEAR_MAX {
+                self.hash_window(arena);
+            }
         }
     }
 
+    /// Makes these keys, and those that the transaction will meet by itself, the window.
     #[inline]
-    fn show(&mut self, announced: (usize, usize), own: usize) {
+    fn show(&mut self, announced: (usize, usize)) {
+        let own = self.met.len();
         debug_assert!(
             announced.0 <= announced.1 && announced.1 <= own,
             "own keys stand behind announced ones"
         );
         (self.announced, self.own) = (announced, own);
         let keys = announced.1 - announced.0;
-        self.hash_above = if keys > LINEAR_MAX { own - 1 } else { own + LINEAR_MAX - keys };
-        self.last = if keys > 0 { announced.0 } else { own };
-        self.next = self.last;
+        self.few_until = if keys > FEW { own - 1 } else { own + FEW - keys };
         self.hashed.clear();
-    }
-
-    /// Forgets what the filter has of other requests.
-    #[inline(never)]
-    fn narrow_filter(&mut self) {
-        self.filter = KeyFilter::default();
-        self.met[self.announced.0..self.announced.1].iter().for_each(|met| self.filter.add(met.short));
     }
 
     /// Whether no key has been met.
@@ -466,7 +504,6 @@ impl KeyTable {
         if self.own == 0 {
             self.met.clear();
             (self.last, self.next) = (0, 0);
-            self.filter = KeyFilter::default();
             self.hashed.clear();
             return 0;
         }
@@ -491,13 +528,8 @@ impl KeyTable {
     #[inline(always)]
     pub(crate) fn restart_announced(&mut self) {
         let (from, to) = self.announced;
-        if from < to {
-            self.met[from..to].iter_mut().for_each(|met| (met.write, met.read) = (NONE, NONE));
-            self.last = from;
-        } else {
-            self.last = self.own;
-        }
-        self.next = self.last;
+        self.met[from..to].iter_mut().for_each(|met| (met.write, met.read) = (NONE, NONE));
+        (self.last, self.next) = (from, from);
     }
 
     /// Forgets all records, as the pin that they were found under ends.
@@ -510,8 +542,8 @@ impl KeyTable {
     pub(crate) fn clear(&mut self) {
         self.forget_only();
         self.met.clear();
-        self.filter = KeyFilter::default();
-        self.show((0, 0), 0);
+        self.show((0, 0));
+        (self.last, self.next) = (0, 0);
     }
 
     /// Bytes of memory that it holds.
@@ -528,11 +560,12 @@ impl KeyTable {
         let window: Vec<usize> = (from..to).chain(self.own..self.met.len()).collect();
         for at in &window {
             let met = &self.met[*at];
-            assert!(self.filter.may_have(met.short));
+            assert!(window.len() <= FEW || self.filter.may_have(met.short));
             assert_eq!(met.short, ShortKey::of(met.short.table(), met.bytes(arena)));
             let found = self.find_among(arena, met.short.table(), met.bytes(arena));
             assert_eq!(found, Some(*at), "a key stands once");
         }
+        assert_eq!(window.len() > FEW, self.has_many());
         assert!(window.len() <= LINEAR_MAX || self.hashed.filled == window.len());
     }
 }

@@ -238,6 +238,7 @@ impl WriteSet {
     }
 
     /// Notes a key that is about to be used. Each stands once.
+    #[inline]
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
         self.keys.announce(&mut self.arena, table, key);
     }
@@ -249,6 +250,7 @@ impl WriteSet {
     }
 
     /// Shows the keys that were announced for the request of a batch that runs now.
+    #[inline]
     pub(crate) fn activate(&mut self, from: usize, to: usize) {
         debug_assert!(self.entries.is_empty(), "a request begins with nothing written");
         self.keys.activate(&self.arena, from, to);

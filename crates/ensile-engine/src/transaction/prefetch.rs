@@ -59,6 +59,7 @@ pub struct Prefetch<'h> {
 }
 
 impl Prefetch<'_> {
+    #[inline]
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {
             self.writes.announce(table.id, key);

@@ -88,7 +88,7 @@ fn requests_of_a_batch_see_their_own_announcements_only_and_leave_them_clean() {
             keys.table.begin_request();
             // Every key twice, and the same keys for all requests.
             for key in (0..*size).chain(0..*size) {
-                keys.find_or_enter(1, &key.to_be_bytes());
+                keys.table.announce(&mut keys.arena, 1, &key.to_be_bytes());
             }
             bounds.push(keys.table.len());
         }
