@@ -25,6 +25,8 @@ use ensile_base::Epoch;
 use ensile_base::checksum::{crc32c, crc32c_append};
 use ensile_base::random::Random;
 
+use crate::number::NUMBER_END;
+
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 80;
 /// Blocks begin at multiples of this.
@@ -209,6 +211,7 @@ impl Header {
         assert_ne!(self.kind, BlockKind::Unknown, "what is not known is not written");
         assert!(self.epoch_seen() < Epoch::MAX, "there is an epoch above every epoch that is seen (L4)");
         assert!(self.epoch_min <= self.epoch_max, "epochs {} to {}", self.epoch_min, self.epoch_max);
+        assert!(self.generation.max(self.sequence) < NUMBER_END, "a reader takes no larger number");
         let has_entries = matches!(self.kind, BlockKind::Data | BlockKind::Rows);
         assert!(self.entries == 0 || has_entries, "entries in a block of {:?}", self.kind);
         assert!(self.section == 0 || self.kind == BlockKind::Rows, "a section in a block of {:?}", self.kind);
@@ -253,7 +256,7 @@ impl Header {
 
     /// Reads a header and its checksum: the opening block's with [`Salt::OPENING`], any other with the file's salt.
     /// Where the checksum holds, place and length are right even if the kind is not known.
-    pub(crate) fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
+    fn decode(bytes: &[u8], salt: Salt) -> Result<(Self, u32), NotABlock> {
         let header = &bytes[..HEADER_BYTES];
         if header[0..4] != MAGIC {
             let zeros = header.iter().all(|byte| *byte == 0);
@@ -281,12 +284,13 @@ impl Header {
         let is_rows = header[6] == BlockKind::Rows.byte();
         let first = word(32, if is_rows { section } else { epoch });
         let (epoch_min, section) = if is_rows { (0, first) } else { (first, 0) };
+        let [generation, sequence] = [16, 24].map(|at| word(at, NUMBER_END));
         let [epoch_max, mark, published] = [40, 48, 56].map(|at| Epoch::new(word(at, epoch)));
         let header = Self {
             kind,
             owner: u32_at(header, 8),
-            generation: u64_at(header, 16),
-            sequence: u64_at(header, 24),
+            generation,
+            sequence,
             payload_bytes: u32_at(header, 12),
             entries: u32_at(header, 64),
             section: section as u32,
@@ -301,7 +305,7 @@ impl Header {
     }
 
     /// The payload of this block, whose bytes these are, if they are what the header promises.
-    pub(crate) fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
+    fn payload_of<'b>(&self, block: &'b [u8]) -> Option<&'b [u8]> {
         let padded = &block[HEADER_BYTES..self.block_bytes()];
         (crc32c(padded) == self.payload_crc).then(|| &padded[..self.payload_bytes as usize])
     }

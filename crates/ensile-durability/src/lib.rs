@@ -27,6 +27,7 @@
 mod control;
 mod counter;
 mod identity;
+mod number;
 mod recoverable;
 
 mod error;

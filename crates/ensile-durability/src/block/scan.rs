@@ -1,7 +1,9 @@
 //! Reading blocks from a file, and searching for them where the chain is broken.
 //!
-//! Neighbours: recovery walks over logs with this and writes again what it reads; the checkpoint's reader loads with
-//! it.
+//! Invariant: the one reader of the grammar. No other module decodes a header or compares a payload's checksum.
+//!
+//! Neighbours: recovery walks over logs with this, replays what it has read, and writes it again; the checkpoint's
+//! reader loads with it.
 
 use ensile_disk::{DiskError, DiskFile};
 
@@ -31,6 +33,92 @@ pub(crate) enum At {
     NoBlock(NotABlock),
     /// The file ends here, or in less than a header from here.
     End,
+}
+
+/// What stands at the beginning of `bytes`, in a file that goes on for `left` bytes from there. The payload is not
+/// looked at, but fits.
+fn header_in(bytes: &[u8], left: u64, salt: Salt) -> At {
+    if bytes.len() < HEADER_BYTES {
+        return At::End;
+    }
+    match Header::decode(bytes, salt) {
+        Ok((header, crc)) if header.block_bytes() as u64 <= left => At::Block(header, crc),
+        Ok((header, _)) => At::TornPayload(header),
+        Err(not) => At::NoBlock(not),
+    }
+}
+
+/// What a block carries that continues a chain (L5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChainPlace {
+    pub(crate) owner: u32,
+    pub(crate) generation: u64,
+    pub(crate) sequence: u64,
+    pub(crate) previous_crc: u32,
+}
+
+impl ChainPlace {
+    /// Behind the block with this header, which has this checksum.
+    pub(crate) fn behind(header: &Header, crc: u32) -> Self {
+        let Header { owner, generation, sequence, .. } = *header;
+        Self { owner, generation, sequence: sequence + 1, previous_crc: crc }
+    }
+
+    /// Does the block with this header stand here?
+    pub(crate) fn is_of(&self, header: &Header) -> bool {
+        let Header { owner, generation, sequence, previous_crc, .. } = *header;
+        *self == Self { owner, generation, sequence, previous_crc }
+    }
+}
+
+/// Blocks one behind the other, in memory.
+#[derive(Debug)]
+pub(crate) struct ReadBlocks<'b> {
+    bytes: &'b [u8],
+    at: usize,
+    salt: Salt,
+}
+
+/// One of them, whose payload is not looked at.
+#[derive(Debug)]
+pub(crate) struct ReadBlock<'b> {
+    /// Where it begins.
+    pub(crate) at: usize,
+    pub(crate) header: Header,
+    bytes: &'b [u8],
+}
+
+impl<'b> ReadBlocks<'b> {
+    /// Of a file with this salt.
+    pub(crate) fn of(bytes: &'b [u8], salt: Salt) -> Self {
+        Self { bytes, at: 0, salt }
+    }
+}
+
+impl<'b> Iterator for ReadBlocks<'b> {
+    /// A block, or where there is none. That is the last item then.
+    type Item = Result<ReadBlock<'b>, usize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (at, rest) = (self.at, &self.bytes[self.at..]);
+        if rest.is_empty() {
+            return None;
+        }
+        let At::Block(header, _) = header_in(rest, rest.len() as u64, self.salt) else {
+            self.at = self.bytes.len();
+            return Some(Err(at));
+        };
+        let bytes = &rest[..header.block_bytes()];
+        self.at += bytes.len();
+        Some(Ok(ReadBlock { at, header, bytes }))
+    }
+}
+
+impl<'b> ReadBlock<'b> {
+    /// Its payload, if it is what the header promises.
+    pub(crate) fn payload(&self) -> Option<&'b [u8]> {
+        self.header.payload_of(self.bytes)
+    }
 }
 
 /// A file read through a window.
@@ -113,23 +201,20 @@ impl Scanner {
     /// The header at `offset` in a log with this salt, whose payload is not read but fits the file.
     pub(crate) fn header(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         debug_assert!(offset.is_multiple_of(ALIGN_BYTES as u64), "a block at {offset}");
+        let left = self.length.saturating_sub(offset);
         let Some(bytes) = self.bytes(offset, HEADER_BYTES)? else { return Ok(At::End) };
-        let (header, crc) = match Header::decode(bytes, salt) {
-            Ok(found) => found,
-            Err(not) => return Ok(At::NoBlock(not)),
-        };
-        let block_bytes = header.block_bytes();
-        if !self.is_sequential {
-            self.ahead = if block_bytes >= LARGE_BLOCK_BYTES { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
+        let found = header_in(bytes, left, salt);
+        if let (At::Block(header, _) | At::TornPayload(header), false) = (&found, self.is_sequential) {
+            let is_large = header.block_bytes() >= LARGE_BLOCK_BYTES;
+            self.ahead = if is_large { HEADER_WINDOW_BYTES } else { WINDOW_BYTES };
         }
-        let fits = offset + block_bytes as u64 <= self.length;
-        Ok(if fits { At::Block(header, crc) } else { At::TornPayload(header) })
+        Ok(found)
     }
 
-    /// Is the payload of this block, whose header stands at `offset`, what the header promises?
-    pub(crate) fn is_whole(&mut self, offset: u64, header: &Header) -> Result<bool, DiskError> {
+    /// The payload of the block whose header stands at `offset`, if it is what the header promises.
+    pub(crate) fn payload(&mut self, offset: u64, header: &Header) -> Result<Option<&[u8]>, DiskError> {
         let block = self.bytes(offset, header.block_bytes())?;
-        Ok(block.is_some_and(|block| header.payload_of(block).is_some()))
+        Ok(block.and_then(|block| header.payload_of(block)))
     }
 
     /// The whole block at `offset`, as it stands there, if its checksums are right.
@@ -148,7 +233,7 @@ impl Scanner {
     /// What stands at `offset` in a log with this salt, payload included?
     pub(crate) fn at(&mut self, offset: u64, salt: Salt) -> Result<At, DiskError> {
         Ok(match self.header(offset, salt)? {
-            At::Block(header, _) if !self.is_whole(offset, &header)? => At::TornPayload(header),
+            At::Block(header, _) if self.payload(offset, &header)?.is_none() => At::TornPayload(header),
             found => found,
         })
     }

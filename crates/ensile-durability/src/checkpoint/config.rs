@@ -11,10 +11,9 @@ use super::block::{BLOCK_BYTES_MAX, LARGE_BYTES_MAX};
 use crate::DurabilityError;
 use crate::block::HEADER_BYTES;
 use crate::control::trigger::{Policy, Trigger};
+use crate::number::{CHECKPOINTERS_MAX, FILES_MAX};
 use crate::store::folders::check_links;
 
-/// Most checkpointers of a database: together they stay within [`MEMORY_BYTES_MAX`].
-const CHECKPOINTERS_MAX: u32 = 32;
 /// Memory that all checkpointers of a database take together while a checkpoint runs, at most: a block each,
 /// and one large block, whose value the recoverable may hold in twice its size.
 const MEMORY_BYTES_MAX: usize = 64 << 20;
@@ -83,8 +82,9 @@ impl CheckpointConfig {
             return Err(DurabilityError::config(why));
         }
         check_links(&self.folders, self.checkpointers, "checkpoint", "checkpointer")?;
-        if self.files == 0 || self.files > 1024 {
-            return Err(DurabilityError::config("a checkpointer needs between 1 and 1024 files"));
+        if self.files == 0 || self.files > FILES_MAX as usize {
+            let why = format!("a checkpointer needs between 1 and {FILES_MAX} files");
+            return Err(DurabilityError::config(why));
         }
         if self.bandwidth == Some(0) {
             let why = "a checkpoint_bandwidth of 0 would let no checkpoint end: leave it out for no limit";

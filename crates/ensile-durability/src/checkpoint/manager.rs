@@ -29,9 +29,11 @@ use crate::DurabilityError;
 use crate::control::pace::WritePace;
 use crate::identity::Identity;
 use crate::log::{Log, WakeUp};
+use crate::number;
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
-use crate::store::names::PartName;
+use crate::store::manifest::InstalledCheckpoint;
+use crate::store::names::{MANIFEST, PartName};
 
 /// Why an attempt is given up when a step panics.
 const PANICKED: &str = "a checkpointer panicked, and none is made before the database is opened again";
@@ -93,7 +95,7 @@ impl Checkpoints {
             let next = keeper.manifest().clone();
             keeper.replace(next)?;
         }
-        let there = parts::list(&*disk, keeper.manifest())?.into_iter().map(|part| part.checkpoint);
+        let there = parts::list(&*disk, keeper.manifest())?;
         let (database, installed) = (keeper.manifest().identity, keeper.manifest().checkpoint.clone());
         let open = keeper.manifest().generations.last();
         let open = open.expect("a log that runs has an open generation");
@@ -101,7 +103,7 @@ impl Checkpoints {
         let (generation, entries) = (open.number, open.entries);
         drop(keeper);
         assert!(installed.as_ref().is_none_or(|installed| installed.generation <= generation));
-        let number = there.chain(installed.iter().map(|installed| installed.number)).max().unwrap_or(0) + 1;
+        let number = free_number(installed.as_ref(), &there)?;
         let terms = Terms {
             policy: config.policy(),
             load_rate: config.load_rate,
@@ -261,6 +263,16 @@ impl Checkpoints {
             }
         }
     }
+}
+
+/// The first number that is free, as are all above it.
+fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> Result<u64, DurabilityError> {
+    let last = there.iter().max_by_key(|part| part.checkpoint);
+    let before = installed.map_or(0, |installed| installed.number);
+    number::next(before.max(last.map_or(0, |last| last.checkpoint))).ok_or_else(|| {
+        let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
+        DurabilityError::damaged(&file, 0, "no number is left behind that of the checkpoint that it names")
+    })
 }
 
 /// A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it.

@@ -15,8 +15,8 @@ use ensile_disk::Disk;
 use super::block::Totals;
 use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
-use crate::block::scan::{At, Scanner};
-use crate::block::{BlockKind, HEADER_BYTES, Header, NEWER, NotABlock};
+use crate::block::scan::{At, ChainPlace, Scanner};
+use crate::block::{BlockKind, Header, NEWER, NotABlock};
 use crate::recoverable::EntryKind;
 use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::PartName;
@@ -35,8 +35,8 @@ pub(crate) struct PartReader {
     entries: EntryKind,
     /// Where the next block begins, and what it continues.
     offset: u64,
-    sequence: u64,
-    previous_crc: u32,
+    /// `None` before the opening block was read.
+    place: Option<ChainPlace>,
     totals: Totals,
     end_bytes: u64,
     ended: bool,
@@ -103,8 +103,7 @@ impl PartReader {
             of: of.clone(),
             entries: EntryKind::Values,
             offset: 0,
-            sequence: 0,
-            previous_crc: 0,
+            place: None,
             totals: Totals::default(),
             end_bytes: 0,
             ended: false,
@@ -118,7 +117,8 @@ impl PartReader {
 
     /// What was read, once the end block was: entries and blocks, and the header checksum that vouches for them.
     pub(crate) fn end(&self) -> Option<(Totals, u32)> {
-        self.ended.then_some((self.totals, self.previous_crc))
+        let place = self.place.filter(|_| self.ended)?;
+        Some((self.totals, place.previous_crc))
     }
 
     /// An error at this offset of the file.
@@ -132,7 +132,7 @@ impl PartReader {
     }
 
     /// The opening block: says whose file this is (I1), and of which checkpoint.
-    fn read_opening(&mut self) -> Result<(), DurabilityError> {
+    fn read_opening(&mut self) -> Result<ChainPlace, DurabilityError> {
         assert_eq!((self.offset, self.totals), (0, Totals::default()), "it is read first");
         let opened = match self.scanner.opening()? {
             Ok(opened) => opened,
@@ -158,21 +158,19 @@ impl PartReader {
             return Err(self.damaged(0, "the file is of another checkpoint, or another file of this one"));
         }
         self.entries = origin.entries;
-        (self.offset, self.sequence, self.previous_crc) = (OPENING_BYTES as u64, 1, crc);
-        self.end_bytes = OPENING_BYTES as u64;
-        Ok(())
+        (self.offset, self.end_bytes) = (OPENING_BYTES as u64, OPENING_BYTES as u64);
+        Ok(ChainPlace { sequence: 1, ..ChainPlace::behind(&header, crc) })
     }
 
     /// The header at `self.offset` and its checksum, if its block belongs here and the file has all of it.
-    fn next_header(&mut self) -> Result<(Header, u32), DurabilityError> {
+    fn next_header(&mut self, place: ChainPlace) -> Result<(Header, u32), DurabilityError> {
         let (header, crc) = match self.scanner.header(self.offset, self.of.salt)? {
             At::Block(header, crc) => (header, crc),
             At::TornPayload(_) | At::End => return Err(self.damaged(self.offset, CUT)),
             At::NoBlock(why) => return Err(self.damaged(self.offset, why.detail())),
         };
-        assert!(self.sequence > 0 && self.offset >= OPENING_BYTES as u64, "the opening block came before");
-        let place = (header.owner, header.generation, header.sequence, header.previous_crc);
-        if place != (self.part.checkpointer, self.of.generation, self.sequence, self.previous_crc) {
+        assert!(place.sequence > 0 && self.offset >= OPENING_BYTES as u64, "the opening block came before");
+        if !place.is_of(&header) {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
         }
         if !matches!(header.kind, BlockKind::Rows | BlockKind::End) {
@@ -191,60 +189,45 @@ impl PartReader {
         if self.ended {
             return Ok(None);
         }
-        if self.sequence == 0 {
-            self.read_opening()?;
-        }
-        let (header, crc) = self.next_header()?;
-        let (offset, block_bytes) = (self.offset, header.block_bytes());
-        if !self.scanner.is_whole(offset, &header)? {
-            return Err(self.damaged(offset, "the block's payload does not have its checksum"));
-        }
-        self.offset += block_bytes as u64;
-        self.sequence += 1;
-        self.previous_crc = crc;
-        assert!(self.offset <= self.scanner.length(), "a block that the file has");
+        let place = self.place.map_or_else(|| self.read_opening(), Ok)?;
+        let (header, crc) = self.next_header(place)?;
+        let (offset, length) = (self.offset, self.scanner.length());
+        let damaged = |offset, detail| DurabilityError::damaged(&self.name, offset, detail);
+        let Some(payload) = self.scanner.payload(offset, &header)? else {
+            return Err(damaged(offset, "the block's payload does not have its checksum"));
+        };
+        let bytes = header.block_bytes() as u64;
+        self.offset += bytes;
+        let place = self.place.insert(ChainPlace::behind(&header, crc));
+        assert!(self.offset <= length, "a block that the file has");
         if header.kind == BlockKind::End {
-            self.end_with(offset, &header)?;
+            if Totals::decode(payload) != Some(self.totals) {
+                return Err(damaged(offset, "the end block counts other entries or blocks than there are"));
+            }
+            if self.offset != length {
+                return Err(damaged(self.offset, "something stands behind the end block"));
+            }
+            let counted = self.totals.blocks + 2;
+            assert_eq!(place.sequence, counted, "between opening and end block stand the counted ones");
+            self.end_bytes += bytes;
+            self.ended = true;
             return Ok(None);
         }
-        let damaged = |detail| DurabilityError::damaged(&self.name, offset, detail);
-        let block = self.scanner.bytes(offset, block_bytes)?.ok_or_else(|| damaged(CUT))?;
-        let payload = &block[HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize];
         if header.entries as usize > payload.len() / ENTRY_FRAME_BYTES {
             // Or memory would be taken for them.
-            return Err(damaged("the block has no room for its entries"));
+            return Err(damaged(offset, "the block has no room for its entries"));
         }
         self.totals.blocks += 1;
         self.totals.entries += u64::from(header.entries);
         Ok(Some(CheckpointRows {
             section: header.section,
             offset,
-            bytes: block_bytes as u64,
+            bytes,
             entries: header.entries,
             kind: self.entries,
             payload,
             epoch_end: self.entries.checkpoint_end(self.of.low, self.of.high),
         }))
-    }
-
-    /// The end block is read: it must say what was, and be the last thing in the file.
-    fn end_with(&mut self, offset: u64, header: &Header) -> Result<(), DurabilityError> {
-        let block = self.scanner.bytes(offset, header.block_bytes())?.unwrap_or_default();
-        let payload = block.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes as usize);
-        if payload.and_then(Totals::decode) != Some(self.totals) {
-            return Err(self.damaged(offset, "the end block counts other entries or blocks than there are"));
-        }
-        if self.offset != self.scanner.length() {
-            return Err(self.damaged(self.offset, "something stands behind the end block"));
-        }
-        assert_eq!(
-            self.sequence,
-            self.totals.blocks + 2,
-            "between opening and end block stand the counted ones"
-        );
-        self.end_bytes += header.block_bytes() as u64;
-        self.ended = true;
-        Ok(())
     }
 }
 

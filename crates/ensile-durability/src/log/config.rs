@@ -9,6 +9,7 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
+use crate::number::LOGGERS_MAX;
 use crate::recoverable::EntryKind;
 use crate::store::Opening;
 use crate::store::folders::check_links;
@@ -75,8 +76,9 @@ impl Default for LogConfig {
 
 impl LogConfig {
     pub(crate) fn check(&self) -> Result<(), DurabilityError> {
-        if self.loggers == 0 || self.loggers > 1024 {
-            return Err(DurabilityError::config("a log needs between 1 and 1024 loggers"));
+        if self.loggers == 0 || self.loggers > LOGGERS_MAX as usize {
+            let why = format!("a log needs between 1 and {LOGGERS_MAX} loggers");
+            return Err(DurabilityError::config(why));
         }
         check_links(&self.folders, self.loggers, "log", "logger")?;
         // By the names that the database's builder gives them.

@@ -21,7 +21,7 @@ use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
-use crate::block::scan::{At, Scanner};
+use crate::block::scan::{At, ChainPlace, Scanner};
 use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
@@ -188,8 +188,7 @@ impl FileChain {
             chain,
             salt,
             open: VecDeque::new(),
-            sequence: header.sequence,
-            crc: header.previous_crc,
+            place: ChainPlace::behind(&header, crc),
             mark: header.mark,
             contradiction: None,
         };
@@ -332,8 +331,7 @@ struct HeaderWalk {
     /// Blocks that no later one has shown to be synced, so far.
     open: VecDeque<Block>,
     /// Behind the last block.
-    sequence: u64,
-    crc: u32,
+    place: ChainPlace,
     mark: Epoch,
     /// Where a block follows by its header and says what no logger would write.
     contradiction: Option<u64>,
@@ -349,7 +347,7 @@ impl HeaderWalk {
         }
         self.chain.detail = loop {
             let (header, crc) = match scanner.header(offset, self.salt)? {
-                At::Block(header, crc) if self.follows(&header) => (header, crc),
+                At::Block(header, crc) if self.place.is_of(&header) => (header, crc),
                 At::Block(header, _) if is_of(&header, self.chain.file.name) => {
                     break "a block is missing before the one that stands here";
                 }
@@ -369,12 +367,6 @@ impl HeaderWalk {
         Ok(())
     }
 
-    /// Does this block follow the last one?
-    fn follows(&self, header: &Header) -> bool {
-        let is_next = header.sequence == self.sequence && header.previous_crc == self.crc;
-        is_next && is_of(header, self.chain.file.name)
-    }
-
     /// Adds a block that follows, and takes those that it shows to be synced.
     fn push(&mut self, block: Block) {
         let Block { offset, ref header, crc } = block;
@@ -392,7 +384,7 @@ impl HeaderWalk {
             return;
         }
         let shown = if header.kind == BlockKind::Data { header.mark } else { header.published };
-        (self.sequence, self.crc) = (header.sequence + 1, crc);
+        self.place = ChainPlace::behind(header, crc);
         self.mark = self.mark.max(header.mark);
         let is_shown = |block: &Block| block.header.kind != BlockKind::Data && block.header.mark <= shown;
         if let Some(last) = self.open.iter().rposition(is_shown) {
@@ -409,7 +401,7 @@ impl HeaderWalk {
     fn end(mut self, scanner: &mut Scanner, proven: u64) -> Result<FileChain, DurabilityError> {
         while let Some(block) = self.open.pop_front() {
             let is_proven = block.header.sequence < proven;
-            if !is_proven && !scanner.is_whole(block.offset, &block.header)? {
+            if !is_proven && scanner.payload(block.offset, &block.header)?.is_none() {
                 self.chain.detail = "the block's checksum is wrong";
                 return Ok(self.chain);
             }

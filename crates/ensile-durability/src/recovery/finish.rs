@@ -150,7 +150,9 @@ impl Recovery {
             ended: self.ended,
         };
         Plan::new(recovered, self.keeper.manifest(), self.config.epoch_interval).ok_or_else(|| {
-            DurabilityError::config("the epochs are used up: copy the data into a new database")
+            DurabilityError::config(
+                "its epochs, or the numbers of its generations, are used up: copy the data into a new database",
+            )
         })
     }
 

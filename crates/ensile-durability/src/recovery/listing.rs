@@ -86,8 +86,9 @@ pub(super) fn check_unlisted(
                 ours.push(*file);
             }
             // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold
-            // none.
-            if generation >= open {
+            // none. A listed one has no logs but those that the manifest counts.
+            let is_listed = || manifest.generations.iter().any(|listed| listed.number == generation);
+            if generation >= open || is_listed() {
                 check_empty(disk, *file, is_ours)?;
             }
         }

@@ -17,6 +17,7 @@ use ensile_base::Epoch;
 
 use super::merge;
 use crate::block::{FORMAT, Salt};
+use crate::number;
 use crate::recoverable::EntryKind;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
@@ -55,7 +56,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Behind what was recovered with this manifest. `None`: the epochs are used up.
+    /// Behind what was recovered with this manifest. `None`: the epochs, or the numbers of generations, are used up.
     pub(super) fn new(decided: Decided<'_>, before: &Manifest, interval: Duration) -> Option<Self> {
         let Decided { generations, with_entries, log_bytes, number, seen, ended } = decided;
         assert!(generations.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
@@ -71,6 +72,7 @@ impl Plan {
         let dropped = dropped.iter().map(|generation| generation.number).collect();
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| checkpoint.generation);
         let merging = merge::sources(&kept, checkpoint, log_bytes);
+        number::next(number)?;
         Some(Self { first, reserved, number, kept, dropped, merging })
     }
 

@@ -16,7 +16,8 @@ use super::file::BlockRun;
 use super::reading::{self, ReadBuffers, recycled};
 use super::report::RecoveryReport;
 use crate::block::entries;
-use crate::block::{BlockKind, HEADER_BYTES, Header, Salt};
+use crate::block::scan::ReadBlocks;
+use crate::block::{BlockKind, Header, Salt};
 use crate::recoverable::{EntryKind, NOT_TAKEN};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Entry, Recoverable};
@@ -103,15 +104,13 @@ pub(super) fn replay(
     }
     let Bounds { covered, durable, .. } = piece.bounds;
     let (bytes, mut batch) = buffers.read(disk, &file, piece.offset, piece.bytes)?;
-    let mut counts = Counts::default();
-    let mut at = 0;
-    while at < bytes.len() {
-        let offset = piece.offset + at as u64;
-        let damaged = |detail: &str| DurabilityError::damaged(&file, offset, detail);
-        let header =
-            header_at(&bytes[at..], piece.salt).ok_or_else(|| damaged("the block reads differently now"))?;
-        let block = at..at + header.block_bytes();
-        at = block.end;
+    let (mut counts, mut end) = (Counts::default(), 0);
+    for block in ReadBlocks::of(bytes, piece.salt) {
+        let damaged =
+            |at: usize, detail: &str| DurabilityError::damaged(&file, piece.offset + at as u64, detail);
+        let block = block.map_err(|at| damaged(at, "the block reads differently now"))?;
+        let (at, header) = (block.at, &block.header);
+        end = at + header.block_bytes();
         if header.kind != BlockKind::Data {
             continue;
         }
@@ -123,21 +122,20 @@ pub(super) fn replay(
             counts.ignored += u64::from(header.entries);
             continue;
         }
-        let payload =
-            header.payload_of(&bytes[block]).ok_or_else(|| damaged("the block's checksum is wrong"))?;
+        let payload = block.payload().ok_or_else(|| damaged(at, "the block's checksum is wrong"))?;
         counts.blocks += 1;
         let mut entries = recycled(batch);
-        parse(piece, &header, payload, &mut entries, &mut counts).map_err(damaged)?;
+        parse(piece, header, payload, &mut entries, &mut counts).map_err(|detail| damaged(at, detail))?;
         target.replay(&entries).map_err(|refused| DurabilityError::Replay {
             file: file.as_str().into(),
-            offset,
+            offset: piece.offset + at as u64,
             tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
             detail: refused.detail.into(),
         })?;
         counts.entries += entries.len() as u64;
         batch = recycled(entries);
     }
-    assert_eq!(at, bytes.len(), "a piece ends with its last block");
+    assert_eq!(end, bytes.len(), "a piece ends with its last block");
     assert!(counts.entries == 0 || counts.blocks > 0, "entries stand in blocks");
     let batch = recycled(batch);
     buffers.keep(batch);
@@ -168,10 +166,4 @@ fn parse<'p>(
         }
         Ok(())
     })
-}
-
-/// The header at the beginning of `bytes`, which hold its block.
-fn header_at(bytes: &[u8], salt: Salt) -> Option<Header> {
-    let (header, _) = Header::decode(bytes.get(..HEADER_BYTES)?, salt).ok()?;
-    (header.block_bytes() <= bytes.len()).then_some(header)
 }

@@ -22,6 +22,7 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, DiskFile};
 
 use crate::identity::Identity;
+use crate::number;
 use crate::store::manifest::Generation;
 use crate::store::names::HINT;
 use crate::store::text::{checked_body, parse_epoch, values, with_checksum};
@@ -74,17 +75,15 @@ impl Hint {
         let durable = parse_epoch(durable)?;
         let closed = match lines.next() {
             None => Vec::new(),
-            Some(line) => line
-                .strip_prefix("closed ")?
-                .split(' ')
-                .map(|blocks| blocks.parse().ok())
-                .collect::<Option<_>>()?,
+            Some(line) => {
+                line.strip_prefix("closed ")?.split(' ').map(number::parse).collect::<Option<_>>()?
+            }
         };
         let ended = match lines.next() {
             None => None,
             Some(line) => Some(parse_epoch(line.strip_prefix("ended ")?)?),
         };
-        let (database, generation) = (Identity::parse(database)?, generation.parse().ok()?);
+        let (database, generation) = (Identity::parse(database)?, number::parse(generation)?);
         let hint = Self { database, generation, durable, closed, ended };
         lines.next().is_none().then_some(hint)
     }

@@ -40,6 +40,7 @@ use super::text::{checked_body, parse_epoch, parse_folder_id, shown_folder_id, v
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
+use crate::number::{self, CHECKPOINTERS_MAX, FILES_MAX, LOGGERS_MAX, parse_count};
 use crate::recoverable::EntryKind;
 
 /// The first words of its first line; the format's number follows.
@@ -266,17 +267,20 @@ impl Manifest {
             pair[0].durable.is_some_and(|durable| durable < pair[1].first) && pair[0].number < pair[1].number
         });
         let own = self.generations.iter().all(|generation| {
-            generation.logs > 0 && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
+            let is_numbered = generation.number > 0 && generation.first > Epoch::ZERO && generation.logs > 0;
+            is_numbered && generation.durable.is_none_or(|durable| durable.next() >= generation.first)
         });
         let is_open = self.generations.last().is_some_and(|last| last.durable.is_none());
-        let state = match self.state {
-            Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
-            Making::Created => is_open,
-        };
+        let state = self.reserved > Epoch::ZERO
+            && match self.state {
+                Making::Creating => self.generations.is_empty() && self.checkpoint.is_none(),
+                Making::Created => is_open,
+            };
         // L6: what the open generation may have shown is reserved.
         let reserved = self.generations.iter().all(|generation| generation.first <= self.reserved);
         let checkpoint = self.checkpoint.as_ref().is_none_or(|checkpoint| {
-            checkpoint.low <= checkpoint.high
+            checkpoint.number > 0
+                && checkpoint.low <= checkpoint.high
                 && checkpoint.checkpointers > 0
                 && checkpoint.files > 0
                 && self.generations.iter().all(|generation| checkpoint.fits(generation))
@@ -446,12 +450,12 @@ fn parse_checkpoint(line: &str) -> Option<InstalledCheckpoint> {
         ],
     )?;
     Some(InstalledCheckpoint {
-        number: number.parse().ok()?,
-        generation: generation.parse().ok()?,
+        number: number::parse(number)?,
+        generation: number::parse(generation)?,
         low: parse_epoch(low)?,
         high: parse_epoch(high)?,
-        checkpointers: checkpointers.parse().ok()?,
-        files: files.parse().ok()?,
+        checkpointers: parse_count(checkpointers, CHECKPOINTERS_MAX)?,
+        files: parse_count(files, FILES_MAX)?,
         entries: entries.parse().ok()?,
         bytes: bytes.parse().ok()?,
         salt: Salt::parse(salt)?,
@@ -468,11 +472,11 @@ fn parse_generation(line: &str) -> Option<Generation> {
     let [number, first, format, entries, logs, salt, database] =
         values(line, &["generation", "first", "format", "entries", "logs", "salt", "database"])?;
     Some(Generation {
-        number: number.parse().ok()?,
+        number: number::parse(number)?,
         first: parse_epoch(first)?,
         format: format.parse().ok()?,
         entries: EntryKind::named(entries)?,
-        logs: logs.parse().ok()?,
+        logs: parse_count(logs, LOGGERS_MAX)?,
         salt: Salt::parse(salt)?,
         database: Identity::parse(database)?,
         durable,

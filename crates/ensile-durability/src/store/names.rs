@@ -5,6 +5,9 @@
 
 use ensile_base::Epoch;
 
+use super::text::parse_epoch;
+use crate::number;
+
 /// What is on this disk and which epochs count (L4).
 pub(crate) const MANIFEST: &str = "MANIFEST";
 /// The manifest while it is being written.
@@ -62,14 +65,12 @@ impl SegmentFile {
     /// Reads the name of a file in a logger's folder.
     pub(crate) fn parse(logger: u32, file: &str) -> Option<Self> {
         let mut parts = file.strip_prefix("log-")?.split('-');
-        let generation = parts.next()?.parse().ok()?;
-        let number = parts.next()?.parse().ok()?;
+        let generation = number::parse(parts.next()?)?;
+        let number = number::parse(parts.next()?)?;
         let (mut to, mut is_merged) = (None, false);
         match parts.next() {
             None => {}
-            Some("to") => {
-                to = Some(Epoch::new(parts.next()?.parse().ok().filter(|to| *to < Epoch::MAX.number())?));
-            }
+            Some("to") => to = Some(parse_epoch(parts.next()?)?),
             Some("merged") => is_merged = true,
             Some(_) => return None,
         }
@@ -118,7 +119,7 @@ impl PartName {
     /// The part of this name in the folder of `checkpointer`.
     pub(crate) fn parse(checkpointer: u32, name: &str) -> Option<Self> {
         let (checkpoint, file) = name.strip_prefix("ckpt-")?.split_once('-')?;
-        let parsed = Self { checkpoint: checkpoint.parse().ok()?, checkpointer, file: file.parse().ok()? };
+        let parsed = Self { checkpoint: number::parse(checkpoint)?, checkpointer, file: file.parse().ok()? };
         (format!("ckpt-{}-{}", parsed.checkpoint, parsed.file) == name).then_some(parsed)
     }
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use ensile_disk::Operation;
 use ensile_durability::{CheckpointConfig, CheckpointStep};
 use ensile_sim::SimDisk;
 
@@ -28,6 +29,34 @@ fn k1_a_log_that_ends_below_an_installed_checkpoints_end_is_damage() {
     disk.put(&log, bytes);
     let error = Life::open(&disk, 1, settings()).err().expect("damage").to_string();
     assert!(error.contains(&log) && error.contains(&format!("epoch {}", report.high)), "{error}");
+}
+
+#[test]
+fn k1_a_demand_that_comes_while_room_is_looked_for_is_not_answered_by_an_older_e_l() {
+    let disk = SimDisk::new();
+    let life = Life::open(&disk, 1, settings()).expect("opens");
+    let mut worker = life.rig.worker();
+    disk.stall(&[Operation::FreeSpace]);
+    let first = life.checkpoints.demand();
+    let (asked_at, second) = std::thread::scope(|scope| {
+        let looks = scope.spawn(|| life.step(0));
+        while disk.waiting() == 0 {
+            assert!(!looks.is_finished(), "the step waits for the disk");
+            std::thread::yield_now();
+        }
+        (0..5).for_each(|_| life.rig.settle());
+        let tid = life.commit(&mut worker, 7, Some(b"before the second demand"));
+        life.rig.settle();
+        let second = life.checkpoints.demand();
+        disk.release();
+        (tid.epoch(), second)
+    });
+    run(&life);
+    for demand in [first, second] {
+        let report = demand.outcome().expect("it has ended").expect("is installed");
+        assert!(report.low > asked_at, "e_l is {}, and the demand came behind {asked_at}", report.low);
+        assert_eq!(report.entries, 1, "what was committed before the demand is in the checkpoint");
+    }
 }
 
 #[test]
