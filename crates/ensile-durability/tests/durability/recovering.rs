@@ -299,7 +299,8 @@ fn l8_operations_are_applied_in_order_per_object_and_few_of_them_wait() {
 fn a_repair_leaves_the_kind_of_entries_as_it_was() {
     let disk = SimDisk::new();
     operations(&disk, 20, 5);
-    disk.flip("log0/log-1-0", 2_000, 1);
+    let log = disk.files().into_iter().find(|name| name.starts_with("log0/log-")).expect("a log");
+    disk.flip(&log, 2_000, 1);
     let on: Arc<dyn ensile_disk::Disk> = Arc::new(disk.clone());
     let done = repair(&on, &Operations::default()).expect("it can be repaired");
     assert!(done.is_some(), "something was damaged");
