@@ -30,6 +30,15 @@ fn a_killed_business_recovers_with_everything_that_it_acknowledged() {
 }
 
 #[test]
+fn a_victim_is_killed_after_its_first_acknowledgement_however_slow_the_machine_is() {
+    let folder = Folder::new("bench-at-once");
+    // An epoch takes longer than that, so nothing is acknowledged by then.
+    let (output, stdout, stderr) = bench(&folder, "tpcc --crash-after 0.01 --items 200 --customers 30");
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.ends_with("verdict: clean\n") && !stdout.contains(": 0 orders"), "{stdout}");
+}
+
+#[test]
 fn programs_get_one_json_document() {
     let folder = Folder::new("bench-json");
     let small = "--seconds 0.05 --rounds 1 --json";

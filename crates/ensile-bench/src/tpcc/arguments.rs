@@ -94,8 +94,8 @@ pub struct TpccArguments {
     /// Check the consistency conditions 1 to 12 when all rounds are done
     #[arg(long)]
     pub(crate) check: bool,
-    /// Run with the log in a process of its own, kill it after this many seconds of load, recover, and check that
-    /// everything acknowledged is there
+    /// Run with the log in a process of its own, kill it this many seconds after its first acknowledged order,
+    /// recover, and check that everything acknowledged is there
     #[arg(long, value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) crash_after: Option<f64>,
     /// How often to do that, each time on a fresh database
