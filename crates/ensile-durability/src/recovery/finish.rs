@@ -106,19 +106,18 @@ impl Recovery {
             ));
         }
         let has_earlier = self.report.generation > 1;
-        let mut plan = self.plan()?;
+        let (mut plan, kind) = (self.plan()?, target.entries());
         let first = plan.first;
         let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
-        let NextGeneration { segments, hint, older } =
-            match self.begin_next(&mut plan, &reserve, target.entries()) {
-                Ok(begun) => begun,
-                // There is something to read, whichever of the two manifests stands, and whatever of the unneeded files is
-                // there.
-                Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
-                    return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
-                }
-                Err(error) => return Err(error),
-            };
+        let NextGeneration { segments, hint, older } = match self.begin_next(&mut plan, &reserve, kind) {
+            Ok(begun) => begun,
+            // There is something to read, whichever of the two manifests stands, and whatever of the unneeded files
+            // is there.
+            Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
+                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
+            }
+            Err(error) => return Err(error),
+        };
         assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
         let report = self.final_report(first);
         let replayed_bytes = report.bytes;
