@@ -54,7 +54,7 @@ pub const MERGED_LOG_BYTES_MAX: u64 = 64 << 20;
 /// which take some kilobytes for each log, marks, and a manifest.
 pub const RESERVE_BYTES: u64 = 256 << 10;
 
-/// Seconds for which the removal of void files waits for readers' leases, from the first refusal on.
+/// Seconds for which the removal of discarded files waits for readers' leases, from the first refusal on.
 pub const LEASE_SECONDS_MAX: u64 = 60;
 
 /// Most bytes that a database maps and touches at open: half of the address space of a process on x86-64.

@@ -68,7 +68,7 @@ impl CommitHandle {
         Self { slot, registry: Arc::clone(registry) }
     }
 
-    /// The slot, to share with who must read the binding (the worker's logger).
+    /// The slot, to share with the reader of the binding: the worker's logger.
     #[must_use]
     pub fn slot(&self) -> &Arc<CommitSlot> {
         &self.slot

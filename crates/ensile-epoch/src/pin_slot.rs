@@ -101,7 +101,7 @@ impl PinSlot {
         self.fences.light();
     }
 
-    /// Moves the pin of a long reader forward between batches (E4). Pointers loaded before are void.
+    /// Moves the pin of a long reader forward between batches (E4). Pointers that were loaded before are invalid.
     #[inline]
     pub fn repin(&self, epoch: Epoch) {
         // Release: loads through the old pin come before; then as in `begin`.

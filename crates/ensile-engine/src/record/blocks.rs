@@ -292,9 +292,9 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
 ///
 /// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no
 /// transaction and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables
-/// and indexes are read through those only. What is left of workers and contexts, in other threads' seats, is for this
-/// database's transactions alone, of which there will be no more; so it is only dropped, and a record's handle, a
-/// witness and a cache are dropped without a look at what they point to.
+/// and indexes are read through those only. Other threads' sessions may still have workers and contexts of this
+/// database. Only its transactions use them, and there will be no more. So they are only dropped, and the drop of a
+/// record's handle, a witness or a cache does not look at what it points to.
 pub(crate) fn release(memory: &Memory) {
     // SAFETY: by contract.
     unsafe { memory.release() };
