@@ -73,9 +73,10 @@ pub struct Refused {
 ///   and then applies it in the order of TIDs. It skips the operations that an object's loaded state includes, by their
 ///   TIDs. What it keeps is bounded by what the replaying threads hold, however long the log is.
 pub trait Recoverable: Sync {
-    /// Does it replay and load entries of this kind? A folder with entries of another kind is refused.
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == EntryKind::Values
+    /// What its entries are. The files of its logs and checkpoints declare it, and a folder with entries of another
+    /// kind is refused.
+    fn entries(&self) -> EntryKind {
+        EntryKind::Values
     }
 
     /// Replays the entries of one log block. It is called from several threads, in any order, and never with an epoch

@@ -84,5 +84,5 @@ pub fn recover(
 ) -> Result<Recovered, DurabilityError> {
     let recovery = Recovery::open(disk, config)?;
     while recovery.replay_step(target)? {}
-    recovery.finish()
+    recovery.finish(target)
 }

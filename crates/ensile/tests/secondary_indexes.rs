@@ -1,6 +1,6 @@
 //! Secondary indexes: their order, how they follow their table, uniqueness, own writes.
 //!
-//! Neighbours: `Database::define` and the `_by` reads; `reopening` has their rebuilding.
+//! Neighbours: `Database::define` and reads of an `Index`; `reopening` tests their rebuilding.
 
 use std::ops::{Bound, ControlFlow};
 

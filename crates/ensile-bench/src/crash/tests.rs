@@ -1,6 +1,6 @@
 //! The verdict sees what it is there to see: an acknowledged order that is gone, short of a line, or of another amount.
 //!
-//! Neighbours: [`super`]; the whole cycle of kill and recovery is tested through the `ensile` command.
+//! Neighbours: [`super`]; the whole cycle of kill and recovery is tested through the `ensile-bench` command.
 
 use ensile::{Database, Readable};
 

@@ -6,7 +6,7 @@
 //! first, unbind last is the better one: unbinding stays the commit's last step (E1), and a worker that is seen idle
 //! does not hold its buffer.
 //!
-//! Neighbours: owned by an engine worker; the buffer goes through `slot` or `queue` to the logger.
+//! Neighbours: owned by an engine worker; the buffer goes through `worker_slot` or `queue` to the logger.
 
 use std::sync::Arc as StdArc;
 

@@ -5,7 +5,7 @@
 //!   padding included.
 //! - Entries of one buffer come from one worker, so their epochs never decrease.
 //!
-//! Neighbours: filled by the appender, sealed and written by the logger, handed between them by the slot.
+//! Neighbours: filled by the appender, sealed and written by the logger, handed between them by `worker_slot`.
 
 use ensile_base::checksum::crc32c;
 use ensile_base::limits::{LOG_BUFFER_BYTES, TRANSACTION_BYTES_MAX};

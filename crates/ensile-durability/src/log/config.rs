@@ -10,7 +10,6 @@ use ensile_base::limits::LOG_BUFFER_BYTES;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::number::LOGGERS_MAX;
-use crate::recoverable::EntryKind;
 use crate::store::Opening;
 use crate::store::folders::check_links;
 
@@ -42,8 +41,6 @@ pub struct LogConfig {
     /// A worker that needs one beyond this waits in [`Appender::reserve`](super::Appender::reserve). Each worker may
     /// have one in any case, and one entry that is larger than a buffer gets one of its own for each logger.
     pub buffer_bytes_max: usize,
-    /// What the entries of this state are: each generation has one kind.
-    pub entries: EntryKind,
     /// The usual time between two epochs. The epochs that are reserved at open last for a day at this rate (L6).
     pub epoch_interval: Duration,
     /// Recovery takes the newest parts of the log while the state keeps fewer bytes for older ones, to measure what
@@ -65,7 +62,6 @@ impl Default for LogConfig {
             segment_bytes: 64 << 20,
             segment_interval: Duration::from_secs(4),
             buffer_bytes_max: 64 << 20,
-            entries: EntryKind::Values,
             epoch_interval: Duration::from_millis(40),
             #[cfg(feature = "experiments")]
             replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,

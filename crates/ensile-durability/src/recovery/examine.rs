@@ -121,12 +121,12 @@ fn examine_locked(
     Ok((judge.found, judge.seen))
 }
 
-/// Takes entries and keeps nothing.
-struct Nowhere;
+/// Takes entries of this kind and keeps nothing.
+struct Nowhere(EntryKind);
 
 impl Recoverable for Nowhere {
-    fn takes(&self, _kind: EntryKind) -> bool {
-        true
+    fn entries(&self) -> EntryKind {
+        self.0
     }
 
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {

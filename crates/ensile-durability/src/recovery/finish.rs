@@ -23,7 +23,6 @@ use super::plan::{self, Plan};
 use super::replay::LogPiece;
 use super::replaying::Recovery;
 use super::report::RecoveryReport;
-use crate::DurabilityError;
 use crate::block::Salt;
 use crate::block::origin::Origin;
 use crate::checkpoint::parts;
@@ -32,6 +31,7 @@ use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::HintWriter;
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
+use crate::{DurabilityError, EntryKind, Recoverable};
 
 /// What a recovery came to.
 #[derive(Debug)]
@@ -83,12 +83,12 @@ struct NextGeneration {
 }
 
 impl Recovery {
-    /// Makes the decision durable and begins the next generation (L4).
+    /// Makes the decision durable and begins the next generation (L4), of entries of the target's kind.
     ///
     /// # Errors
     /// When a piece is not replayed, or the disk refuses; nothing was promised yet, and opening again starts over.
-    pub fn finish(self) -> Result<Recovered, DurabilityError> {
-        match self.finish_or_read()? {
+    pub fn finish(self, target: &dyn Recoverable) -> Result<Recovered, DurabilityError> {
+        match self.finish_or_read(target)? {
             Finished::Open(recovered) => Ok(*recovered),
             Finished::ReadOnly(read_only) => Err(DurabilityError::NoRoomToOpen(read_only.reason)),
         }
@@ -99,20 +99,20 @@ impl Recovery {
     ///
     /// # Errors
     /// As for [`Recovery::finish`].
-    pub fn finish_or_read(mut self) -> Result<Finished, DurabilityError> {
+    pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished, DurabilityError> {
         if !self.watermark.has_ended() || !self.load.has_ended() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
         }
         let has_earlier = self.report.generation > 1;
-        let mut plan = self.plan()?;
+        let (mut plan, kind) = (self.plan()?, target.entries());
         let first = plan.first;
         let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
-        let NextGeneration { segments, hint, older } = match self.begin_next(&mut plan, &reserve) {
+        let NextGeneration { segments, hint, older } = match self.begin_next(&mut plan, &reserve, kind) {
             Ok(begun) => begun,
-            // There is something to read, whichever of the two manifests stands, and whatever of the unneeded files is
-            // there.
+            // There is something to read, whichever of the two manifests stands, and whatever of the unneeded files
+            // is there.
             Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
                 return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
             }
@@ -157,14 +157,19 @@ impl Recovery {
     }
 
     /// Everything that the next generation needs on disk, and what it makes unneeded is gone.
-    fn begin_next(&mut self, plan: &mut Plan, reserve: &Reserve) -> Result<NextGeneration, DurabilityError> {
+    fn begin_next(
+        &mut self,
+        plan: &mut Plan,
+        reserve: &Reserve,
+        entries: EntryKind,
+    ) -> Result<NextGeneration, DurabilityError> {
         // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
         let _clearance = leases::try_lock(&*self.disk)?;
         self.write_unproven(reserve)?;
         self.remove_unlisted()?;
         let merged = self.merge_generations(plan)?;
         let salt = Salt::draw(&mut Random::unpredictable());
-        let (entries, logs) = (self.config.entries, self.config.loggers as u32);
+        let logs = self.config.loggers as u32;
         let manifest = plan.manifest(self.keeper.manifest(), salt, entries, logs);
         let origin = Origin { identity: manifest.identity, salt, entries };
         let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;

@@ -156,7 +156,7 @@ impl Load {
         let mut reader = PartReader::open(disk, part, of)?;
         let name = part.to_string();
         while let Some(rows) = reader.next_rows()? {
-            if !target.takes(rows.kind) {
+            if rows.kind != target.entries() {
                 return Err(DurabilityError::Unknown { file: name, offset: 0, detail: NOT_TAKEN });
             }
             let entries =

@@ -43,17 +43,19 @@ impl LogRemainder {
 type Bodies = BTreeMap<(Tid, u64), Box<[u8]>>;
 
 /// Entries that were read and not shown.
-#[derive(Default)]
-struct HeldEntries(Mutex<Bodies>);
+struct HeldEntries {
+    kind: EntryKind,
+    bodies: Mutex<Bodies>,
+}
 
 impl Recoverable for HeldEntries {
-    fn takes(&self, _kind: EntryKind) -> bool {
-        true
+    fn entries(&self) -> EntryKind {
+        self.kind
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
         // Whole entries go in.
-        let mut held = self.0.lock();
+        let mut held = self.bodies.lock();
         for Entry { tid, body } in entries {
             let same = held.range((*tid, 0)..=(*tid, u64::MAX)).next_back();
             let number = same.map_or(0, |((_, number), _)| number + 1);
@@ -74,7 +76,7 @@ impl HeldEntries {
         end: Epoch,
         visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let held = self.0.get_mut();
+        let held = self.bodies.get_mut();
         while let Some(first) = held.first_entry()
             && first.key().0.epoch() < end
         {
@@ -85,15 +87,17 @@ impl HeldEntries {
     }
 }
 
-/// Shows the entries of these logs until `visit` breaks.
+/// Shows the entries of these logs, which are all of one kind, until `visit` breaks.
 pub(super) fn visit(
     disk: &dyn Disk,
     logs: Vec<Vec<LogPiece>>,
     visit: &mut dyn FnMut(Entry<'_>) -> ControlFlow<()>,
 ) -> Result<(), DurabilityError> {
+    let Some(kind) = logs.iter().flatten().map(|piece| piece.kind).next() else { return Ok(()) };
     let mut remainders: Vec<LogRemainder> = logs.into_iter().map(LogRemainder::of).collect();
     let mut complete = Epoch::ZERO;
-    let (mut held, mut buffers) = (HeldEntries::default(), ReadBuffers::default());
+    let mut held = HeldEntries { kind, bodies: Mutex::default() };
+    let mut buffers = ReadBuffers::default();
     while let Some(remainder) = remainders.iter_mut().min_by_key(|remainder| remainder.least())
         && let Some((_, piece)) = remainder.0.pop()
     {
@@ -106,6 +110,6 @@ pub(super) fn visit(
         }
     }
     // `Epoch::MAX` is nobody's, so nothing is left.
-    assert!(held.0.get_mut().is_empty(), "every entry was shown");
+    assert!(held.bodies.get_mut().is_empty(), "every entry was shown");
     Ok(())
 }

@@ -99,7 +99,7 @@ pub(super) fn replay(
     target: &dyn Recoverable,
 ) -> Result<Counts, DurabilityError> {
     let file = piece.file.to_string();
-    if !target.takes(piece.kind) {
+    if piece.kind != target.entries() {
         return Err(DurabilityError::Unknown { file, offset: 0, detail: NOT_TAKEN });
     }
     let Bounds { covered, durable, .. } = piece.bounds;

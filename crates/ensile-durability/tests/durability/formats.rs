@@ -8,7 +8,7 @@ use ensile_base::checksum::crc32c_append;
 use ensile_base::clock::Clock;
 use ensile_disk::Disk;
 use ensile_durability::examine::{Remedy, examine, repair, visit_log};
-use ensile_durability::{DurabilityError, Entry, EntryKind, LogConfig, Recoverable, Refused};
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
 use ensile_sim::SimDisk;
 
 use crate::checkpoints::store::{Life, Store, settings};
@@ -202,8 +202,8 @@ fn i1_a_void_checkpoint_file_of_another_database_is_refused_and_kept() {
 struct Takes(EntryKind);
 
 impl Recoverable for Takes {
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == self.0
+    fn entries(&self) -> EntryKind {
+        self.0
     }
 
     fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -220,10 +220,9 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
     let kinds = [EntryKind::Values, EntryKind::Operations];
     for written in kinds {
         let disk = SimDisk::new();
-        let config = LogConfig { entries: written, ..config(1) };
         let on: Arc<dyn Disk> = Arc::new(disk.clone());
         let rig =
-            Rig::open_into(Arc::clone(&on), config.clone(), Clock::manual(), &Takes(written)).expect("opens");
+            Rig::open_into(Arc::clone(&on), config(1), Clock::manual(), &Takes(written)).expect("opens");
         let mut worker = rig.worker();
         worker.commit(&rig.epochs, 1, b"x").expect("runs");
         rig.settle();
@@ -233,7 +232,7 @@ fn entries_of_a_kind_that_the_state_does_not_take_are_refused() {
         assert_eq!(disk.bytes(LOG)[kind_at], u8::from(written == EntryKind::Operations));
         for taken in kinds {
             let on: Arc<dyn Disk> = Arc::new(disk.fork());
-            let opened = Rig::open_into(on, config.clone(), Clock::manual(), &Takes(taken)).map(drop);
+            let opened = Rig::open_into(on, config(1), Clock::manual(), &Takes(taken)).map(drop);
             match opened {
                 Ok(()) => assert_eq!(taken, written),
                 Err(DurabilityError::Unknown { file, detail, .. }) => {

@@ -26,7 +26,7 @@ fn open(disk: &SimDisk, loggers: usize) -> Result<Opened, DurabilityError> {
     let map = Map::default();
     let recovery = Recovery::open(Arc::new(disk.mounted()), config(loggers))?;
     while recovery.replay_step(&map)? {}
-    let (durable, recovered, only_reads) = match recovery.finish_or_read()? {
+    let (durable, recovered, only_reads) = match recovery.finish_or_read(&map)? {
         Finished::Open(open) => (open.report.durable_epoch, open.report.durable_epoch, false),
         Finished::ReadOnly(closed) => (closed.durable, closed.report.durable_epoch, true),
     };

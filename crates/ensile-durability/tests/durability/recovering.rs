@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use ensile_base::clock::Clock;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
-use ensile_durability::{DurabilityError, Entry, EntryKind, LogConfig, Recoverable, Recovery, Refused};
+use ensile_durability::examine::repair;
+use ensile_durability::{DurabilityError, Entry, EntryKind, Recoverable, Recovery, Refused};
 use ensile_sim::SimDisk;
 
 use crate::rig::{Map, OPENING_BYTES, Rig, config};
@@ -120,7 +121,7 @@ fn several_threads_replay_what_one_does() {
     });
     let progress = recovery.progress(std::time::Duration::ZERO);
     assert_eq!(progress.bytes_done, progress.bytes_total);
-    let report = recovery.finish().expect("finishes").report;
+    let report = recovery.finish(&map).expect("finishes").report;
     assert_eq!(report.entries, 600);
     disk.kill();
     assert_eq!(Rig::simulated(&disk, 1).rows, map.rows.into_inner().expect("no panic"));
@@ -134,7 +135,7 @@ fn a_recovery_that_skipped_a_piece_cannot_be_finished() {
     rig.settle();
     disk.crash(14);
     let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
-    assert!(matches!(recovery.finish(), Err(DurabilityError::Config(_))));
+    assert!(matches!(recovery.finish(&Map::default()), Err(DurabilityError::Config(_))));
     assert_eq!(Rig::simulated(&disk, 1).rows.len(), 1, "nothing was decided");
 }
 
@@ -199,8 +200,8 @@ fn a_crash_anywhere_inside_recovery_is_harmless() {
 /// Two logs of `rounds` epochs, each with an operation on every object from either worker: `objects` objects, numbered
 /// operations.
 fn operations(disk: &SimDisk, rounds: u64, objects: u64) {
-    let config = LogConfig { entries: EntryKind::Operations, ..config(2) };
-    let rig = Rig::open_into(Arc::new(disk.clone()), config, Clock::manual(), &Map::default());
+    let state = Operations::default();
+    let rig = Rig::open_into(Arc::new(disk.clone()), config(2), Clock::manual(), &state);
     let rig = rig.expect("a new database");
     let mut workers = [rig.worker(), rig.worker()];
     for round in 0..rounds {
@@ -232,8 +233,8 @@ struct Waiting {
 }
 
 impl Recoverable for Operations {
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == EntryKind::Operations
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -278,7 +279,7 @@ fn l8_operations_are_applied_in_order_per_object_and_few_of_them_wait() {
                 scope.spawn(|| while recovery.replay_step(&state).expect("replays") {});
             }
         });
-        recovery.finish().expect("finishes");
+        recovery.finish(&state).expect("finishes");
         let state = state.0.into_inner().expect("no panic");
         assert!(state.held.is_empty() && state.late.is_empty(), "{:?}", state.late);
         assert_eq!(state.applied.len() as u64, objects);
@@ -294,6 +295,21 @@ fn l8_operations_are_applied_in_order_per_object_and_few_of_them_wait() {
     }
 }
 
+#[test]
+fn a_repair_leaves_the_kind_of_entries_as_it_was() {
+    let disk = SimDisk::new();
+    operations(&disk, 20, 5);
+    let log = disk.files().into_iter().find(|name| name.starts_with("log0/log-")).expect("a log");
+    disk.flip(&log, 2_000, 1);
+    let on: Arc<dyn ensile_disk::Disk> = Arc::new(disk.clone());
+    let done = repair(&on, &Operations::default()).expect("it can be repaired");
+    assert!(done.is_some(), "something was damaged");
+    let manifest = String::from_utf8(disk.bytes("MANIFEST")).expect("it is text");
+    let generations: Vec<_> = manifest.lines().filter(|line| line.starts_with("generation ")).collect();
+    assert!(generations.iter().all(|line| line.contains(" entries operations ")), "{generations:?}");
+    assert!(!generations.is_empty(), "one is open");
+}
+
 /// A state whose first entry takes until others have been replayed.
 struct Slow {
     operations: Operations,
@@ -304,8 +320,8 @@ struct Slow {
 }
 
 impl Recoverable for Slow {
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == EntryKind::Operations
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -366,8 +382,8 @@ fn l8_no_epoch_passes_while_a_thread_is_at_a_piece_with_its_entries() {
 struct FirstOnly<'o>(&'o Operations);
 
 impl Recoverable for FirstOnly<'_> {
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == EntryKind::Operations
+    fn entries(&self) -> EntryKind {
+        EntryKind::Operations
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -386,8 +402,8 @@ fn a_thread_without_a_piece_does_not_wait_for_one_that_cannot_be_replayed() {
     /// Refuses everything.
     struct Refusing;
     impl Recoverable for Refusing {
-        fn takes(&self, kind: EntryKind) -> bool {
-            kind == EntryKind::Operations
+        fn entries(&self) -> EntryKind {
+            EntryKind::Operations
         }
 
         fn replay(&self, _entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -405,5 +421,5 @@ fn a_thread_without_a_piece_does_not_wait_for_one_that_cannot_be_replayed() {
     let recovery = Recovery::open(Arc::new(disk.clone()), config(1)).expect("opens");
     while recovery.replay_step(&Refusing).is_err() {}
     assert!(!recovery.replay_step(&Refusing).expect("no piece is left"));
-    assert!(matches!(recovery.finish(), Err(DurabilityError::Config(_))));
+    assert!(matches!(recovery.finish(&Refusing), Err(DurabilityError::Config(_))));
 }

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use ensile_base::clock::Clock;
 use ensile_base::limits::REPLAY_WAITING_BYTES_MAX;
 use ensile_base::{Epoch, Tid};
-use ensile_durability::{Entry, EntryKind, LogConfig, Recoverable, Recovery, Refused};
+use ensile_durability::{Entry, EntryKind, Recoverable, Recovery, Refused};
 use ensile_sim::SimDisk;
 
-use crate::rig::{KEY_BYTES, Map, Rig, config};
+use crate::rig::{KEY_BYTES, Rig, config};
 
 /// A piece of the log as it was replayed.
 #[derive(Debug, Default)]
@@ -51,8 +51,8 @@ impl State {
 }
 
 impl Recoverable for State {
-    fn takes(&self, kind: EntryKind) -> bool {
-        kind == self.kind
+    fn entries(&self) -> EntryKind {
+        self.kind
     }
 
     fn replay(&self, entries: &[Entry<'_>]) -> Result<(), Refused> {
@@ -106,8 +106,8 @@ impl Recoverable for State {
 /// A log of `rounds` epochs, each with what `write` commits in it: keys, with or without a value.
 fn log(kind: EntryKind, rounds: u64, write: impl Fn(u64, &mut dyn FnMut(u64, &[u8]))) -> SimDisk {
     let disk = SimDisk::new();
-    let config = LogConfig { entries: kind, ..config(1) };
-    let rig = Rig::open_into(Arc::new(disk.clone()), config, Clock::manual(), &Map::default());
+    let state = State::new(kind, 1);
+    let rig = Rig::open_into(Arc::new(disk.clone()), config(1), Clock::manual(), &state);
     let rig = rig.expect("a new database");
     let mut worker = rig.worker();
     for round in 0..rounds {
@@ -140,7 +140,7 @@ fn replay(disk: &SimDisk, state: State, threads: usize) -> Rows {
             scope.spawn(|| while recovery.replay_step(&state).expect("replays") {});
         }
     });
-    recovery.finish().expect("finishes");
+    recovery.finish(&state).expect("finishes");
     state.into_rows()
 }
 

@@ -169,7 +169,7 @@ impl Builder {
             },
         )?;
         phases.end(Phase::Replay, threads);
-        let mut finished = recovery.finish_or_read()?;
+        let mut finished = recovery.finish_or_read(replay)?;
         phases.end(Phase::Finish, 1);
         let report = match &mut finished {
             Finished::Open(open) => &mut open.report,

@@ -16,7 +16,7 @@
 //! - A [`Handle`] is made from a record that this module built, and is only followed under a pin that has stood
 //!   since the handle was taken from the index or from a chain (E3). That is what makes [`Handle::at`] sound.
 //!
-//! Neighbours: `table` maps keys to handles; `transaction` reads, locks and installs; `collect` destroys.
+//! Neighbours: `tree` maps keys to handles; `reading` reads, `commit` locks and installs; `garbage` destroys.
 
 pub(crate) mod blocks;
 mod fetch;

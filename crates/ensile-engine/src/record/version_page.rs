@@ -7,7 +7,7 @@
 //! Invariant: a page is retired under an epoch at least that of the last commit that copied a version into it, so all
 //! its versions are out of snapshots' reach once the page is (S1).
 //!
-//! Neighbours: `blocks` cuts versions from pages; `collect` frees full ones.
+//! Neighbours: `blocks` cuts versions from pages; `garbage` frees full ones.
 
 use std::ptr::NonNull;
 

@@ -337,7 +337,7 @@ impl<'a> Judge<'a> {
     ) -> Result<(), DurabilityError> {
         let everything = Bounds { first, covered: Epoch::ZERO, durable: Epoch::MAX };
         for piece in replay::cut(chain, everything, &mut RecoveryReport::default()) {
-            match replay::replay(self.disk, &piece, buffers, &Nowhere).map_err(Damage::of) {
+            match replay::replay(self.disk, &piece, buffers, &Nowhere(piece.kind)).map_err(Damage::of) {
                 Ok(_) => {}
                 Err(Ok(found)) if self.found.damage.contains(&found) => {}
                 Err(Ok(found)) => self.found.unneeded.push(found),

@@ -153,14 +153,13 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
-    while load.step(&**disk, &Nowhere)? == LoadStep::Loaded {}
     let RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
     let (number, logs) = last;
+    let cut = generations.last().expect("a generation is cut");
+    let target = Nowhere(cut.entries);
+    while load.step(&**disk, &target)? == LoadStep::Loaded {}
     assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
-    assert!(
-        generations.last().is_some_and(|last| last.durable == Some(loss.durable)),
-        "it is closed at the cut"
-    );
+    assert_eq!(cut.durable, Some(loss.durable), "it is closed at the cut");
     assert!(cuts.iter().all(|(file, _)| !dropped.contains(file)), "a file is cut or removed");
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     // The next generation's files need a folder each, also where one was removed: that is a new one.
@@ -180,5 +179,5 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     recovery.unlisted = unfinished;
     recovery.seen = seen;
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
-    recovery.finish()
+    recovery.finish(&target)
 }

@@ -148,5 +148,5 @@ fn a_thread_that_panics_while_it_loads_keeps_no_other_one_waiting() {
     let store = Store::default();
     // A file that nobody will ever end must not be waited for: this would never return.
     while recovery.replay_step(&store).expect("loads") {}
-    assert!(recovery.finish().is_err(), "what was not loaded is not finished");
+    assert!(recovery.finish(&store).is_err(), "what was not loaded is not finished");
 }

@@ -380,7 +380,7 @@ fn l8_a_queue_is_recovered_in_little_more_memory_than_its_rows_take() {
     let (most, most_waiting) = Default::default();
     let watched = Watched { replay: replay(), most, most_waiting };
     while recovery.replay_step(&watched).expect("replays") {}
-    recovery.finish().expect("finishes");
+    recovery.finish(&watched).expect("finishes");
     let (most, waiting) = (watched.most.into_inner(), watched.most_waiting.into_inner());
     // All 300,000 tombstones would be more than 60 MB. A piece, a file of a megabyte here, holds fewer than 8,000.
     assert!(waiting >= REPLAY_WAITING_BYTES_MAX, "{waiting} bytes: the newest end was used up to the limit");
