@@ -65,6 +65,7 @@ type Check = fn(&Source<'_>, &Facts, &mut Report<'_>);
 const RULES: &[(&str, Check)] = &[
     ("header", shape::header),
     ("file-length", shape::file_length),
+    ("tests-apart", shape::tests_apart),
     ("function-length", shape::function_length),
     ("ordering-reason", atomics::ordering_reason),
     ("atomics-door", atomics::door),

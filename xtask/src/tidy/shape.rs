@@ -12,6 +12,8 @@ const TEST_HEADER_LINES_MIN: usize = 1;
 const FILE_LINES_MAX: usize = 1_000;
 /// Lines of a file with its tests, or of a file of tests, at most.
 const TEST_FILE_LINES_MAX: usize = 2_000;
+/// Lines of tests inside the file that they test, at most.
+const INLINE_TEST_LINES_MAX: usize = 45;
 /// Lines of a function from `fn` to its closing bracket, at most.
 const FUNCTION_LINES_MAX: usize = 70;
 
@@ -40,6 +42,16 @@ pub(super) fn file_length(source: &Source<'_>, _: &Facts, report: &mut Report<'_
             TEST_FILE_LINES_MAX,
             format!("{all} lines, {TEST_FILE_LINES_MAX} at most: divide the tests"),
         );
+    }
+}
+
+/// Tests of `x.rs` stand in `x/tests.rs`, unless they are few.
+pub(super) fn tests_apart(source: &Source<'_>, _: &Facts, report: &mut Report<'_>) {
+    let lines = source.lines.len() - source.lines_without_tests();
+    if !source.is_test && lines > INLINE_TEST_LINES_MAX {
+        let advice =
+            format!("{lines} lines of tests, {INLINE_TEST_LINES_MAX} at most: move them to a file of tests");
+        report.add(source.lines_without_tests(), advice);
     }
 }
 

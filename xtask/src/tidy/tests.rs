@@ -32,6 +32,12 @@ const SAMPLES: &[Sample] = &[
         good: "//! A.\n//! B.\n",
     },
     Sample {
+        rule: "tests-apart",
+        path: ENGINE,
+        bad: "fn a() {}~\n#[cfg(test)]\nmod tests {\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n}",
+        good: "#[cfg(test)]\nmod tests {\n}",
+    },
+    Sample {
         rule: "ordering-reason",
         path: ENGINE,
         bad: "a.load(Ordering::Acquire);~\n/// Not a reason.\nb.store(1, Ordering::Relaxed);~\n",
