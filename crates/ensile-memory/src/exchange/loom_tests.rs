@@ -1,5 +1,3 @@
-//! Two owners of an exchange never have its box at once.
-
 //! Two threads take, change and put back one box.
 
 use super::Exchange;
