@@ -33,6 +33,13 @@ pub(crate) struct Unhook {
     pub(crate) word: Word,
 }
 
+impl Unhook {
+    /// Bytes that it keeps from being freed.
+    fn bytes(&self, pinned: Pinned<'_>) -> usize {
+        self.record.at(pinned).class().bytes() + self.key.len()
+    }
+}
+
 /// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
@@ -138,8 +145,19 @@ impl Garbage {
     }
 
     /// A record that became absent in `epoch`.
-    pub(crate) fn unhook(&mut self, epoch: Epoch, unhook: Unhook) {
+    pub(crate) fn unhook(&mut self, epoch: Epoch, unhook: Unhook, pinned: Pinned<'_>) {
+        self.version_bytes += unhook.bytes(pinned);
         self.unhooks.push(epoch, unhook);
+    }
+
+    /// Whether absent records wait to be unhooked: for D too, which moves without the limits.
+    pub(crate) fn has_unhooks(&self) -> bool {
+        !self.unhooks.is_empty()
+    }
+
+    /// Whether an absent record waits that snapshots with this limit let go: then it waits for D, or for E.
+    pub(crate) fn waits_for_epochs(&self, snapshots: Epoch) -> bool {
+        self.unhooks.first_tag().is_some_and(|tag| tag < snapshots)
     }
 
     /// How many things wait.
@@ -173,9 +191,7 @@ impl Garbage {
         let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
         drained &= drain(nodes, pins, most, |_| (), free_node);
         drained &= self.collect_replaced(horizon, pinned, most);
-        drained &= self.collect_unhooks(blocks, horizon, pinned, most);
-        // What waits to be unhooked waits for D too, which moves without the limits.
-        drained && self.unhooks.is_empty()
+        drained & self.collect_unhooks(blocks, horizon, pinned, most)
     }
 
     /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
@@ -216,6 +232,7 @@ impl Garbage {
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
     ) {
+        self.version_bytes -= unhook.bytes(pinned);
         let Some(table) = horizon.tables.get(unhook.table) else { return };
         let record = unhook.record.at(pinned);
         let word = record.lock();

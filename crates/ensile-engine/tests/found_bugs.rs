@@ -306,3 +306,39 @@ fn a_table_can_be_opened_after_any_number_of_openings_that_failed() -> Result<()
     assert_eq!(tx.get(&by_row, &199)?, Some((199, 199)));
     Ok(())
 }
+
+#[test]
+fn an_error_that_rests_on_a_key_found_free_is_never_returned_beside_a_later_state() -> Result<()> {
+    let driven = without_snapshots();
+    let (db, table) = (&driven.db, driven.db.table::<u64, u64>("numbers")?);
+    for is_deleted in [false, true] {
+        db.run(|tx| {
+            tx.delete(&table, &1)?;
+            tx.put(&table, &2, &0)
+        })?;
+        if is_deleted {
+            db.run(|tx| tx.insert(&table, &1, &0))?;
+            db.run(|tx| tx.delete(&table, &1))?;
+        }
+        let mut runs = 0;
+        let refused = db.run(|tx| {
+            runs += 1;
+            tx.insert(&table, &1, &11)?;
+            if runs == 1 {
+                db.run(|other| {
+                    other.insert(&table, &1, &7)?;
+                    other.put(&table, &2, &1)
+                })?;
+            }
+            match tx.get(&table, &2)? {
+                Some(1) => {
+                    Err::<(), _>(Error::Misuse("1 was free, though 2 says that it is taken".to_owned()))
+                }
+                _ => Ok(()),
+            }
+        });
+        assert!(matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
+        assert_eq!(runs, 2);
+    }
+    Ok(())
+}

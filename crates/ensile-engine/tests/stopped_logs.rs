@@ -219,3 +219,22 @@ fn an_absence_that_a_later_row_covers_counts_in_a_snapshots_receipt() -> Result<
     assert_eq!(again.get(&driven.table, &100)?, Some(vec![4; 4]));
     Ok(())
 }
+
+#[test]
+fn inserts_that_a_stopped_log_refuses_leave_nothing_behind() -> Result<()> {
+    let driven = Driven::open()?;
+    driven.disk.fail_all_syncs(true);
+    driven.db.submit(|tx| tx.put(&driven.table, &101, &vec![3; 7]))?;
+    driven.pass(Duration::from_secs(2));
+    assert!(matches!(driven.db.stats().log_health, Some(Health::Poisoned(_))));
+    let before = driven.db.stats().garbage_things;
+    for key in 1000..3000 {
+        let refused = driven.db.submit(|tx| tx.insert(&driven.table, &key, &vec![4; 100]));
+        assert!(matches!(refused, Err(Error::Durability(_))), "{:?}", refused.map(drop));
+    }
+    driven.pass(Duration::from_secs(4));
+    let _ = driven.db.submit(|tx| tx.insert(&driven.table, &999, &vec![4; 100]));
+    let after = driven.db.stats().garbage_things;
+    assert!(after <= before + 20, "{before} things waited, and {after} do");
+    Ok(())
+}

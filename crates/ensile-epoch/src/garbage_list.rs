@@ -97,6 +97,13 @@ impl<T> GarbageList<T> {
         things.get(things.len().checked_sub(ahead + 1)?)
     }
 
+    /// The tag of what comes out next.
+    #[inline]
+    #[must_use]
+    pub fn first_tag(&self) -> Option<Epoch> {
+        self.chunks.front().map(|first| first.tag)
+    }
+
     /// How many things wait.
     #[inline]
     #[must_use]
@@ -126,6 +133,7 @@ mod tests {
             }
         }
         assert_eq!(garbage_list.len(), 5 * (CHUNK + 3));
+        assert_eq!(garbage_list.first_tag(), Some(Epoch::new(1)));
         let mut freed = 0;
         assert!(garbage_list.check());
         while let Some(thing) = garbage_list.pop_below(Epoch::new(3)) {

@@ -37,10 +37,10 @@
 //!
 //! # Transactions
 //! [`Database::run`] runs a closure as one serializable transaction: all of it takes effect at one moment, or nothing.
-//! When another transaction got in between, the closure runs again, so it must have no effect outside the database.
+//! The closure runs again after a conflict with another transaction, so it must have no effect outside the database.
 //! [`Database::begin`] starts a transaction that stays open across calls, threads and network round trips: it locks
-//! nothing while it is open, and [`Transaction::commit`] tells whether it could take effect. What to do about an error
-//! is [`Error`]'s to say; [`Error::is_retryable`] is the usual question.
+//! nothing while it is open, and [`Transaction::commit`] tells whether it could take effect. [`Error`] says what to do
+//! about each error; most callers need only [`Error::is_retryable`].
 //!
 //! [`Database::snapshot`] reads the state of a moment ago, from any number of tables, and conflicts with nobody.
 //! [`Readable`] has the reads, for both kinds of transaction; [`Transaction`] has the writes.
@@ -52,8 +52,8 @@
 //!
 //! # Keys and values
 //! A [`Table<K, V>`](Table) keeps its rows in the order of `K`. Keys are integers, text, bytes, [`Descending`] keys,
-//! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed as what is cheapest
-//! to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and
+//! options, tuples of up to eight of them, and structs through [`composite_key!`]. They are passed in the form that is
+//! cheapest to make: a `&str` for a `String`, `&(7, "abc")` for a `(u32, String)` ([`codec::AsKey`]). Ranges and
 //! [`Prefix`]es select rows ([`codec::KeyBounds`]).
 //!
 //! Values are integers, floats, text, bytes, options and tuples; structs of fixed width through [`fixed_layout!`],

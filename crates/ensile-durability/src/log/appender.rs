@@ -42,6 +42,16 @@ impl Appender {
         &self.log.loggers[self.logger]
     }
 
+    /// Whether the log takes entries now: for a commit that would leave something behind if [`Appender::reserve`]
+    /// refused.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Stopped`] when the log is poisoned or closed, [`DurabilityError::DiskFull`].
+    #[inline]
+    pub fn check(&self) -> Result<(), DurabilityError> {
+        if self.log.refuses() { self.check_refusal() } else { Ok(()) }
+    }
+
     /// Takes the worker's buffer and makes room in it for one entry with a body of up to `body_bytes`. Before binding:
     /// this may allocate, and wait for the disk when too much is unwritten. Follow it by [`Appender::append`] or not,
     /// and by [`Appender::release`] soon: until then the logger cannot take what this worker appended before.

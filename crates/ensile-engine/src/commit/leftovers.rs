@@ -49,7 +49,7 @@ impl Commit<'_> {
                 WriteEffect::Deleted { .. } => {
                     let (key, record) = (arena.key(write).into(), write.record_at(*pinned).handle());
                     let unhook = Unhook { table: write.table, key, record, word: Word::deleted(done.tid) };
-                    worker.garbage.unhook(done.epoch, unhook);
+                    worker.garbage.unhook(done.epoch, unhook, *pinned);
                 }
                 WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement.take() {
@@ -63,7 +63,7 @@ impl Commit<'_> {
     /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
     #[cold]
     pub(super) fn abandon(&mut self, page: VersionPage) {
-        let Self { shared, worker, sets, .. } = self;
+        let Self { shared, worker, sets, pinned } = self;
         debug_assert!(
             worker.commit.slot().bound().is_none(),
             "an epoch that waits for this worker would never end (E2)"
@@ -85,7 +85,7 @@ impl Commit<'_> {
             if let (true, Some(record)) = (write.placed, write.record) {
                 let key = arena.key(write).into();
                 let unhook = Unhook { table: write.table, key, record, word: Word::PLACEHOLDER };
-                worker.garbage.unhook(shared.epochs.now(), unhook);
+                worker.garbage.unhook(shared.epochs.now(), unhook, *pinned);
             }
         }
         worker.blocks.rewind(page);

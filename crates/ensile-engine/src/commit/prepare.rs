@@ -125,6 +125,10 @@ impl<'p> Placing<'p> {
             }
             return Ok(());
         }
+        // A placeholder of a refused commit waits for D (U2), which stands while the log refuses.
+        if let Some(appender) = &self.worker.appender {
+            appender.check()?;
+        }
         let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
         self.worker.changes.clear();
         let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);

@@ -6,10 +6,11 @@ use ensile_epoch::Pinned;
 use ensile_index::Witness;
 
 use super::{Reader, VersionRead, lookup};
+use crate::error::{Error, Result};
 use crate::record::{Handle, Record, Scratch, Seen};
 use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
-use crate::sets::write_set::WriteSet;
+use crate::sets::write_set::{Expect, WriteSet};
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
@@ -97,6 +98,29 @@ impl Sets {
     #[inline]
     pub(crate) fn reader(&mut self) -> ScanReader<'_> {
         ScanReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes }
+    }
+
+    /// Reads the keys that inserts were told to be free: no commit will lock their records, and an error may rest on
+    /// them (R2).
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if one of them is taken by now.
+    #[cold]
+    pub(crate) fn read_inserted_keys<'t>(
+        &mut self,
+        table: impl Fn(u32) -> &'t TableCore,
+        scratch: &mut Scratch,
+        pinned: Pinned<'_>,
+    ) -> Result<()> {
+        let Self { reads, nodes, writes } = self;
+        let mut reader = ScanReader { reads, nodes, writes };
+        for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
+            debug_assert!(!write.placed, "a transaction that was placed is committed, or renewed");
+            if lookup(&mut reader, table(write.table), writes.key(write), write.record, scratch, pinned) {
+                return Err(Error::Conflict);
+            }
+        }
+        Ok(())
     }
 
     /// A point read, beyond own writes, of a key that the table of keys was asked for: true if present.

@@ -23,7 +23,7 @@ const FEW: usize = 4;
 const LINEAR_MAX: usize = 64;
 /// Beyond this many keys, reads enter no more: a transaction that reads millions of rows remembers of most of them only
 /// what its read-set has.
-const READ_KEYS_MAX: usize = 4096;
+pub(super) const READ_KEYS_MAX: usize = 4096;
 /// In place of a position: there is none.
 const NONE: u32 = u32::MAX;
 

@@ -10,7 +10,7 @@
 use std::ops::{Bound, Range};
 
 use ensile_base::Epoch;
-use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_base::limits::{INDEX_KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use ensile_epoch::Pinned;
 
 use super::keys::{self, FoundPlace, KeyTable};
@@ -40,8 +40,17 @@ pub(crate) enum Expect {
     Absent,
 }
 
-const _: () =
-    assert!(TRANSACTION_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
+/// Bytes of the arena up to which announced keys enter it.
+const ANNOUNCED_BYTES_MAX: usize = 16 << 20;
+
+/// No entry's bytes lie further from the arena's beginning. In front of them are announced keys, keys that were read,
+/// keys of refused inserts, and what was written before.
+const ARENA_BYTES_MAX: usize = ANNOUNCED_BYTES_MAX
+    + keys::READ_KEYS_MAX * INDEX_KEY_BYTES_MAX
+    + 2 * TRANSACTION_BYTES_MAX
+    + 2 * INDEX_KEY_BYTES_MAX;
+
+const _: () = assert!(ARENA_BYTES_MAX < u32::MAX as usize, "positions in the arena are halves of a word");
 
 /// One entry.
 #[derive(Debug)]
@@ -209,6 +218,10 @@ impl WriteSet {
 
     /// Notes where a key was found that nothing rests on.
     pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle) {
+        // An insert that is refused leaves its key behind, whose bytes are counted nowhere.
+        if met.is_none() && self.arena.len() > TRANSACTION_BYTES_MAX {
+            return;
+        }
         let at = met.unwrap_or_else(|| self.enter_key(table, key));
         debug_assert_eq!(self.keys.table(at), table, "a record is noted under its own key");
         self.keys.set_record(at, Some(record));
@@ -237,9 +250,13 @@ impl WriteSet {
         self.keys.enter(&self.arena, table, start as usize)
     }
 
-    /// Notes a key that is about to be used. Each stands once.
+    /// Notes a key that is about to be used. Each stands once. Keys that no table can have are not noted, nor keys
+    /// beyond [`ANNOUNCED_BYTES_MAX`]: these are only slower.
     #[inline]
     pub(crate) fn announce(&mut self, table: u32, key: &[u8]) {
+        if key.len() > INDEX_KEY_BYTES_MAX || self.arena.len() + key.len() > ANNOUNCED_BYTES_MAX {
+            return;
+        }
         self.keys.announce(&mut self.arena, table, key);
     }
 
@@ -314,11 +331,12 @@ impl WriteSet {
         let before = self.arena.len();
         let key_at = self.key_range(met, key);
         let start = self.arena.len();
-        let checked = encode(&mut self.arena)
-            .and_then(|()| check(&self.arena[start..]))
-            .and_then(|()| self.check_room(1, key.len() + self.arena.len() - start));
+        let cut = CutOnPanic { arena: &mut self.arena, before };
+        let encoded = encode(cut.arena).and_then(|()| check(&cut.arena[start..]));
+        std::mem::forget(cut);
+        let checked = encoded.and_then(|()| self.check_room(1, key.len() + self.arena.len() - start));
         if checked.is_err() {
-            self.arena.truncate(before);
+            self.cut_refused(before);
             return checked;
         }
         debug_assert!(self.arena.len() <= u32::MAX as usize, "positions in the arena are halves of a word");
@@ -328,6 +346,15 @@ impl WriteSet {
             self.keys.set_found(at, place);
         }
         Ok(())
+    }
+
+    /// Takes back a value that was refused, and the space that it grew if that is out of proportion.
+    #[cold]
+    fn cut_refused(&mut self, before: usize) {
+        self.arena.truncate(before);
+        if self.arena.capacity() / 4 > before.max(KEEP_BYTES_MAX) {
+            self.arena.shrink_to(KEEP_BYTES_MAX);
+        }
     }
 
     /// Where the bytes of a key lie, if need be from now on.
@@ -515,6 +542,19 @@ impl InOrder {
         self.table = table;
         self.seen = 0;
         self.positions.clear();
+    }
+}
+
+/// Takes back what an encoder has written if it panics: the application may catch that and go on, as often as it likes.
+struct CutOnPanic<'a> {
+    arena: &'a mut Vec<u8>,
+    before: usize,
+}
+
+impl Drop for CutOnPanic<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.arena.truncate(self.before);
     }
 }
 

@@ -248,15 +248,20 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Checks that what was read so far stood together at one moment; returns the epoch that it rests on.
+    /// Checks that what was read so far, and that the keys of inserts were free, stood together at one moment (R2);
+    /// returns the epoch that it rests on.
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
-        let context = self.context();
+        let Some(Session { context, .. }) = &mut self.session else {
+            unreachable!("taken when the transaction ends")
+        };
+        let Context { pin, sets, scratch, .. } = &mut **context;
         #[cfg(debug_assertions)]
-        context.sets.check();
-        let call = context.pin.enter()?;
-        commit::commit_read_only(&context.sets, call.pinned())
+        sets.check();
+        let call = pin.enter()?;
+        sets.read_inserted_keys(|id| self.database.table(id), scratch, call.pinned())?;
+        commit::commit_read_only(sets, call.pinned())
     }
 
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.

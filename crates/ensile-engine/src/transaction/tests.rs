@@ -587,3 +587,51 @@ fn the_durability_that_one_attempt_chooses_is_not_the_next_ones() -> Result<()> 
     assert_eq!(runs, 2);
     Ok(())
 }
+
+/// A snapshot and 3000 rows of 900 bytes each.
+fn held_by_a_snapshot(work: impl Fn(&Driven, &Table<u64, Vec<u8>>, u64)) -> Result<u64> {
+    let clock = Clock::manual();
+    let builder = Database::builder_in_memory().manual_clock(clock.clone()).without_threads();
+    let db = builder.garbage_bytes_max(1 << 20).open()?;
+    let driven = Driven { db, clock };
+    let table = driven.db.table::<u64, Vec<u8>>("bytes")?;
+    for key in 0..3000 {
+        driven.db.run(|tx| tx.put(&table, &key, &vec![0; 900]))?;
+    }
+    driven.beat(100);
+    let mut snapshot = driven.db.snapshot()?;
+    assert!(snapshot.get(&table, &0)?.is_some());
+    for key in 0..3000 {
+        work(&driven, &table, key);
+        if key % 10 == 0 {
+            driven.beat(1);
+        }
+    }
+    driven.beat(100);
+    let ended = matches!(snapshot.get(&table, &0), Err(Error::Expired));
+    assert_eq!(u64::from(ended), driven.db.stats().expired);
+    Ok(driven.db.stats().expired)
+}
+
+#[test]
+fn a_snapshot_that_holds_back_a_delete_is_ended_at_the_garbage_limit_too() -> Result<()> {
+    let overwrite = |driven: &Driven, table: &Table<u64, Vec<u8>>, key| {
+        driven
+            .db
+            .run(|tx| if key == 0 { tx.delete(table, &key).map(drop) } else { Ok(()) })
+            .expect("commits");
+        driven.db.run(|tx| tx.put(table, &(key + 1), &vec![1; 900])).expect("commits");
+    };
+    assert_eq!(held_by_a_snapshot(overwrite)?, 1);
+    Ok(())
+}
+
+#[test]
+fn rows_that_come_and_go_under_a_snapshot_count_as_garbage_that_it_holds_back() -> Result<()> {
+    let come_and_go = |driven: &Driven, table: &Table<u64, Vec<u8>>, key| {
+        driven.db.run(|tx| tx.insert(table, &(10_000 + key), &vec![1; 900])).expect("commits");
+        driven.db.run(|tx| tx.delete(table, &(10_000 + key))).expect("commits");
+    };
+    assert_eq!(held_by_a_snapshot(come_and_go)?, 1);
+    Ok(())
+}

@@ -76,8 +76,10 @@ pub(crate) struct Worker {
     /// Before-images.
     pub(crate) images: ImageRoom,
     reads_since: u32,
-    /// The limits below which everything has been freed.
+    /// The limits below which everything has been freed, if no absent record waits.
     collected: Option<ReclaimLimits>,
+    /// What `held_at_pins` and `held_at_snapshots` are to be.
+    held_at: (Epoch, Epoch),
 }
 
 impl Worker {
@@ -98,6 +100,7 @@ impl Worker {
             images: ImageRoom::default(),
             reads_since: 0,
             collected: None,
+            held_at: (Epoch::ZERO, Epoch::ZERO),
         }
     }
 
@@ -150,15 +153,19 @@ impl Worker {
     pub(crate) fn publish_garbage(&self) {
         WorkerCounters::set(&self.counters.garbage_pinned_bytes, self.garbage.pinned_bytes);
         WorkerCounters::set(&self.counters.garbage_version_bytes, self.garbage.version_bytes);
-        let held_at = self.collected.map_or((0, 0), |at| (at.pins.number(), at.snapshots.number()));
-        WorkerCounters::set(&self.counters.held_at_pins, held_at.0 as usize);
-        WorkerCounters::set(&self.counters.held_at_snapshots, held_at.1 as usize);
+        WorkerCounters::set(&self.counters.held_at_pins, self.held_at.0.number() as usize);
+        WorkerCounters::set(&self.counters.held_at_snapshots, self.held_at.1.number() as usize);
     }
 
     /// Frees at most `most` things of each kind that wait below the horizon.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let drained = self.garbage.collect(&mut self.blocks, horizon, pinned, most);
-        self.collected = drained.then_some(horizon.limits);
+        let ReclaimLimits { pins, snapshots } = horizon.limits;
+        self.collected = (drained && !self.garbage.has_unhooks()).then_some(horizon.limits);
+        // What waits for D is held back by no snapshot, and ending one would free nothing.
+        let held_at_snapshots =
+            if self.garbage.waits_for_epochs(snapshots) { Epoch::ZERO } else { snapshots };
+        self.held_at = if drained { (pins, held_at_snapshots) } else { (Epoch::ZERO, Epoch::ZERO) };
         WorkerCounters::set(&self.counters.garbage_things, self.garbage.len());
     }
 }

@@ -1,12 +1,13 @@
 //! The write-set finds what was written, and keeps its order and its limits.
 
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use ensile_base::limits::TRANSACTION_BYTES_MAX;
+use ensile_base::limits::{INDEX_KEY_BYTES_MAX, KEY_BYTES_MAX, TRANSACTION_BYTES_MAX};
 use ensile_base::random::Random;
 
-use super::{Expect, WriteKind, WriteSet, log_entry};
-use crate::error::Result;
+use super::{ANNOUNCED_BYTES_MAX, Expect, KEEP_BYTES_MAX, WriteKind, WriteSet, log_entry};
+use crate::error::{Error, Result};
 
 fn add(set: &mut WriteSet, write: (u32, &[u8], &[u8])) -> Result<()> {
     let met = set.find_key(write.0, write.1);
@@ -138,4 +139,52 @@ fn entries_of_a_table_come_in_key_order_however_many_are_new() {
     assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "");
     add(&mut set, (3, b"n", b"")).expect("small");
     assert_eq!(keys_of(&mut set, 3, Bound::Unbounded, Bound::Unbounded), "n");
+}
+
+#[test]
+fn an_encoder_that_panics_leaves_no_bytes_in_the_arena() {
+    let mut set = WriteSet::default();
+    add(&mut set, (1, b"a", b"value")).expect("small");
+    let before = set.arena.len();
+    for key in 0..10u64 {
+        let key = key.to_be_bytes();
+        let met = set.find_key(1, &key);
+        let encode = |value: &mut Vec<u8>| {
+            value.extend_from_slice(&[7; 1000]);
+            panic!("an application's encoder gives up");
+        };
+        let add =
+            AssertUnwindSafe(|| set.add_encoded(met, (1, &key), Expect::Anything, None, encode, |_| Ok(())));
+        catch_unwind(add).expect_err("it panics");
+    }
+    assert_eq!(set.arena.len(), before);
+    assert_eq!(set.value(&set.entries[0]), b"value");
+}
+
+#[test]
+fn a_value_that_is_refused_leaves_no_buffer_of_its_size() {
+    let mut set = WriteSet::default();
+    let encode = |value: &mut Vec<u8>| {
+        value.resize(8 * KEEP_BYTES_MAX, 7);
+        Ok(())
+    };
+    let refuse = |_: &[u8]| Err(Error::Misuse("too large".to_owned()));
+    set.add_encoded(None, (1, b"a"), Expect::Anything, None, encode, refuse).expect_err("it is refused");
+    set.clear();
+    assert!(set.kept_bytes() <= KEEP_BYTES_MAX, "{} bytes", set.kept_bytes());
+}
+
+#[test]
+fn announced_keys_leave_positions_for_what_is_written() {
+    let mut set = WriteSet::default();
+    let mut key = vec![0; KEY_BYTES_MAX];
+    for number in 0..2 * ANNOUNCED_BYTES_MAX / KEY_BYTES_MAX {
+        key[..8].copy_from_slice(&number.to_be_bytes());
+        set.announce(1, &key);
+    }
+    assert!(set.arena.len() <= ANNOUNCED_BYTES_MAX, "{} bytes are announced", set.arena.len());
+    set.announce(2, &vec![0; INDEX_KEY_BYTES_MAX + 1]);
+    assert!(set.announced(0).all(|(table, _)| table == 1), "no table has so long a key");
+    add(&mut set, (1, &key, b"value")).expect("fits");
+    assert_eq!(set.find(1, &key), Some(0));
 }
