@@ -340,13 +340,14 @@ impl Logger {
     /// wait for the medium.
     fn answer(writer: &Writer, submission: Submission) -> Submission {
         let Submission::Written { mark: Some(mark) } = submission else { return submission };
+        assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
         match writer.segments.sync() {
             Ok(()) => Submission::Written { mark: Some(mark) },
             Err(error) => Submission::Failed(error),
         }
     }
 
-    /// The store has answered: what was submitted is written, and synced, or not: announces what is durable now, and begins a new file.
+    /// The store has answered: announces what is durable now, and begins a new file.
     fn completed(
         &self,
         log: &Log,
