@@ -231,6 +231,14 @@ impl DurabilityError {
     }
 }
 
+/// The outcome, or `None` if there is no such file.
+pub(crate) fn unless_missing<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
+    match outcome {
+        Err(error) if error.is_not_found() => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
 /// The outcome, or `None` if there was no space.
 pub(crate) fn unless_full<T>(outcome: Result<T, DiskError>) -> Result<Option<T>, DiskError> {
     match outcome {

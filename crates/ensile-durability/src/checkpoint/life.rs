@@ -33,6 +33,7 @@ use ensile_base::Epoch;
 
 use super::read;
 use super::room::Room;
+use super::stats::CheckpointStats;
 use super::ticket::{CheckpointReport, Ticket};
 use super::walk::Slice;
 use super::write::PartWritten;
@@ -524,10 +525,6 @@ impl Life {
         self.misfit.as_deref()
     }
 
-    pub(super) fn last(&self) -> Option<&CheckpointReport> {
-        self.last.as_ref()
-    }
-
     pub(super) fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
@@ -537,9 +534,15 @@ impl Life {
         self.last_error = Some(error.into());
     }
 
-    /// The ticket of the attempt under way.
-    pub(super) fn running(&self) -> Option<&Ticket> {
-        self.attempt.as_ref().map(|attempt| &*attempt.ticket)
+    /// What is counted elsewhere, and what stands here.
+    pub(super) fn stats(&self, counted: CheckpointStats) -> CheckpointStats {
+        CheckpointStats {
+            last_error: self.last_error().map(str::to_owned),
+            misfit: self.misfit().map(str::to_owned),
+            last: self.last.clone(),
+            running: self.attempt.as_ref().map(|attempt| attempt.ticket.progress()),
+            ..counted
+        }
     }
 
     /// 0 if there is none.

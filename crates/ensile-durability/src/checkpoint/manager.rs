@@ -188,14 +188,7 @@ impl Checkpoints {
         if !self.log.process().is_this() {
             return self.counters.read();
         }
-        let life = self.life.lock();
-        CheckpointStats {
-            last_error: life.last_error().map(str::to_owned),
-            misfit: life.misfit().map(str::to_owned),
-            last: life.last().cloned(),
-            running: life.running().map(super::ticket::Ticket::progress),
-            ..self.counters.read()
-        }
+        self.life.lock().stats(self.counters.read())
     }
 
     /// One iteration of a checkpointer: a block of its part, or the next action.

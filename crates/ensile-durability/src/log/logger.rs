@@ -81,13 +81,13 @@ struct Writer {
     used: Vec<Box<Buffer>>,
 }
 
-/// What came of a submission. A store that answers later would have a fourth: not known yet.
+/// What came of a submission.
 #[derive(Debug)]
 enum Submission {
     /// The disk has no space for some of it: it is held.
     Held,
-    /// All of it is written; synced, if a mark is among it.
-    Done {
+    /// All of it is written. A mark among it waits for the store's answer.
+    Written {
         /// The d of that mark.
         mark: Option<Epoch>,
     },
@@ -273,7 +273,8 @@ impl Logger {
             }
         };
         let submission = self.submit(log, &mut writer);
-        self.completed(log, writer, submission, has_entries, by)
+        let answer = Self::answer(&writer, submission);
+        self.completed(log, writer, answer, has_entries, by)
     }
 
     /// Makes blocks of what the workers appended, and a mark of the claim where one is due. False without an entry.
@@ -305,7 +306,7 @@ impl Logger {
         has_entries
     }
 
-    /// Hands what is encoded to the file, and has it synced if a mark is among it.
+    /// Hands what is encoded to the file.
     fn submit(&self, log: &Log, writer: &mut Writer) -> Submission {
         let Writer { segments, steps, used } = writer;
         let (start, was_held) = (segments.written_bytes(), steps.is_held());
@@ -330,15 +331,23 @@ impl Logger {
         if !used.is_empty() {
             self.queue.give_back(used.drain(..));
         }
-        let AfterWrite::Sync(mark) = after else { return Submission::Done { mark: None } };
+        let AfterWrite::Sync(mark) = after else { return Submission::Written { mark: None } };
         log.marks.advance(self.index, Frontier::Written, mark);
-        match segments.sync() {
-            Ok(()) => Submission::Done { mark: Some(mark) },
+        Submission::Written { mark: Some(mark) }
+    }
+
+    /// Waits for the store's answer to what was submitted: a file's is the sync behind a mark. Only here does a step
+    /// wait for the medium.
+    fn answer(writer: &Writer, submission: Submission) -> Submission {
+        let Submission::Written { mark: Some(mark) } = submission else { return submission };
+        assert!(!writer.steps.is_held(), "a mark that is held is not submitted (L3)");
+        match writer.segments.sync() {
+            Ok(()) => Submission::Written { mark: Some(mark) },
             Err(error) => Submission::Failed(error),
         }
     }
 
-    /// What was submitted is written, and synced, or not: announces what is durable now, and begins a new file.
+    /// The store has answered: announces what is durable now, and begins a new file.
     fn completed(
         &self,
         log: &Log,
@@ -348,7 +357,7 @@ impl Logger {
         by: StepBy,
     ) -> LoggerStep {
         let mark = match submission {
-            Submission::Done { mark } => mark,
+            Submission::Written { mark } => mark,
             Submission::Held => {
                 drop(writer);
                 // A file that holds nothing yet gives its space to blocks, of every log: they may share the disk.

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use ensile_base::Epoch;
-use ensile_disk::DiskError;
+use ensile_disk::{Disk, DiskError};
 
 use super::chain::Chain;
 use super::plan::Plan;
@@ -18,7 +18,7 @@ use super::replaying::Recovery;
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::parts;
-use crate::error::unless_full;
+use crate::error::{unless_full, unless_missing};
 use crate::log::segments::ClosedFile;
 use crate::store::names::{SegmentFile, SegmentName, log_folder};
 
@@ -73,10 +73,7 @@ impl Recovery {
 
     /// Removes the files of a closed generation's log that recovery does not read. One that is gone was removed before.
     fn remove_unread(&self, chain: &Chain) -> Result<(), DiskError> {
-        let remove = |file: &SegmentFile| match self.disk.remove(&file.to_string()) {
-            Err(error) if error.is_not_found() => Ok(()),
-            removed => removed,
-        };
+        let remove = |file: &SegmentFile| unless_missing(self.disk.remove(&file.to_string())).map(drop);
         assert!(
             chain.beyond.windows(2).all(|pair| pair[0].name < pair[1].name),
             "in the order of their numbers"
@@ -128,27 +125,21 @@ impl Recovery {
         for chain in self.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
             self.cut_tail(chain)?;
         }
-        let covered = self.load.low();
-        let mut chains = std::mem::take(&mut self.closed_chains);
-        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
-        self.closed_chains = chains;
-        freed?;
-        let mut chains = std::mem::take(&mut self.open_chains);
-        let freed = chains.iter_mut().try_for_each(|chain| self.free_covered(chain, covered));
-        self.open_chains = chains;
-        freed
+        let (disk, covered) = (&*self.disk, self.load.low());
+        let mut chains = self.closed_chains.iter_mut().chain(&mut self.open_chains);
+        chains.try_for_each(|chain| free_covered(disk, chain, covered))
     }
+}
 
-    /// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
-    /// it is installed (K1).
-    fn free_covered(&self, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
-        while chain.links.len() > 1 && chain.links[0].largest < covered {
-            self.disk.remove(&chain.links[0].file.to_string())?;
-            // Each for good before the next: a crash must not leave a gap.
-            self.disk.sync_folder(&log_folder(chain.logger))?;
-            chain.links.remove(0);
-        }
-        assert!(!chain.links.is_empty(), "K1: the file in which a log ends stays");
-        Ok(())
+/// Removes files at the beginning of a log whose entries the installed checkpoint holds, as a checkpoint does once
+/// it is installed (K1).
+fn free_covered(disk: &dyn Disk, chain: &mut Chain, covered: Epoch) -> Result<(), DiskError> {
+    while chain.links.len() > 1 && chain.links[0].largest < covered {
+        disk.remove(&chain.links[0].file.to_string())?;
+        // Each for good before the next: a crash must not leave a gap.
+        disk.sync_folder(&log_folder(chain.logger))?;
+        chain.links.remove(0);
     }
+    assert!(!chain.links.is_empty(), "K1: the file in which a log ends stays");
+    Ok(())
 }

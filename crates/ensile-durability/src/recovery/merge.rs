@@ -30,6 +30,7 @@ use super::ordered;
 use super::replay::LogPiece;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
+use crate::error::unless_missing;
 use crate::identity::Identity;
 use crate::log::LogConfig;
 use crate::log::buffer::Buffer;
@@ -116,17 +117,10 @@ pub(super) fn write(
     let file = SegmentFile { is_merged: true, ..SegmentFile::from(name) };
     match write_file(disk, config, &generation, file, logs) {
         Err(DurabilityError::Disk(error)) if error.is_full() => {
-            remove_if_there(&**disk, file)?;
+            unless_missing(disk.remove(&file.to_string()))?;
             Ok(None)
         }
         written => Ok(Some((generation, written?))),
-    }
-}
-
-fn remove_if_there(disk: &dyn Disk, file: SegmentFile) -> Result<(), DiskError> {
-    match disk.remove(&file.to_string()) {
-        Err(error) if error.is_not_found() => Ok(()),
-        removed => removed,
     }
 }
 

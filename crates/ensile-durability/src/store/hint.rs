@@ -25,7 +25,7 @@ use crate::identity::Identity;
 use crate::number;
 use crate::store::manifest::Generation;
 use crate::store::names::HINT;
-use crate::store::text::{checked_body, parse_epoch, values, with_checksum};
+use crate::store::text::{self, checked_body, parse_epoch, values, with_checksum};
 
 const TITLE: &str = "ensile hint 2";
 /// Far above any real one.
@@ -50,13 +50,7 @@ pub(crate) struct Hint {
 impl Hint {
     /// Reads the hint; `None` if it says nothing.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<Self>, DiskError> {
-        let file = match disk.open_to_read(HINT) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut bytes = vec![0; file.len()?.min(BYTES_MAX) as usize];
-        file.read_at(&mut bytes, 0)?;
+        let Some(bytes) = text::read(disk, HINT, BYTES_MAX)? else { return Ok(None) };
         Ok(std::str::from_utf8(&bytes).ok().and_then(Self::parse))
     }
 

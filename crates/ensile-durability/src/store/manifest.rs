@@ -36,7 +36,7 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError, FolderId, Operation};
 
 use super::names::{MAIN, MANIFEST, MANIFEST_NEW, PartName};
-use super::text::{checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
+use super::text::{self, checked_body, parse_epoch, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
@@ -201,17 +201,10 @@ impl Manifest {
     }
 
     fn read_named(disk: &dyn Disk, name: &str) -> Result<Option<Result<Self, Unusable>>, DiskError> {
-        let file = match disk.open_to_read(name) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let length = file.len()?;
-        if length > BYTES_MAX {
+        let Some(bytes) = text::read(disk, name, BYTES_MAX + 1)? else { return Ok(None) };
+        if bytes.len() as u64 > BYTES_MAX {
             return Ok(Some(Err(Unusable::Damaged("it is too long to be a manifest"))));
         }
-        let mut bytes = vec![0; length as usize];
-        file.read_at(&mut bytes, 0)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| Unusable::Damaged("it is not text"));
         Ok(Some(text.and_then(Self::parse)))
     }

@@ -20,7 +20,7 @@ use std::fmt;
 use ensile_disk::{Disk, FolderId};
 
 use super::names::{FOLDER, FOLDER_NEW};
-use super::text::{checked_body, parse_folder_id, shown_folder_id, values, with_checksum};
+use super::text::{self, checked_body, parse_folder_id, shown_folder_id, values, with_checksum};
 use crate::DurabilityError;
 use crate::identity::Identity;
 
@@ -44,7 +44,7 @@ impl Mark {
     /// The mark of `folder`; `None` if there is none.
     pub(crate) fn read(disk: &dyn Disk, folder: &str) -> Result<Option<Self>, DurabilityError> {
         let name = format!("{folder}/{FOLDER}");
-        let Some(bytes) = read(disk, &name)? else { return Ok(None) };
+        let Some(bytes) = text::read(disk, &name, BYTES_MAX)? else { return Ok(None) };
         let damaged = |detail: &str| DurabilityError::damaged(&name, 0, detail);
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is not text"))?;
         let body = checked_body(text).map_err(damaged)?;
@@ -58,7 +58,7 @@ impl Mark {
 
     /// Is this the mark of which only the rename is missing?
     pub(crate) fn is_prepared(&self, disk: &dyn Disk) -> Result<bool, DurabilityError> {
-        let bytes = read(disk, &format!("{}/{FOLDER_NEW}", self.name))?;
+        let bytes = text::read(disk, &format!("{}/{FOLDER_NEW}", self.name), BYTES_MAX)?;
         Ok(bytes.is_some_and(|bytes| bytes == self.to_string().as_bytes()))
     }
 
@@ -75,19 +75,6 @@ impl Mark {
         disk.rename(&format!("{name}/{FOLDER_NEW}"), &format!("{name}/{FOLDER}"))?;
         Ok(disk.sync_folder(name)?)
     }
-}
-
-/// All bytes of a file that is not longer than a mark can be.
-fn read(disk: &dyn Disk, name: &str) -> Result<Option<Vec<u8>>, DurabilityError> {
-    let file = match disk.open_to_read(name) {
-        Ok(file) => file,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
-    let mut bytes = vec![0; file.len()?.min(BYTES_MAX) as usize];
-    let read = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(read);
-    Ok(Some(bytes))
 }
 
 fn parse(body: &str) -> Option<Mark> {

@@ -16,6 +16,7 @@ use ensile_base::sync::{AtomicBool, Ordering};
 use ensile_disk::{Disk, DiskError, FolderKind};
 
 use super::names::{RESERVE, log_folder};
+use crate::error::unless_missing;
 
 /// Where less than this would be kept, nothing is.
 const BYTES_MIN: u64 = 16 << 10;
@@ -90,10 +91,8 @@ impl Reserve {
     }
 
     fn remove_from(&self, folder: &str) -> Result<bool, DiskError> {
-        match self.disk.remove(&name_in(folder)) {
-            Err(error) if error.is_not_found() => Ok(false),
-            removed => removed.and_then(|()| self.disk.sync_folder(folder)).map(|()| true),
-        }
+        let removed = unless_missing(self.disk.remove(&name_in(folder)))?;
+        removed.map_or(Ok(false), |()| self.disk.sync_folder(folder).map(|()| true))
     }
 
     /// Gives it up: its space is free then. Whether there was any of it.

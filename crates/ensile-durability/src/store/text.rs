@@ -10,7 +10,18 @@
 
 use ensile_base::Epoch;
 use ensile_base::checksum::crc32c;
-use ensile_disk::FolderId;
+use ensile_disk::{Disk, DiskError, FolderId};
+
+use crate::error::unless_missing;
+
+/// The first bytes of a file, `bytes_max` at most; `None` if there is no file.
+pub(super) fn read(disk: &dyn Disk, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, DiskError> {
+    let Some(file) = unless_missing(disk.open_to_read(name))? else { return Ok(None) };
+    let mut bytes = vec![0; file.len()?.min(bytes_max) as usize];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(Some(bytes))
+}
 
 /// These lines, and their checksum behind them.
 pub(super) fn with_checksum(body: &str) -> String {

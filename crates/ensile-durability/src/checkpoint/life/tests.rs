@@ -318,7 +318,7 @@ fn an_outcome_that_comes_behind_the_end_changes_nothing_but_what_the_manifest_na
     life.end(CLOSED, DurabilityError::Stopped).send();
     life.installed(Ok(installed.clone()), SECOND).1.send();
     assert_eq!(life.owes_removal(), (Some(installed), false));
-    assert!(life.last().is_none() && life.has_ended());
+    assert!(life.last.is_none() && life.has_ended());
     let (mut life, _) = begun(7);
     assert!(matches!(life.decide(0, &seen(8)), Action::Cut));
     life.end(CLOSED, DurabilityError::Stopped).send();
