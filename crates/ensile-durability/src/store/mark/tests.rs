@@ -1,0 +1,56 @@
+//! The mark's text, its damages, and a crash while it is written.
+
+use super::Mark;
+use crate::identity::Identity;
+use ensile_disk::{Disk, FolderId};
+use ensile_sim::{SimDisk, Survival};
+
+fn mark() -> Mark {
+    let database = Identity::parse("5b1e0c9a77d24f0e8f6d3a2b1c4d5e6f").expect("one");
+    let main = FolderId { inode: 131_073, born_nanos: Some(1_763_812_345_123_456_789) };
+    Mark { database, name: "log0".to_owned(), main }
+}
+
+fn with(bytes: &[u8]) -> SimDisk {
+    let disk = SimDisk::new();
+    disk.put("log0/FOLDER", bytes.to_vec());
+    disk
+}
+
+#[test]
+fn the_documented_text_is_the_one_that_is_written() {
+    let document = include_str!("../../../../../docs/formats/folder.md");
+    let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(example.expect("an example"), mark().to_string());
+    let disk = with(mark().to_string().as_bytes());
+    assert_eq!(Mark::read(&disk, "log0").expect("reads"), Some(mark()));
+}
+
+#[test]
+fn a_changed_or_cut_mark_is_damaged_and_names_its_file() {
+    let text = mark().to_string().into_bytes();
+    for at in 0..text.len() {
+        let mut changed = text.clone();
+        changed[at] ^= 1;
+        for bytes in [&changed[..], &text[..at]] {
+            let error = Mark::read(&with(bytes), "log0").expect_err("it is not whole").to_string();
+            assert!(error.contains("log0/FOLDER"), "byte {at}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_a_mark_is_written_leaves_the_old_one_or_the_new_one() {
+    let before = Mark { database: Identity::draw(), ..mark() };
+    for seed in 0..60 {
+        let disk = SimDisk::new();
+        disk.create_folder("log0").expect("makes");
+        disk.sync_folder("").expect("syncs");
+        before.prepare(&disk).and_then(|()| before.place(&disk)).expect("writes");
+        disk.cut_power_at(disk.calls().all + 1 + seed % 8);
+        let done = mark().prepare(&disk).and_then(|()| mark().place(&disk));
+        disk.crash_with(Survival::Random, seed);
+        let found = Mark::read(&disk, "log0").expect("whole").expect("there is one");
+        assert!(found == mark() || done.is_err() && found == before, "seed {seed}: {found:?}");
+    }
+}
