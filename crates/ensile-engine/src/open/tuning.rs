@@ -147,7 +147,8 @@ impl Builder {
             buffer_bytes_max: self.tuning.log_buffer_bytes_max,
             epoch_interval: self.settings.epoch_interval,
             full_wait: self.full_disk_wait,
-            ..LogConfig::default()
+            #[cfg(feature = "experiments")]
+            replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
         }
     }
 
