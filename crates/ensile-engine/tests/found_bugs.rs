@@ -342,3 +342,34 @@ fn an_error_that_rests_on_a_key_found_free_is_never_returned_beside_a_later_stat
     }
     Ok(())
 }
+
+#[test]
+fn a_batch_whose_transaction_was_exchanged_goes_on_without_its_announcements() -> Result<()> {
+    let driven = without_snapshots();
+    let (db, table) = (&driven.db, driven.db.table::<u64, u64>("numbers")?);
+    db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &key, &key)))?;
+    // The other one has announced nothing, fewer keys, more keys.
+    for announced in [0, 3, 99] {
+        let results = db.run_batch(
+            &[10u64, 20, 30],
+            |key, prefetch| (0..*key).for_each(|key| prefetch.key(&table, &key)),
+            |tx, key| {
+                if *key == 10 {
+                    let mut other = db.begin_owned();
+                    other.prefetch(|prefetch| (0..announced).for_each(|key| prefetch.key(&table, &key)))?;
+                    *tx = other;
+                }
+                (0..*key).try_for_each(|key| tx.update(&table, &key, |value| *value += 1).map(drop))?;
+                tx.get(&table, key)
+            },
+        );
+        let rows: Vec<_> = results.into_iter().map(|result| result.expect("commits").0).collect();
+        assert_eq!(rows.len(), 3);
+        assert!(rows.iter().all(Option::is_some));
+    }
+    assert_eq!(
+        db.run(|tx| Ok((tx.get(&table, &5)?, tx.get(&table, &15)?, tx.get(&table, &25)?)))?,
+        (Some(5 + 9), Some(15 + 6), Some(25 + 3))
+    );
+    Ok(())
+}

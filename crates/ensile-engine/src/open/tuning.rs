@@ -136,7 +136,9 @@ impl Builder {
     pub(super) fn log_config(&self, opening: Opening) -> LogConfig {
         let checkpoints = self.checkpoint_config();
         let folders = self.log_folders.as_ref();
-        LogConfig {
+        // Set by itself: in a build for experiments a log has a setting more, which keeps its default here.
+        let full_wait = self.full_disk_wait;
+        let config = LogConfig {
             loggers: self.tuning.loggers.or(folders.map(Vec::len)).unwrap_or(1),
             folders: folders.cloned().unwrap_or_default(),
             opening,
@@ -146,10 +148,9 @@ impl Builder {
             segment_interval: self.tuning.log_file_interval,
             buffer_bytes_max: self.tuning.log_buffer_bytes_max,
             epoch_interval: self.settings.epoch_interval,
-            full_wait: self.full_disk_wait,
-            #[cfg(feature = "experiments")]
-            replay_waiting_bytes_max: ensile_base::limits::REPLAY_WAITING_BYTES_MAX,
-        }
+            ..LogConfig::default()
+        };
+        LogConfig { full_wait, ..config }
     }
 
     /// The configuration of checkpoints, with default rates of recovery.

@@ -458,9 +458,10 @@ impl KeyTable {
     }
 
     /// Shows the keys `from..to`: those that were announced for the request that runs now. All announcements have been
-    /// made.
+    /// made. In a transaction that a closure exchanged for the batch's, there may be fewer.
     #[inline]
     pub(crate) fn activate(&mut self, arena: &[u8], from: usize, to: usize) {
+        let to = to.min(self.met.len());
         let from = if from < to { from } else { self.met.len() };
         self.show((from, from.max(to)));
         (self.last, self.next) = (from, from);
