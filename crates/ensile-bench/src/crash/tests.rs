@@ -2,14 +2,47 @@
 //!
 //! Neighbours: [`super`]; the whole cycle of kill and recovery is tested through the `ensile-bench` command.
 
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Parser;
+use ensile::checkpoint::Schedule;
 use ensile::{Database, Readable};
 
-use super::missing_orders;
-use super::victim::Acknowledged;
+use super::victim::{Acknowledged, schedule};
+use super::{missing_orders, victim};
+use crate::command::Bench;
 use crate::tpcc::draw::Constants;
 use crate::tpcc::keys::LineNumber;
 use crate::tpcc::load::load;
 use crate::tpcc::tables::{Scale, Tables};
+
+/// The command line.
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+fn parsed(words: impl IntoIterator<Item = OsString>) -> Bench {
+    Line::try_parse_from([OsString::from("ensile-bench")].into_iter().chain(words)).expect("it parses").bench
+}
+
+#[test]
+fn the_victim_makes_checkpoints_at_the_interval_that_was_asked_for_and_otherwise_as_a_database_does() {
+    let usual = Schedule::default();
+    let asked = usual.clone().interval(Duration::from_millis(7));
+    for (line, expected) in
+        [("tpcc --crash-after 1", usual), ("tpcc --crash-after 1 --checkpoint-ms 7", asked)]
+    {
+        let Bench::Tpcc(arguments) = parsed(line.split(' ').map(OsString::from)) else { panic!("{line}") };
+        let command = victim(&arguments, Path::new("folder"), 0).expect("this program is there");
+        let words = command.get_args().map(OsStr::to_owned);
+        let Bench::TpccVictim(arguments) = parsed(words) else { panic!("{command:?}") };
+        assert_eq!(schedule(&arguments), expected, "{line}");
+    }
+}
 
 #[test]
 fn lost_and_changed_orders_are_told() {

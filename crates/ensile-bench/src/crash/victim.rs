@@ -55,14 +55,17 @@ impl Observer for Placed {
     }
 }
 
+/// When it makes checkpoints: as a database does, but for an interval that was asked for.
+pub(super) fn schedule(arguments: &VictimArguments) -> Schedule {
+    let usual = Schedule::default();
+    let Some(millis) = arguments.checkpoint_ms else { return usual };
+    usual.interval(Duration::from_millis(millis))
+}
+
 /// Runs until it is killed.
 pub(crate) fn run(arguments: &VictimArguments) -> Result<()> {
     let run = &arguments.run;
-    let checkpoints = arguments.checkpoint_ms.map(|millis| {
-        // Between the intervals the log may grow as it does by default.
-        Schedule::default().interval(Duration::from_millis(millis))
-    });
-    let options = Options { checkpoints: checkpoints.unwrap_or(Schedule::on_demand()), ..run.options() };
+    let options = Options { checkpoints: schedule(arguments), ..run.options() };
     let db = options.open(Database::builder(&arguments.folder).durability(Durability::Strict))?;
     let tables = Tables::open(&db, arguments.business.scale())?;
     if arguments.recover_only {
