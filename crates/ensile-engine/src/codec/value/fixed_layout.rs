@@ -15,6 +15,7 @@
 /// ```
 /// # extern crate ensile_engine as ensile;
 /// use ensile::Value;
+/// use ensile::codec::ValueBuffer;
 /// use ensile::codec::zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 ///
 /// #[derive(Debug, Clone, Copy, PartialEq, FromBytes, IntoBytes, Immutable, KnownLayout)]
