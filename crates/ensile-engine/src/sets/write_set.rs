@@ -489,7 +489,6 @@ impl WriteSet {
     /// with (read-own-writes).
     pub(crate) fn in_order(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> &[u32] {
         debug_assert_eq!(self.in_order.seen, self.entries.len(), "`sort_table` comes first");
-        debug_assert_eq!(self.in_order.seen, self.entries.len(), "every entry has been sorted in");
         let positions = self.in_order.positions.as_slice();
         let key = |at: &u32| self.key(&self.entries[*at as usize]);
         let start = positions.partition_point(|at| match lower {
