@@ -14,6 +14,18 @@ use crate::sets::write_set::{Expect, WriteSet};
 use crate::sets::{Read, Sets};
 use crate::tables::TableCore;
 
+/// Reads a record's latest version: what a transaction remembers of it, and whether the key is present. `None` if
+/// another record has taken its place.
+#[inline(always)]
+fn read_latest(record: Record<'_>, scratch: &mut Scratch) -> Option<(Read, bool)> {
+    let (word, present) = match record.read(scratch) {
+        Seen::Present(word) => (word, true),
+        Seen::Absent(word) => (word, false),
+        Seen::Superseded => return None,
+    };
+    Some((Read { record: record.handle(), word }, present))
+}
+
 /// Reads the latest version of a point read's key, remembers what it saw, and notes where.
 pub(crate) struct PointReader<'t> {
     sets: &'t mut Sets,
@@ -24,18 +36,13 @@ pub(crate) struct PointReader<'t> {
 impl Reader for PointReader<'_> {
     #[inline]
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
-        let (word, held) = match record.read(scratch) {
-            Seen::Present(word) => (word, VersionRead::Present),
-            Seen::Absent(word) => (word, VersionRead::Absent),
-            Seen::Superseded => return VersionRead::Superseded,
-        };
-        let read = Read { record: record.handle(), word };
+        let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         let Sets { reads, writes, .. } = &mut *self.sets;
         let known = self.met.and_then(|at| reads.get(writes.keys.at(at).read()?));
         if known != Some(&read) {
             reads.push(read);
         }
-        held
+        VersionRead::of(present)
     }
 
     #[inline]
@@ -73,13 +80,9 @@ pub(crate) struct ScanReader<'t> {
 impl Reader for ScanReader<'_> {
     #[inline]
     fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
-        let (word, held) = match record.read(scratch) {
-            Seen::Present(word) => (word, VersionRead::Present),
-            Seen::Absent(word) => (word, VersionRead::Absent),
-            Seen::Superseded => return VersionRead::Superseded,
-        };
-        self.reads.push(Read { record: record.handle(), word });
-        held
+        let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
+        self.reads.push(read);
+        VersionRead::of(present)
     }
 
     #[inline]
@@ -144,12 +147,7 @@ impl Sets {
     #[inline(always)]
     fn read_met(&mut self, at: usize, scratch: &mut Scratch, pinned: Pinned<'_>) -> Option<bool> {
         let handle = self.writes.keys.at(at).record()?;
-        let (word, present) = match handle.at(pinned).read(scratch) {
-            Seen::Present(word) => (word, true),
-            Seen::Absent(word) => (word, false),
-            Seen::Superseded => return None,
-        };
-        let read = Read { record: handle, word };
+        let (read, present) = read_latest(handle.at(pinned), scratch)?;
         let known = self.writes.keys.at(at).read().is_some_and(|position| self.reads[position] == read);
         if !known {
             self.writes.keys.set_read(at, self.reads.len());

@@ -31,6 +31,13 @@ pub(crate) enum VersionRead {
     Superseded,
 }
 
+impl VersionRead {
+    #[inline(always)]
+    fn of(present: bool) -> Self {
+        if present { Self::Present } else { Self::Absent }
+    }
+}
+
 /// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of.
 pub(crate) trait RawRead {
     fn raw_get<R>(

@@ -57,7 +57,7 @@ impl Reader for VersionReader<'_> {
         // No version as old: the key had no record then, so its absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
-        if word.is_absent() { VersionRead::Absent } else { VersionRead::Present }
+        VersionRead::of(!word.is_absent())
     }
 
     fn witness(&mut self, _witness: Witness) {}

@@ -160,14 +160,14 @@ fn loom_two_commits_of_one_record_lose_nothing() {
 #[test]
 fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
     loom::model(|| {
-        let (block, aside, epochs) = (Block::new(&SHORT, 1), Block::new(&[], 0), epochs());
+        let (block, room, epochs) = (Block::new(&SHORT, 1), Block::new(&[], 0), epochs());
         let writer = {
-            let (block, aside, epochs) = (block.clone(), aside.clone(), epochs.clone());
+            let (block, room, epochs) = (block.clone(), room.clone(), epochs.clone());
             thread::spawn(move || {
                 let record = block.record();
                 let before = lock(record);
                 let _ = serialization_point(&epochs, true);
-                record.preserve(before, aside.record());
+                record.preserve(before, room.record());
                 record.overwrite(b"xy");
                 record.unlock_with(Word::written(tid(2)));
             })

@@ -540,23 +540,23 @@ impl<'p> Record<'p> {
         (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
     }
 
-    /// Copies the version that `self` holds (its word was `word`) into `aside`, which becomes the version before,
+    /// Copies the version that `self` holds (its word was `word`) into `old`, which becomes the version before,
     /// under the lock (§4.9: the tree's pointer is not rewritten).
     #[inline]
-    pub(crate) fn preserve(self, word: Word, aside: Self) {
+    pub(crate) fn preserve(self, word: Word, old: Self) {
         debug_assert!(word.is_latest() && !word.is_locked(), "the version that was locked is copied");
         debug_assert!(cfg!(any(loom, shuttle)) || self.word().is_locked(), "a copy is made under the lock");
-        debug_assert!(aside.capacity() >= self.length(), "the room is as large as the record");
+        debug_assert!(old.capacity() >= self.length(), "the room is as large as the record");
         let words = (FIRST_BYTES + self.length()).div_ceil(8).max(1);
         for index in DATA_WORD..DATA_WORD + words {
             // Relaxed, both: our lock holds the source still; the copy is published by `link`'s Release.
             let data = self.at_word(index).load(Ordering::Relaxed);
-            aside.at_word(index).store(data, Ordering::Relaxed);
+            old.at_word(index).store(data, Ordering::Relaxed);
         }
-        aside.link(self.previous_handle());
+        old.link(self.previous_handle());
         // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
-        aside.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
-        self.link(Some(aside.handle()));
+        old.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
+        self.link(Some(old.handle()));
     }
 }
 

@@ -98,14 +98,14 @@ fn every_snapshot_finds_its_version() {
     let record = at(blocks.filled(b"two", Word::written(tid(2))).publish());
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
-        let aside = at(blocks.version(record.class()));
-        record.preserve(word, aside);
+        let room = at(blocks.version(record.class()));
+        record.preserve(word, room);
         record.overwrite(value);
         record.unlock_with(Word::written(tid(epoch)));
     }
     let word = record.lock();
-    let aside = at(blocks.version(record.class()));
-    record.preserve(word, aside);
+    let room = at(blocks.version(record.class()));
+    record.preserve(word, room);
     record.unlock_with(Word::deleted(tid(9)));
     for (boundary, expected) in [
         (2, None),
@@ -145,12 +145,12 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
         assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
 
         let word = record.lock();
-        let aside = at(blocks.version(record.class()));
-        record.preserve(word, aside);
+        let room = at(blocks.version(record.class()));
+        record.preserve(word, room);
         record.overwrite(&new);
         record.unlock_with(Word::written(tid(4)));
         let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
-        assert!(shown == old && is_in(shown, aside), "what was copied aside, {length} bytes");
+        assert!(shown == old && is_in(shown, room), "the copy, {length} bytes");
         let shown = record.show_version(Epoch::new(5), &mut seen, &mut scratch).expect("present");
         assert!(shown == new && !is_in(shown, record), "the latest again, {length} bytes");
 
@@ -211,7 +211,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             if writer.is_finished() {
                 break;
             }
-            // The latest as of now, which is overwritten at any moment, and the one before, which lies aside.
+            // The latest as of now, which is overwritten at any moment, and the one before.
             let boundary = at(handle).word().epoch().number() + look % 2;
             if boundary > 2 {
                 let shown = at(handle)

@@ -1,4 +1,4 @@
-//! Pages that versions are copied aside into, one after the other (Silo §4.9).
+//! Pages that old versions are copied into, one after the other (Silo §4.9).
 //!
 //! The versions that a worker preserves within one snapshot interval come at about the same time and are out of reach
 //! at about the same time. So they share pages: a version costs no free list, no entry among the garbage, and memory
