@@ -17,6 +17,10 @@ pub const EPOCHS_CLOSE_TOGETHER: u64 = 1 << (EPOCH_BITS - 8);
 /// No two epochs ever begin closer together than this (microseconds).
 pub const EPOCH_MICROS_CLOSE: u64 = 50;
 
+/// The longest turn of a closure that goes on losing to other transactions (milliseconds): nobody else's commit takes
+/// effect beside it.
+pub const TURN_MILLIS_MAX: u64 = 10_000;
+
 /// The longest key that an index takes, in bytes: a user's key, or a secondary key with its primary key behind it.
 pub const INDEX_KEY_BYTES_MAX: usize = 65_535;
 /// The longest key of a table, in bytes, after encoding.

@@ -4,6 +4,8 @@
 //!
 //! Neighbours: every public function of the engine; disk, durability and epoch errors end here.
 
+use std::time::Duration;
+
 use ensile_durability::DurabilityError;
 
 /// The engine's result.
@@ -19,6 +21,18 @@ pub enum Error {
     /// The transaction was open and idle while too much garbage waited for it. Nothing was written. Run it again.
     #[error("the transaction stayed open too long and was ended to free memory: run it again")]
     Expired,
+    /// A closure that was run with a limit has lost to other transactions as often, or as long, as the limit says.
+    /// Nothing was written. It waits for another thread's commit, conflicts with transactions that it begins, or needs
+    /// longer than a turn lasts; or the limit is too small.
+    #[error(
+        "lost to other transactions in {attempts} runs over {elapsed:?}: raise the limit, or make the closure shorter"
+    )]
+    LostTooOften {
+        /// Runs that were made.
+        attempts: u32,
+        /// Since the first one lost.
+        elapsed: Duration,
+    },
     /// `insert` found the key taken. Nothing was written; the transaction goes on.
     #[error("table {table}: the key exists already: use put to overwrite it")]
     KeyExists {

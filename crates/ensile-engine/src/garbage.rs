@@ -13,11 +13,12 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_epoch::{Epochs, GarbageList, Pinned, ReclaimLimits};
+use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
 
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
+use crate::shared::gate::Gate;
 use crate::tables::Directory;
 
 /// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
@@ -61,6 +62,8 @@ pub(crate) struct Horizon<'c> {
     pub(crate) durable: Epoch,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
+    /// Whose turn it is: nobody unhooks beside a turn (P1).
+    pub(crate) gate: &'c Gate,
 }
 
 /// Frees at most `most` things of one kind, those that wait below `limit`. True if none of them is left.
@@ -171,6 +174,7 @@ impl Garbage {
     pub(crate) fn collect(
         &mut self,
         blocks: &mut Blocks,
+        worker: &CommitSlot,
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
         most: usize,
@@ -191,7 +195,7 @@ impl Garbage {
         let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
         drained &= drain(nodes, pins, most, |_| (), free_node);
         drained &= self.collect_replaced(horizon, pinned, most);
-        drained & self.collect_unhooks(blocks, horizon, pinned, most)
+        drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
     /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
@@ -209,6 +213,7 @@ impl Garbage {
     fn collect_unhooks(
         &mut self,
         blocks: &mut Blocks,
+        worker: &CommitSlot,
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
         most: usize,
@@ -216,6 +221,14 @@ impl Garbage {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
         let two_before = horizon.epochs.now().previous();
         let limit = horizon.limits.snapshots.min(two_before).min(horizon.durable.next());
+        if self.unhooks.first_tag().is_none_or(|tag| tag >= limit) {
+            return true;
+        }
+        // An unhook changes a leaf, and locks a record: it waits for the end of a turn (P1).
+        let _entered = horizon.epochs.enter_index(worker);
+        if horizon.gate.has_turn() {
+            return false;
+        }
         for _ in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
             self.unhook_now(&unhook, blocks, horizon, pinned);

@@ -3,12 +3,13 @@
 //! Invariants:
 //! - Only the owner binds and unbinds; the heartbeat and the loggers only read.
 //! - E1: bound before the first lock, unbound after the log entry is in the buffer.
+//! - P1: marked as in the index while it changes leaves outside a commit's locks.
 //!
 //! Neighbours: the engine's commit is the owner; [`crate::Epochs::try_advance`] and the loggers read.
 
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
-use ensile_base::sync::{Arc, AtomicU64, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::registry::Registry;
 
@@ -18,12 +19,19 @@ const IDLE: u64 = u64::MAX;
 /// A worker's commit binding, on a cache line of its own.
 #[derive(Debug)]
 pub struct CommitSlot {
-    bound: CachePadded<AtomicU64>,
+    words: CachePadded<SlotWords>,
+}
+
+#[derive(Debug)]
+struct SlotWords {
+    bound: AtomicU64,
+    in_index: AtomicBool,
 }
 
 impl CommitSlot {
     pub(crate) fn new() -> Self {
-        Self { bound: CachePadded::new(AtomicU64::new(IDLE)) }
+        let words = SlotWords { bound: AtomicU64::new(IDLE), in_index: AtomicBool::new(false) };
+        Self { words: CachePadded::new(words) }
     }
 
     /// Binds the owner to `epoch`, which it just read from the global epoch (it may be stale: that only delays the
@@ -32,14 +40,14 @@ impl CommitSlot {
     pub fn bind(&self, epoch: Epoch) {
         // Release, then the commit's fence(SeqCst) after its locks: the Dekker partner is the fence between the
         // epoch load and the scan in `Epochs::try_advance` and in the loggers' durable mark (C1, L1).
-        self.bound.store(epoch.number(), Ordering::Release);
+        self.words.bound.store(epoch.number(), Ordering::Release);
     }
 
     /// Ends the binding. A thread that reads `idle` sees everything the commit wrote, its log entry included (E1).
     #[inline]
     pub fn unbind(&self) {
         // Release: partner is the Acquire in `bound`.
-        self.bound.store(IDLE, Ordering::Release);
+        self.words.bound.store(IDLE, Ordering::Release);
     }
 
     /// The epoch that the owner is bound to, if a commit is under way.
@@ -47,10 +55,42 @@ impl CommitSlot {
     #[must_use]
     pub fn bound(&self) -> Option<Epoch> {
         // Acquire: a thread that reads `idle` sees what the commit installed and appended (partner: `unbind`).
-        match self.bound.load(Ordering::Acquire) {
+        match self.words.bound.load(Ordering::Acquire) {
             IDLE => None,
             number => Some(Epoch::new(number)),
         }
+    }
+
+    /// Marks the owner as one that may change leaves of the index (P1), until the guard is dropped. The caller fences
+    /// before it looks whose turn it is.
+    #[inline]
+    pub(crate) fn enter_index(&self) -> InIndex<'_> {
+        debug_assert!(!self.is_in_index(), "a worker does one thing at a time");
+        // Relaxed: the caller's light fence orders it before the look; partner: the heavy fence of `fence_turn`.
+        self.words.in_index.store(true, Ordering::Relaxed);
+        InIndex { slot: self }
+    }
+
+    /// Whether the owner may be changing leaves of the index.
+    #[inline]
+    pub(crate) fn is_in_index(&self) -> bool {
+        // Acquire: a thread that reads `false` sees the leaves as the owner left them; partner: `InIndex`'s drop.
+        self.words.in_index.load(Ordering::Acquire)
+    }
+}
+
+/// A worker that may change leaves of the index (P1). Dropping it ends that.
+#[derive(Debug)]
+#[must_use = "dropping it ends the worker's time in the index"]
+pub struct InIndex<'s> {
+    slot: &'s CommitSlot,
+}
+
+impl Drop for InIndex<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: what was changed comes before; partner: the Acquire in `is_in_index`.
+        self.slot.words.in_index.store(false, Ordering::Release);
     }
 }
 

@@ -21,7 +21,7 @@ use ensile_base::limits::{EPOCH_MICROS_CLOSE, EPOCH_MICROS_MIN, EPOCHS_CLOSE_TOG
 use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 
 use crate::asymmetric::Fences;
-use crate::commit_slot::{CommitHandle, CommitSlot};
+use crate::commit_slot::{CommitHandle, CommitSlot, InIndex};
 use crate::pin_slot::{PinHandle, PinSlot};
 use crate::registry::Registry;
 
@@ -300,6 +300,28 @@ impl Epochs {
         // thread's and past its own fence already; it waits for our lock before it looks for requests.
         self.fences.heavy();
         Some(epoch)
+    }
+
+    /// Marks a worker as one that may change leaves of the index, until the guard is dropped (P1). Whose turn it is must
+    /// be looked at after this: a turn that the look misses waits for the guard.
+    #[inline]
+    pub fn enter_index<'s>(&self, worker: &'s CommitSlot) -> InIndex<'s> {
+        let entered = worker.enter_index();
+        // The worker's half of the Dekker pair with `fence_turn`.
+        self.fences.light();
+        entered
+    }
+
+    /// The half of a turn's holder, between the store of its turn and [`Epochs::is_index_entered`] (P1).
+    pub fn fence_turn(&self) {
+        self.fences.heavy();
+    }
+
+    /// Whether a worker may be changing leaves of the index. Workers that enter it after [`Epochs::fence_turn`] see the
+    /// turn that was stored before (P1).
+    #[must_use]
+    pub fn is_index_entered(&self) -> bool {
+        self.commits.lock().iter().any(|worker| worker.is_in_index())
     }
 
     /// What may be reclaimed, as of the last scan.

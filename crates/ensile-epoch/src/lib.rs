@@ -20,7 +20,7 @@ mod pin_slot;
 mod pinned;
 mod registry;
 
-pub use commit_slot::{CommitHandle, CommitSlot};
+pub use commit_slot::{CommitHandle, CommitSlot, InIndex};
 pub use epochs::{Advance, EpochConfig, Epochs, ReclaimLimits};
 pub use garbage_list::GarbageList;
 pub use pin_slot::{Call, Expired, PinHandle, PinSlot};

@@ -345,3 +345,33 @@ fn s1_a_snapshot_that_is_registered_keeps_its_versions() {
 fn s1_a_snapshot_keeps_its_versions_when_a_boundary_comes_within_the_scan() {
     check_s1(true);
 }
+
+/// P1: a worker that changes a leaf without having seen a turn has left the index before the turn's holder reads.
+#[test]
+fn p1_a_leaf_is_not_changed_while_the_holder_of_a_turn_reads() {
+    loom::model(|| {
+        let epochs = epochs();
+        let (turn, leaf) = (Arc::new(AtomicU64::new(0)), Thing::new());
+        let worker = epochs.register_worker();
+        let inserter = {
+            let (epochs, turn, leaf) = (epochs.clone(), turn.clone(), leaf.clone());
+            thread::spawn(move || {
+                let entered = epochs.enter_index(&worker);
+                // Relaxed: the light fence of `enter_index` orders it; partner: `fence_turn`.
+                if turn.load(Ordering::Relaxed) == 0 {
+                    leaf.free();
+                }
+                drop(entered);
+                worker
+            })
+        };
+        // Relaxed: the fence below orders it; partner: the light fence of `enter_index`.
+        turn.store(1, Ordering::Relaxed);
+        epochs.fence_turn();
+        while epochs.is_index_entered() {
+            thread::yield_now();
+        }
+        leaf.read();
+        drop(inserter.join());
+    });
+}

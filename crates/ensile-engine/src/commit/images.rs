@@ -83,7 +83,7 @@ pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
 /// The log entry, from the write-set and the locked records.
 #[inline(never)]
 pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
-    let Commit { shared, worker, sets, pinned } = commit;
+    let Commit { shared, worker, sets, pinned, .. } = commit;
     debug_assert!(worker.commit.slot().bound().is_some(), "old values are read under the locks");
     let Some(appender) = &mut worker.appender else { return };
     let changes = |write: &&Write| write.kind == WriteKind::Put || !write.before.is_absent();

@@ -15,7 +15,7 @@ use crate::sets::write_set::WriteEffect;
 impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
-        let Self { shared, worker, sets, pinned } = self;
+        let Self { shared, worker, sets, pinned, .. } = self;
         debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
@@ -63,7 +63,7 @@ impl Commit<'_> {
     /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
     #[cold]
     pub(super) fn abandon(&mut self, page: VersionPage) {
-        let Self { shared, worker, sets, pinned } = self;
+        let Self { shared, worker, sets, pinned, .. } = self;
         debug_assert!(
             worker.commit.slot().bound().is_none(),
             "an epoch that waits for this worker would never end (E2)"

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::record::Handle;
 use crate::sets::write_set::{Expect, WriteKind};
 use crate::sets::{Read, Sets};
+use crate::shared::gate::Refused;
 
 /// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
 /// lock was taken over. `install` takes it over and releases each lock as it installs.
@@ -80,6 +81,23 @@ impl Locked<'_, '_> {
     #[inline]
     pub(super) fn has_records(&self) -> bool {
         !self.commit.worker.order.is_empty()
+    }
+
+    /// Refuses a commit into a closed database, and one beside somebody else's turn, which is made again after it (P1).
+    #[inline]
+    pub(super) fn look_at_gate(&mut self) -> Result<()> {
+        debug_assert!(
+            self.commit.worker.commit.slot().bound().is_some(),
+            "`close` waits for bound workers (E2)"
+        );
+        match self.commit.shared.gate.look() {
+            Ok(()) => Ok(()),
+            Err(Refused::Closed) => Err(Error::Closed),
+            Err(Refused::NotMyTurn) => {
+                self.commit.worker.is_turned_away = true;
+                Err(Error::Conflict)
+            }
+        }
     }
 
     /// Phase 2: the read-set and the node-set are as they were seen, and no other transaction is changing them.

@@ -32,6 +32,7 @@ use ensile_epoch::{Epochs, Pinned};
 use crate::error::{Error, Result};
 use crate::sets::Sets;
 use crate::shared::SharedState;
+use crate::shared::gate::Passing;
 use crate::worker::Worker;
 
 /// The TID and the epoch that a commit was given.
@@ -66,7 +67,7 @@ pub(crate) fn commit_writes(
     pinned: Pinned<'_>,
 ) -> Result<Committed> {
     debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
-    let committed = Commit { shared, worker, sets, pinned }.run();
+    let committed = Commit { shared, worker, sets, pinned, passing: None }.run();
     debug_assert!(
         worker.commit.slot().bound().is_none(),
         "a worker is bound inside the critical section only (E1)"
@@ -100,6 +101,8 @@ struct Commit<'c> {
     worker: &'c mut Worker,
     sets: &'c mut Sets,
     pinned: Pinned<'c>,
+    /// It made way for a turn: the next one waits for it (P1).
+    passing: Option<Passing<'c>>,
 }
 
 // The steps, in the order and under the names of `docs/protocols/commit.md`.
@@ -118,9 +121,10 @@ impl<'c> Commit<'c> {
     #[inline(always)]
     fn prepare_and_take_effect(&mut self) -> Result<Committed> {
         self.place()?;
-        self.reserve()?;
+        let log_bytes = self.reserve()?;
         loop {
             match self.bind_and_take_effect() {
+                Err(_) if std::mem::take(&mut self.worker.is_turned_away) => self.wait_for_turn(log_bytes)?,
                 // This happens once at most: what is reserved now suffices for anything that the locks can find.
                 Err(_) if self.worker.images.fell_short() => images::reserve_again(self)?,
                 committed => return committed,
@@ -149,8 +153,8 @@ impl<'c> Commit<'c> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
-        // `close` waits only for the commits that have not seen its mark by now.
-        shared.check_not_closed()?;
+        // `close` waits only for the commits that have not seen its mark by now, and a turn begins beside no other (P1).
+        locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;
         if shared.settings.before_images {

@@ -2,35 +2,49 @@
 //!
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
 
-use ensile_epoch::Pinned;
+use ensile_durability::Appender;
+use ensile_epoch::{CommitSlot, InIndex, Pinned};
+use ensile_index::NodeChanges;
 
 use super::{Commit, images};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::HEADER_BYTES;
+use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
 use crate::record::word::Word;
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, Write, WriteKind};
 use crate::shared::SharedState;
+use crate::shared::gate::{Passing, Refused};
 use crate::tables::is_logged;
 use crate::worker::{LockOrder, Worker};
 
 impl Commit<'_> {
     /// Gives every entry of the write-set its record (C3).
     pub(super) fn place(&mut self) -> Result<()> {
-        let Self { shared, worker, sets, pinned } = self;
+        let Self { shared, worker, sets, pinned, passing } = self;
         if worker.appender.is_none() && shared.read_only.is_some() {
             return Err(shared.refusal_to_write());
         }
         let Sets { nodes, writes, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
-        let mut placing = Placing { shared, worker, nodes, run: None, pinned: *pinned };
         // All entries are placed before any record is read: the records that are found are fetched from memory while
         // others are looked up.
-        for write in entries.iter_mut().filter(|write| write.record.is_none()) {
-            placing.place(write, arena)?;
+        let mut unplaced = entries.iter_mut().filter(|write| write.record.is_none()).peekable();
+        if unplaced.peek().is_some() {
+            let Worker { commit, appender, blocks, garbage, changes, .. } = &mut **worker;
+            let nodes_of = NodeBlocks {
+                blocks,
+                garbage_list: &mut garbage.nodes,
+                epochs: &shared.epochs,
+                retired_bytes: &mut garbage.pinned_bytes,
+            };
+            let _entered = enter_index(shared, commit, passing)?;
+            let mut placing =
+                Placing { shared, appender, memory: nodes_of, changes, nodes, run: None, pinned: *pinned };
+            unplaced.try_for_each(|write| placing.place(write, arena))?;
         }
         debug_assert!(
             entries.iter().all(|write| write.record.is_some() || write.kind == WriteKind::Delete),
@@ -40,8 +54,9 @@ impl Commit<'_> {
     }
 
     /// Obtains memory and log space for the whole write-set, and puts its records into lock order.
-    pub(super) fn reserve(&mut self) -> Result<()> {
-        let Self { shared, worker, sets, pinned } = self;
+    /// Returns the bytes of the log entry.
+    pub(super) fn reserve(&mut self) -> Result<usize> {
+        let Self { shared, worker, sets, pinned, .. } = self;
         // A boundary may be published between this guess and the commit's epoch; then `check_room` sends the commit
         // back.
         debug_assert!(
@@ -79,12 +94,29 @@ impl Commit<'_> {
             "each record is locked once, in the order of addresses"
         );
         if log_bytes == 0 {
-            return Ok(());
+            return Ok(0);
         }
         if shared.settings.before_images {
-            return images::reserve(self, log_bytes);
+            images::reserve(self, log_bytes)?;
+        } else {
+            self.reserve_log(log_bytes)?;
         }
-        self.reserve_log(log_bytes)
+        Ok(log_bytes)
+    }
+
+    /// Waits until somebody else's turn has ended, and obtains the log space again that was given back for it (P1).
+    #[cold]
+    pub(super) fn wait_for_turn(&mut self, log_bytes: usize) -> Result<()> {
+        debug_assert!(
+            self.worker.commit.slot().bound().is_none(),
+            "nobody waits for a turn with locks or a binding (P1)"
+        );
+        self.passing = Some(self.shared.gate.make_way(&self.shared.clock));
+        match log_bytes {
+            0 => Ok(()),
+            _ if self.shared.settings.before_images => images::reserve_again(self),
+            _ => self.reserve_log(log_bytes),
+        }
     }
 
     /// Room for the log entry (E1).
@@ -101,10 +133,32 @@ impl Commit<'_> {
     }
 }
 
+/// Enters the index, where placeholders change leaves, while nobody else has a turn (P1).
+fn enter_index<'w, 'c>(
+    shared: &'c SharedState,
+    worker: &'w CommitSlot,
+    passing: &mut Option<Passing<'c>>,
+) -> Result<InIndex<'w>> {
+    loop {
+        let entered = shared.epochs.enter_index(worker);
+        match shared.gate.look() {
+            Ok(()) => return Ok(entered),
+            Err(Refused::Closed) => return Err(Error::Closed),
+            Err(Refused::NotMyTurn) => {}
+        }
+        drop(entered);
+        // One at a time: the count is of commits.
+        drop(passing.take());
+        *passing = Some(shared.gate.make_way(&shared.clock));
+    }
+}
+
 /// What placing an entry needs.
 struct Placing<'p> {
     shared: &'p SharedState,
-    worker: &'p mut Worker,
+    appender: &'p Option<Appender>,
+    memory: NodeBlocks<'p>,
+    changes: &'p mut NodeChanges,
     nodes: &'p mut NodeSet,
     /// Inserts into one table, one after the other: a key that follows the last one is placed next to it.
     run: Option<(u32, RecordRun<'p, 'p>)>,
@@ -126,25 +180,24 @@ impl<'p> Placing<'p> {
             return Ok(());
         }
         // A placeholder of a refused commit waits for D (U2), which stands while the log refuses.
-        if let Some(appender) = &self.worker.appender {
+        if let Some(appender) = self.appender {
             appender.check()?;
         }
-        let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
-        self.worker.changes.clear();
-        let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
+        let placeholder = self.memory.blocks.placeholder(arena.value(write).len());
+        self.changes.clear();
         let inserts = match &mut self.run {
             Some((id, inserts)) if *id == write.table => inserts,
             _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
         };
-        match inserts.insert(key, placeholder, &mut memory, changes, self.pinned) {
+        match inserts.insert(key, placeholder, &mut self.memory, self.changes, self.pinned) {
             RecordInsert::Inserted(placeholder) => {
                 write.record = Some(placeholder.handle());
                 write.placed = true;
                 debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
-                self.nodes.update_after_own_insert(&self.worker.changes)
+                self.nodes.update_after_own_insert(self.changes)
             }
             RecordInsert::Exists(record, placeholder) => {
-                self.worker.blocks.discard(placeholder);
+                self.memory.blocks.discard(placeholder);
                 let record = record.handle();
                 record.prefetch(HEADER_BYTES);
                 write.record = Some(record);

@@ -11,13 +11,13 @@ pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Com
     let Context { pin, sets, .. } = &mut **context;
     let call = pin.enter().expect("not expired");
     let worker = session::worker_of(&tx.database, worker);
-    run(&mut Commit { shared: &tx.database, worker, sets, pinned: call.pinned() })
+    run(&mut Commit { shared: &tx.database, worker, sets, pinned: call.pinned(), passing: None })
 }
 
 /// The steps before binding.
 pub(super) fn prepare(commit: &mut Commit<'_>) -> Result<()> {
     commit.place()?;
-    commit.reserve()
+    commit.reserve().map(drop)
 }
 
 /// The new record takes no word from the one that it is to replace: it would be locked for ever.

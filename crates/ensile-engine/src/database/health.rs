@@ -17,6 +17,10 @@ pub struct Stats {
     pub commits: u64,
     /// Commits that failed: conflicts, retried or not.
     pub aborts: u64,
+    /// Runs of closures that lost to other transactions, or found too little memory, and were made again.
+    pub retries: u64,
+    /// Turns that closures were given which lost again and again: no other commit takes effect beside one (P1).
+    pub turns: u64,
     /// Transactions ended because too much garbage waited for them.
     pub expired: u64,
     /// The global epoch.
@@ -103,6 +107,9 @@ impl Database {
         Stats {
             commits: shared.sum(|worker| &worker.commits),
             aborts: shared.sum(|worker| &worker.aborts),
+            retries: shared.sum(|worker| &worker.retries),
+            // Relaxed: a figure.
+            turns: shared.gate.begun.load(Ordering::Relaxed),
             // Relaxed: a figure.
             expired: shared.expired.load(Ordering::Relaxed),
             epoch: shared.epochs.now(),

@@ -57,7 +57,13 @@ impl SharedState {
     }
 
     fn horizon(&self, limits: ReclaimLimits) -> Horizon<'_> {
-        Horizon { limits, durable: self.durable_epoch(), epochs: &self.epochs, tables: &self.tables }
+        Horizon {
+            limits,
+            durable: self.durable_epoch(),
+            epochs: &self.epochs,
+            tables: &self.tables,
+            gate: &self.gate,
+        }
     }
 
     /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker

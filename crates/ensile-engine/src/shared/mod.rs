@@ -5,6 +5,7 @@
 
 mod collection;
 mod durability;
+pub(crate) mod gate;
 mod stop;
 
 // `Log` and `Memory` take `self` by std's, which no other door's can be.
@@ -30,6 +31,7 @@ use crate::worker::cores::Cores;
 use crate::worker::idle::IdleWorkers;
 
 pub use durability::Durability;
+use gate::Gate;
 use stop::StopSignal;
 
 /// What all transactions of one database share.
@@ -64,7 +66,8 @@ pub(crate) struct SharedState {
     /// Transactions ended because too much garbage waited for them.
     pub(crate) expired: AtomicU64,
     counters: Mutex<Vec<Arc<CachePadded<WorkerCounters>>>>,
-    closed: AtomicBool,
+    /// Whether it is closed, and whose turn it is.
+    pub(crate) gate: Gate,
     /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
     marks: ProcessMarks,
     heart_stopped: AtomicBool,
@@ -139,7 +142,7 @@ impl SharedState {
             report: parts.report,
             expired: AtomicU64::new(0),
             counters: Mutex::new(Vec::new()),
-            closed: AtomicBool::new(false),
+            gate: Gate::new(),
             marks,
             heart_stopped: AtomicBool::new(false),
         }
@@ -175,14 +178,7 @@ impl SharedState {
     #[cold]
     fn check_open_again(&self) -> Result<()> {
         self.check_process()?;
-        self.check_not_closed()
-    }
-
-    /// Refuses work after `close`: for a commit that holds its locks, so that `close` knows which it waits for.
-    #[inline]
-    pub(crate) fn check_not_closed(&self) -> Result<()> {
-        // Acquire: partner is the Release in `mark_closed`.
-        if self.closed.load(Ordering::Acquire) { Err(Error::Closed) } else { Ok(()) }
+        if self.gate.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Is this the process that opened the database, and not one forked from it?
@@ -208,8 +204,7 @@ impl SharedState {
 
     /// Marks the database closed.
     pub(crate) fn mark_closed(&self) {
-        // Release: partner is the Acquire in `check_not_closed`.
-        self.closed.store(true, Ordering::Release);
+        self.gate.close();
         self.marks.set(OPEN, 0);
     }
 

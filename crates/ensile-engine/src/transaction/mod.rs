@@ -29,6 +29,7 @@ use crate::session::{self, Session};
 use crate::sets::context::Context;
 use crate::shared::{Durability, SharedState};
 use crate::tables::TableCore;
+use crate::worker::WorkerCounters;
 use receipt::Receipt;
 
 /// A serializable transaction. Dropping it aborts it.
@@ -283,6 +284,18 @@ impl<'db> Transaction<'db> {
         context.sets.writes.keys.forget_records();
         context.pin.end();
         drop(context.pin.begin(now));
+    }
+
+    /// How many reads the last run remembers.
+    pub(super) fn reads(&self) -> usize {
+        self.session.as_ref().map_or(0, |session| session.context.sets.reads.len())
+    }
+
+    /// Counts a run that is made again.
+    pub(super) fn count_retry(&self) {
+        if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
+            WorkerCounters::add(&worker.counters.retries, 1);
+        }
     }
 
     /// Whether it is this database's. A closure that borrows a transaction can exchange it for another one.

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use ensile_base::limits::TURN_MILLIS_MAX;
 use ensile_base::random::Random;
 use ensile_base::sync::{Backoff as Spin, sleep};
 
@@ -14,7 +15,8 @@ use crate::commit::Committed;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::sets::context::Context;
-use crate::shared::Durability;
+use crate::shared::gate::Turn;
+use crate::shared::{Durability, SharedState};
 use crate::transaction::Transaction;
 use crate::transaction::prefetch::Prefetch;
 use crate::transaction::receipt::Receipt;
@@ -51,6 +53,56 @@ impl RetryBackoff {
                 spin.wait();
             }
         }
+    }
+}
+
+/// When to give up a closure that loses to other transactions.
+#[derive(Clone, Copy)]
+struct RunLimits {
+    /// The most runs, the first one included.
+    attempts: u32,
+    /// No run begins later than this after the first one lost.
+    time: Duration,
+}
+
+/// What a closure has lost so far.
+struct Losses {
+    count: u32,
+    begun_nanos: u64,
+    /// It lost in a turn that was not over: to a transaction of its own thread.
+    had_turn: bool,
+    limits: Option<RunLimits>,
+    backoff: RetryBackoff,
+}
+
+impl Losses {
+    /// A transaction with more reads than this has a turn after its first loss: each of its runs is long.
+    const LARGE_READS: usize = 4096;
+    /// A smaller one has a turn after this many losses, if they took [`Losses::NANOS_FOR_TURN`] at least.
+    const COUNT_FOR_TURN: u32 = 4;
+    const NANOS_FOR_TURN: u64 = 5_000_000;
+
+    fn begin(now_nanos: u64, limits: Option<RunLimits>) -> Self {
+        Self { count: 0, begun_nanos: now_nanos, had_turn: false, limits, backoff: RetryBackoff::default() }
+    }
+
+    /// After a run that lost, before the next one: waits a little, or for a turn if the closure is to have one.
+    fn after_one<'s>(&mut self, tx: &Transaction<'_>, shared: &'s SharedState) -> Result<Option<Turn<'s>>> {
+        self.count += 1;
+        tx.count_retry();
+        let nanos = shared.clock.nanos().saturating_sub(self.begun_nanos);
+        if let Some(limits) = self.limits
+            && (self.count >= limits.attempts.max(1) || u128::from(nanos) > limits.time.as_nanos())
+        {
+            return Err(Error::LostTooOften { attempts: self.count, elapsed: Duration::from_nanos(nanos) });
+        }
+        let is_large = tx.reads() > Self::LARGE_READS;
+        let is_starved = self.count >= Self::COUNT_FOR_TURN && nanos >= Self::NANOS_FOR_TURN;
+        if self.had_turn || !(is_large || is_starved) {
+            self.backoff.wait();
+            return Ok(None);
+        }
+        shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_millis(TURN_MILLIS_MAX))
     }
 }
 
@@ -139,11 +191,20 @@ impl Database {
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
+        self.settle(|tx| self.attempts(tx, f))
+    }
+
+    /// Runs a transaction, and waits until its result may be shown.
+    #[inline(always)]
+    fn settle<R, E: From<Error>>(
+        &self,
+        run: impl FnOnce(&mut Transaction<'_>) -> Settled<R, E>,
+    ) -> std::result::Result<R, E> {
         let mut tx = Transaction::begin_at_once(
             DatabaseRef::Borrowed(self.shared()),
             self.shared().settings.durability,
         );
-        let settled = self.attempts(&mut tx, f);
+        let settled = run(&mut tx);
         let durability = tx.durability;
         drop(tx);
         let (outcome, rests_on) = match settled {
@@ -154,6 +215,45 @@ impl Database {
             self.shared().wait_durable(committed.epoch)?;
         }
         outcome
+    }
+
+    /// As [`Database::run`], for a closure that is given up once it has lost to other transactions too often: in
+    /// `attempts` runs, or for longer than `time` since the first loss. It runs once at least.
+    ///
+    /// Without limits a closure that loses is run again, and one that goes on losing is given a turn: for one run of it,
+    /// ten seconds at most, nobody else's commit takes effect. So it commits, unless it waits for another thread's
+    /// commit itself, conflicts with transactions that it begins, or needs longer than a turn lasts. Those run for ever
+    /// without a limit.
+    ///
+    /// ```
+    /// # extern crate ensile_engine as ensile;
+    /// use std::time::Duration;
+    /// use ensile::{Database, Error, Readable};
+    /// # fn main() -> ensile::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let stock = db.table::<u64, u64>("stock")?;
+    /// let lost = db.run_with(3, Duration::from_secs(60), |tx| {
+    ///     let left = tx.get(&stock, &1)?.unwrap_or(9);
+    ///     db.run(|other| other.put(&stock, &1, &left))?; // what this closure has read
+    ///     tx.put(&stock, &2, &left)
+    /// });
+    /// assert!(matches!(lost, Err(Error::LostTooOften { attempts: 3, .. })));
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Database::run`], and [`Error::LostTooOften`].
+    pub fn run_with<R>(
+        &self,
+        attempts: u32,
+        time: Duration,
+        mut f: impl FnMut(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<R> {
+        self.settle(|tx| {
+            self.shared().check_open().map_err(|closed| (closed, None))?;
+            let limits = RunLimits { attempts, time };
+            self.attempt(tx, &mut f).unwrap_or_else(|| self.attempts_again(tx, f, Some(limits)))
+        })
     }
 
     /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
@@ -205,27 +305,60 @@ impl Database {
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
-        let mut backoff = RetryBackoff::default();
+        match self.attempt(tx, &mut f) {
+            Some(settled) => settled,
+            None => self.attempts_again(tx, f, None),
+        }
+    }
+
+    /// Runs `f` once. `None` if it lost to other transactions, and is to run again.
+    #[inline]
+    fn attempt<R, E: From<Error>>(
+        &self,
+        tx: &mut Transaction<'_>,
+        f: &mut impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+    ) -> Option<Settled<R, E>> {
+        let outcome = f(tx);
+        if !tx.is_of(self.shared()) {
+            return Some(Err((exchanged().into(), None)));
+        }
+        match outcome {
+            Ok(value) => match tx.finish() {
+                Ok(committed) => Some(Ok((value, committed))),
+                Err(error) if error.is_retryable() => None,
+                Err(error) => Some(Err((error.into(), None))),
+            },
+            Err(own) => match tx.validate_reads() {
+                Ok(committed) => Some(Err((own, Some(committed)))),
+                Err(error) if error.is_retryable() => None,
+                // The closure's own error says more than the failed validation.
+                Err(_) => Some(Err((own, None))),
+            },
+        }
+    }
+
+    /// Runs `f` again after a run that lost. One that goes on losing is given a turn (P1).
+    #[cold]
+    #[inline(never)]
+    fn attempts_again<R, E: From<Error>>(
+        &self,
+        tx: &mut Transaction<'_>,
+        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
+        limits: Option<RunLimits>,
+    ) -> Settled<R, E> {
+        let shared = self.shared();
+        let mut losses = Losses::begin(shared.clock.nanos(), limits);
         loop {
-            let outcome = f(tx);
-            if !tx.is_of(self.shared()) {
-                return Err((exchanged().into(), None));
-            }
-            match outcome {
-                Ok(value) => match tx.finish() {
-                    Ok(committed) => return Ok((value, committed)),
-                    Err(error) if error.is_retryable() => {}
-                    Err(error) => return Err((error.into(), None)),
-                },
-                Err(own) => match tx.validate_reads() {
-                    Ok(committed) => return Err((own, Some(committed))),
-                    Err(error) if error.is_retryable() => {}
-                    // The closure's own error says more than the failed validation.
-                    Err(_) => return Err((own, None)),
-                },
-            }
-            backoff.wait();
+            let turn = match losses.after_one(tx, shared) {
+                Ok(turn) => turn,
+                Err(error) => return Err((error.into(), None)),
+            };
             tx.renew();
+            let settled = self.attempt(tx, &mut f);
+            losses.had_turn |= turn.is_some_and(|turn| !turn.is_over());
+            if let Some(settled) = settled {
+                return settled;
+            }
         }
     }
 

@@ -30,6 +30,7 @@ const READS_PER_COLLECTION: u32 = 32;
 pub(crate) struct WorkerCounters {
     pub(crate) commits: AtomicU64,
     pub(crate) aborts: AtomicU64,
+    pub(crate) retries: AtomicU64,
     pub(crate) garbage_pinned_bytes: AtomicU64,
     pub(crate) garbage_version_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
@@ -73,6 +74,8 @@ pub(crate) struct Worker {
     pub(crate) counters: Arc<CachePadded<WorkerCounters>>,
     /// The last commit failed because its epoch had no TID left (E5).
     pub(crate) sequence_is_full: bool,
+    /// The last commit gave its locks back for somebody else's turn (P1).
+    pub(crate) is_turned_away: bool,
     /// Before-images.
     pub(crate) images: ImageRoom,
     reads_since: u32,
@@ -97,6 +100,7 @@ impl Worker {
             changes: NodeChanges::new(),
             counters,
             sequence_is_full: false,
+            is_turned_away: false,
             images: ImageRoom::default(),
             reads_since: 0,
             collected: None,
@@ -159,7 +163,7 @@ impl Worker {
 
     /// Frees at most `most` things of each kind that wait below the horizon.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
-        let drained = self.garbage.collect(&mut self.blocks, horizon, pinned, most);
+        let drained = self.garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let ReclaimLimits { pins, snapshots } = horizon.limits;
         self.collected = (drained && !self.garbage.has_unhooks()).then_some(horizon.limits);
         // What waits for D is held back by no snapshot, and ending one would free nothing.

@@ -1,0 +1,274 @@
+//! What every commit looks at under its locks: whether the database is closed, and whose turn it is (P1).
+//!
+//! A closure that lost to others again and again gets a turn: until it ends, nobody else's commit takes effect and
+//! nobody else's insert or clean-up changes a leaf. So the closure's next run meets nothing that changes.
+//!
+//! ```text
+//! closure    waits in order -> turn is set -> heavy fence -> nobody in the index -> begins, runs, commits -> turn ends
+//! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
+//! ```
+//! Invariants:
+//! - P1: one turn at a time, in the order in which they were asked for. A turn ends with its guard, or when its time is
+//!   over: whoever waits then ends it.
+//! - Nobody waits here with a lock, a binding or log space. A commit that made way is done, or has waited
+//!   [`PASSING_NANOS_MAX`], before the next turn begins.
+//! - The turn is its thread's: transactions that a closure begins inside pass.
+//!
+//! Neighbours: `commit` looks, `garbage` cleans up only while there is no turn, `transaction::run` asks for turns.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{
+    AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
+};
+use ensile_epoch::Epochs;
+
+use crate::error::{Error, Result};
+
+/// In the word: the database is closed. Above it stands the number of the turn, 0 without one.
+const CLOSED: u64 = 1;
+/// The numbers of turns begin at this bit.
+const TURN_SHIFT: u32 = 1;
+/// How long the next turn waits for commits that made way for the last one.
+const PASSING_NANOS_MAX: u64 = 10_000_000;
+/// The longest time between two looks at the clock of a thread that waits: tests have clocks of their own.
+const LOOK: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// Its address tells threads apart.
+    static THREAD: u8 = const { 0 };
+}
+
+/// A number that no other thread has while this one lives.
+fn this_thread() -> usize {
+    THREAD.with(|thread| (&raw const *thread).addr())
+}
+
+/// What a commit found in the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The database is closed.
+    Closed,
+    /// It is somebody else's turn.
+    NotMyTurn,
+}
+
+/// The word, and who waits for turns.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Written when a turn begins or ends, and at close; commits only read it.
+    word: CachePadded<AtomicU64>,
+    /// The thread whose turn it is, or was last.
+    holder: AtomicUsize,
+    /// Turns that have begun.
+    pub(crate) begun: AtomicU64,
+    turns: Mutex<TurnOrder>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct TurnOrder {
+    last_number: u64,
+    /// Who waits for a turn, first come first.
+    waiting: VecDeque<u64>,
+    /// Until when somebody has a turn, by the database's clock.
+    until_nanos: Option<u64>,
+    /// Commits that made way and are not done.
+    passing: usize,
+    ended_nanos: u64,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Self {
+            word: CachePadded::new(AtomicU64::new(0)),
+            holder: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+            turns: Mutex::new(TurnOrder::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Looks: for a commit that holds its locks, or a worker that has entered the index.
+    #[inline]
+    pub(crate) fn look(&self) -> std::result::Result<(), Refused> {
+        // Acquire: partner is the Release in `close`, so that what closed comes before. For a turn the order comes from
+        // the caller's fence: behind its locks, or in `enter_index`; partner: `fence_turn` (P1).
+        match self.word.load(Ordering::Acquire) {
+            0 => Ok(()),
+            word => self.look_closely(word),
+        }
+    }
+
+    #[cold]
+    fn look_closely(&self, word: u64) -> std::result::Result<(), Refused> {
+        if word & CLOSED != 0 {
+            return Err(Refused::Closed);
+        }
+        if self.is_mine() { Ok(()) } else { Err(Refused::NotMyTurn) }
+    }
+
+    /// Whether the turn that is under way is this thread's.
+    fn is_mine(&self) -> bool {
+        // Relaxed: only this thread makes itself the holder, and another that becomes it first ends this one's turn.
+        self.has_turn() && self.holder.load(Ordering::Relaxed) == this_thread()
+    }
+
+    /// Whether somebody has a turn, this thread or another.
+    #[inline]
+    pub(crate) fn has_turn(&self) -> bool {
+        // Relaxed: the caller's fence orders it, in `enter_index`; partner: `fence_turn` (P1).
+        self.word.load(Ordering::Relaxed) >> TURN_SHIFT != 0
+    }
+
+    /// Closes it: commits that look from now on are refused.
+    pub(crate) fn close(&self) {
+        // Release: partner is the Acquire in `look`.
+        self.word.fetch_or(CLOSED, Ordering::Release);
+        let turns = self.turns.lock();
+        self.changed.notify_all();
+        drop(turns);
+    }
+
+    /// Whether it is closed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        // Acquire: partner is the Release in `close`.
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// Waits until the turn that is under way, if there is one, has ended. The next turn waits until the guard is
+    /// dropped: the caller's commit gets through between the two.
+    pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
+        let mut turns = self.turns.lock();
+        turns.passing += 1;
+        while turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed() {
+            turns = self.wait(turns, clock);
+        }
+        Passing { gate: self }
+    }
+
+    /// Waits for a turn, and begins it: `longest` is how long it lasts at most. Nothing that other threads do is seen
+    /// to change from then on. `None` inside a turn of this thread: that one serves.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub(crate) fn take_turn<'g>(
+        &'g self,
+        epochs: &Epochs,
+        clock: &'g Clock,
+        longest: Duration,
+    ) -> Result<Option<Turn<'g>>> {
+        if self.is_mine() {
+            return Ok(None);
+        }
+        let mut turns = self.turns.lock();
+        turns.last_number += 1;
+        let number = turns.last_number;
+        turns.waiting.push_back(number);
+        while !turns.may_begin(number, clock) && !self.is_closed() {
+            turns = self.wait(turns, clock);
+        }
+        turns.waiting.retain(|waiting| *waiting != number);
+        // Another one may be the first now.
+        self.changed.notify_all();
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
+        let until = clock.nanos().saturating_add(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX));
+        turns.until_nanos = Some(until);
+        // Relaxed: only this thread asks whether it is the holder.
+        self.holder.store(this_thread(), Ordering::Relaxed);
+        // Relaxed: a figure.
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        // Relaxed: the fence below orders it (P1).
+        self.word.fetch_or(number << TURN_SHIFT, Ordering::Relaxed);
+        drop(turns);
+        epochs.fence_turn();
+        let mut backoff = Backoff::new();
+        while epochs.is_index_entered() {
+            backoff.wait();
+        }
+        Ok(Some(Turn { gate: self, number, clock }))
+    }
+
+    /// Waits for a change, and ends a turn whose time is over.
+    fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
+        let mut turns = self.changed.wait_timeout(turns, LOOK);
+        if turns.until_nanos.is_some_and(|until| clock.nanos() >= until) {
+            self.end(&mut turns, clock);
+        }
+        turns
+    }
+
+    fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
+        debug_assert!(turns.until_nanos.is_some(), "a turn that ends was somebody's");
+        turns.until_nanos = None;
+        turns.ended_nanos = clock.nanos();
+        // Release: what the holder read comes before what others change; partner: the Acquire in `look`.
+        self.word.fetch_and(CLOSED, Ordering::Release);
+        self.changed.notify_all();
+    }
+}
+
+impl TurnOrder {
+    /// Whether this turn is the next, and commits that made way for the last one have had their time.
+    fn may_begin(&self, number: u64, clock: &Clock) -> bool {
+        debug_assert!(self.waiting.contains(&number), "a turn that may begin is waited for");
+        self.waiting.front() == Some(&number) && self.may_begin_alone(clock)
+    }
+
+    /// The same of a turn that nobody else waits for.
+    fn may_begin_alone(&self, clock: &Clock) -> bool {
+        let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
+        self.until_nanos.is_none() && has_passed
+    }
+}
+
+/// A commit that made way for a turn. The next turn waits until this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it lets the next turn begin"]
+pub(crate) struct Passing<'g> {
+    gate: &'g Gate,
+}
+
+impl Drop for Passing<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.gate.turns.lock();
+        turns.passing -= 1;
+        self.gate.changed.notify_all();
+    }
+}
+
+/// A closure's turn. It ends when this is dropped, or its time is over.
+#[derive(Debug)]
+#[must_use = "dropping it ends the turn"]
+pub(crate) struct Turn<'g> {
+    gate: &'g Gate,
+    number: u64,
+    clock: &'g Clock,
+}
+
+impl Turn<'_> {
+    /// Whether others have ended it, as its time was over.
+    pub(crate) fn is_over(&self) -> bool {
+        // Relaxed: the number is written by this thread, or it is gone.
+        self.gate.word.load(Ordering::Relaxed) >> TURN_SHIFT != self.number
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut turns = self.gate.turns.lock();
+        if !self.is_over() {
+            self.gate.end(&mut turns, self.clock);
+        }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

@@ -1,0 +1,178 @@
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use ensile_base::Epoch;
+use ensile_base::clock::Clock;
+use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use ensile_epoch::{EpochConfig, Epochs};
+
+use super::{Gate, Refused};
+use crate::error::{Error, Result};
+use crate::{Database, Readable, Table};
+
+struct Scene {
+    gate: Gate,
+    epochs: Epochs,
+    clock: Clock,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::from_secs(1) };
+        Self { gate: Gate::new(), epochs: Epochs::new(&config), clock: Clock::manual() }
+    }
+
+    fn take_turn(&self) -> super::Turn<'_> {
+        let turn = self.gate.take_turn(&self.epochs, &self.clock, Duration::from_secs(10));
+        turn.expect("it is open").expect("this thread has no turn")
+    }
+
+    fn looks_elsewhere(&self) -> Result<(), Refused> {
+        std::thread::scope(|scope| scope.spawn(|| self.gate.look()).join().expect("no panic"))
+    }
+}
+
+#[test]
+fn the_holder_of_a_turn_passes_and_others_do_not_until_it_ends() {
+    let scene = Scene::new();
+    assert_eq!(scene.gate.look(), Ok(()));
+    let turn = scene.take_turn();
+    assert_eq!((scene.gate.look(), scene.looks_elsewhere()), (Ok(()), Err(Refused::NotMyTurn)));
+    assert!(scene.gate.has_turn() && !turn.is_over());
+    drop(turn);
+    assert_eq!((scene.looks_elsewhere(), scene.gate.has_turn()), (Ok(()), false));
+}
+
+#[test]
+fn a_turn_within_a_turn_of_the_same_thread_is_that_one() {
+    let scene = Scene::new();
+    let turn = scene.take_turn();
+    let inner = scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(10));
+    assert!(inner.expect("it is open").is_none());
+    assert!(!turn.is_over());
+}
+
+#[test]
+fn a_turn_whose_time_is_over_is_ended_by_who_waits() {
+    let scene = Scene::new();
+    let turn = scene.take_turn();
+    scene.clock.advance(Duration::from_secs(11));
+    assert_eq!(scene.looks_elsewhere(), Err(Refused::NotMyTurn), "nobody has waited yet");
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(scene.gate.make_way(&scene.clock))).join().expect("it does not wait for ever");
+    });
+    assert!(turn.is_over());
+    assert_eq!(scene.looks_elsewhere(), Ok(()));
+    drop(turn);
+    assert_eq!(scene.looks_elsewhere(), Ok(()), "the end of a turn that is over ends no other");
+}
+
+#[test]
+fn turns_begin_in_the_order_in_which_they_were_asked_for() {
+    let scene = Scene::new();
+    let first = scene.take_turn();
+    let order = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for number in 0..5 {
+            let (scene, order) = (&scene, &order);
+            scope.spawn(move || {
+                let turn = scene.take_turn();
+                order.lock().push(number);
+                drop(turn);
+            });
+            while scene.gate.turns.lock().waiting.len() <= number {
+                std::thread::yield_now();
+            }
+        }
+        drop(first);
+    });
+    assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn the_next_turn_waits_for_a_commit_that_made_way_but_not_for_ever() {
+    let scene = Arc::new(Scene::new());
+    let first = scene.take_turn();
+    let passing = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| scene.gate.make_way(&scene.clock));
+        while scene.gate.turns.lock().passing == 0 {
+            std::thread::yield_now();
+        }
+        drop(first);
+        waits.join().expect("no panic")
+    });
+    assert!(!scene.gate.turns.lock().may_begin_alone(&scene.clock), "a commit is on its way");
+    scene.clock.advance(Duration::from_millis(10));
+    assert!(scene.gate.turns.lock().may_begin_alone(&scene.clock), "it had its time");
+    drop(passing);
+    drop(scene.take_turn());
+}
+
+#[test]
+fn close_lets_all_go_who_wait() {
+    let scene = Scene::new();
+    let turn = scene.take_turn();
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| drop(scene.gate.make_way(&scene.clock)));
+        let closure =
+            scope.spawn(|| scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(1)));
+        while scene.gate.turns.lock().waiting.is_empty() || scene.gate.turns.lock().passing == 0 {
+            std::thread::yield_now();
+        }
+        scene.gate.close();
+        commit.join().expect("no panic");
+        let refused = closure.join().expect("no panic");
+        assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+    });
+    drop(turn);
+    assert_eq!(scene.gate.look(), Err(Refused::Closed));
+}
+
+/// A closure that reads a table, and loses once. In its turn another thread does `work`, and has made way, or is done,
+/// before the closure ends. How often the closure ran.
+fn beside_a_turn(work: impl Fn(&Database, &Table<u64, u64>) -> Result<()> + Sync) -> Result<u32> {
+    let db = Database::in_memory()?;
+    let table = db.table::<u64, u64>("numbers")?;
+    db.run(|tx| (0..5_000).try_for_each(|row| tx.put(&table, &(2 * row), &1)))?;
+    let is_done = AtomicBool::new(false);
+    let mut runs = 0;
+    std::thread::scope(|scope| {
+        db.run(|tx| {
+            runs += 1;
+            tx.scan(&table, .., |_, _| ControlFlow::Continue(()))?;
+            if runs == 1 {
+                db.run(|other| other.put(&table, &0, &7))?;
+            } else if runs == 2 {
+                scope.spawn(|| {
+                    work(&db, &table).expect("commits");
+                    // Relaxed: it only ends the wait.
+                    is_done.store(true, Ordering::Relaxed);
+                });
+                // Relaxed: the other thread only says that it is done.
+                while db.shared().gate.turns.lock().passing == 0 && !is_done.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+            tx.put(&table, &2, &9)
+        })
+    })?;
+    assert_eq!(db.run(|tx| tx.get(&table, &1))?, Some(1), "work that made way is done after the turn");
+    Ok(runs)
+}
+
+#[test]
+fn an_insert_into_what_the_holder_has_read_makes_way_before_it_changes_a_leaf() -> Result<()> {
+    let runs = beside_a_turn(|db, table| db.run(|tx| tx.insert(table, &1, &1)))?;
+    assert_eq!(runs, 2, "no leaf changes beside its turn");
+    Ok(())
+}
+
+#[test]
+fn an_update_of_what_the_holder_has_read_makes_way_under_its_locks() -> Result<()> {
+    let runs = beside_a_turn(|db, table| {
+        db.run(|tx| tx.update(table, &6, |row| *row += 1).map(drop))?;
+        db.run(|tx| tx.insert(table, &1, &1))
+    })?;
+    assert_eq!(runs, 2, "no row changes beside its turn");
+    Ok(())
+}
