@@ -259,6 +259,7 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(logger))?;
             next.segments.push(segments);
         }
+        assert_eq!(next.segments.len(), self.config.loggers, "a log for each logger");
         Ok(())
     }
 

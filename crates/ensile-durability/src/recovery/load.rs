@@ -1,6 +1,7 @@
 //! Loading the installed checkpoint, file by file (SiloR §5.1).
 //!
-//! Invariant: K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
+//! Invariant: K1: what is loaded is what was installed: every file there, whole, and together under the manifest's
+//! seal.
 //!
 //! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
 //! `checkpoint::read` reads the files.

@@ -159,7 +159,7 @@ impl Recovery {
         turns.limit_waiting(self.config.replay_waiting_bytes_max);
     }
 
-    /// The next turn that `take` gives a thread whose state keeps so many bytes, once there is one.
+    /// The next turn, once `take` gives one for what the state keeps.
     fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
         loop {
             // Asked before the lock is taken: the state has locks of its own.

@@ -19,7 +19,8 @@
 //!   [`REPLAY_WAITING_BYTES_MAX`], and never of operations, each of which waits for all before it.
 //! - A file or piece is taken once.
 //!
-//! Neighbours: `replaying` has the lock, and carries each turn out by `load` and `replay`; the state says what it keeps.
+//! Neighbours: `replaying` has the lock, and carries each turn out by `load` and `replay`; the state says what it
+//! keeps.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -95,6 +96,7 @@ impl Turns {
             *self.unreplayed.entry(oldest).or_default() += 1;
             self.untaken.end += 1;
         }
+        assert_eq!(self.unreplayed.values().sum::<usize>(), self.untaken.len(), "L8: every piece counts");
         self.unasked = self.untaken.clone();
     }
 
@@ -134,6 +136,7 @@ impl Turns {
 
     /// Nothing is left to take.
     fn idle(&self, has_ended: bool) -> Turn {
+        assert!(self.files.is_empty(), "a file is there to take");
         match (self.has_failed, has_ended) {
             (true, _) => Turn::Failed,
             (false, true) => Turn::Ended,
@@ -173,6 +176,7 @@ impl Turns {
 
     /// All entries of a piece that was taken and begins with this epoch are replayed. The new watermark.
     pub(super) fn replayed(&mut self, oldest: Epoch) -> Epoch {
+        assert!(self.is_loaded(), "K1: the checkpoint is loaded before the log is replayed");
         let pieces = self.unreplayed.get_mut(&oldest).expect("the piece was added, and is not replayed");
         *pieces -= 1;
         if *pieces == 0 {
