@@ -450,10 +450,7 @@ impl Logger {
         }
         match self.end_with_mark(log, &mut writer, last) {
             Ok(stands) => stands,
-            Err(error) => {
-                stop(log, writer, &error);
-                false
-            }
+            Err(error) => stop(log, writer, &error),
         }
     }
 
@@ -479,13 +476,14 @@ impl Logger {
     }
 }
 
-/// Stops the log for a failed write or sync, before the writer is let go: no other step may sync behind it. Wakers are
-/// woken after.
-fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
+/// Stops the log for a failed call before these locks are let go: no other step may sync behind it. Wakers are woken
+/// after. False: the log has stopped.
+fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     let woken = log.waiters.end(LogEnd::Poisoned(error.to_string().into()));
-    drop(writer);
+    drop(locks);
     log.poison(&error.to_string());
     wake_all(woken);
+    false
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.

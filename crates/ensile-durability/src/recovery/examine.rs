@@ -37,6 +37,7 @@ use crate::store::Hold;
 use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use cut::NoRepair;
 use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
@@ -72,8 +73,11 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     }
     if !found.is_whole() {
         found.durable_epoch = None;
-        let plan = cut::plan(&**disk, &found, seen)?;
-        found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
+        found.remedy = Some(match cut::plan(&**disk, &found, seen) {
+            Ok(plan) => Remedy::Cut(plan.loss),
+            Err(NoRepair::Reason(why)) => Remedy::Copy(why),
+            Err(NoRepair::Error(error)) => return Err(error),
+        });
     }
     assert_eq!(
         found.is_whole(),

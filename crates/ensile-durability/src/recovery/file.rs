@@ -22,7 +22,7 @@ use ensile_disk::Disk;
 use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
 use crate::block::scan::{At, ChainPlace, Scanner};
-use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
+use crate::block::{BlockKind, Header, NotABlock, Salt};
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
@@ -306,12 +306,12 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     if matches!(header.kind, BlockKind::Data | BlockKind::Mark) {
         return Ok(());
     }
-    Err(DurabilityError::Unknown { file: file.to_string(), offset, detail: NEWER })
+    Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
 /// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
-    let opening = Scanner::of_first_block(disk.open_to_read(&next.to_string())?)?.opening()?;
+    let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
     Ok(ours.map_or(0, |opened| opened.header.sequence))
 }

@@ -24,8 +24,6 @@ pub(super) fn find(
     manifest: &Manifest,
 ) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
     let mut unfinished = Vec::new();
-    let is_listed =
-        |file: &SegmentFile| manifest.generations.iter().any(|listed| listed.number == file.name.generation);
     let mut found = Files::new();
     for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
         // One that is missing shows by its files, which are missing too.
@@ -33,7 +31,7 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            if file.is_merged && !is_listed(&file) {
+            if file.is_merged && !manifest.lists(file.name.generation) {
                 unfinished.push(file);
             } else {
                 found.entry((file.name.generation, logger)).or_default().push(file);
@@ -87,8 +85,7 @@ pub(super) fn check_unlisted(
             }
             // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold
             // none. A listed one has no logs but those that the manifest counts.
-            let is_listed = || manifest.generations.iter().any(|listed| listed.number == generation);
-            if generation >= open || is_listed() {
+            if generation >= open || manifest.lists(generation) {
                 check_empty(disk, *file, is_ours)?;
             }
         }

@@ -7,7 +7,6 @@
 //! Neighbours: `scan` fills it, a repair too; `turns` decides what a thread does, `load` and `replay` do it; `finish`
 //! makes the decision durable.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::load::Load;
+use super::plan::DecidedGeneration;
 use super::progress::{Phase, Progress};
 use super::reading::BufferPool;
 use super::replay::{self, Bounds, Counts, LogPiece};
@@ -37,11 +37,7 @@ pub struct Recovery {
     pub(super) config: LogConfig,
     pub(super) locks: Locks,
     /// As read; empty for a new database.
-    pub(super) generations: Vec<Generation>,
-    /// Numbers of generations with entries that count.
-    pub(super) with_entries: Vec<u64>,
-    /// Bytes of log of each generation that was read; none in a repair, which merges nothing.
-    pub(super) log_bytes: BTreeMap<u64, u64>,
+    pub(super) generations: Vec<DecidedGeneration>,
     /// Chains of all generations, and of the open one.
     pub(super) closed_chains: Vec<Chain>,
     pub(super) open_chains: Vec<Chain>,
@@ -92,8 +88,6 @@ impl Recovery {
             config,
             locks,
             generations: Vec::new(),
-            with_entries: Vec::new(),
-            log_bytes: BTreeMap::new(),
             closed_chains: Vec::new(),
             open_chains: Vec::new(),
             unlisted: Vec::new(),
@@ -119,7 +113,10 @@ impl Recovery {
     /// Takes the verdict over a generation, oldest first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        assert!(self.generations.last().is_none_or(|last| last.number < number), "the oldest come first");
+        assert!(
+            self.generations.last().is_none_or(|last| last.generation.number < number),
+            "the oldest come first"
+        );
         assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
         assert!(
             generation.durable.is_none_or(|durable| durable == verdict.durable),
@@ -127,14 +124,10 @@ impl Recovery {
         );
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let before = self.pieces.len();
-        self.log_bytes
-            .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
+        let log_bytes = chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum();
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
             self.pieces.extend(replay::cut(chain, bounds, &mut self.report));
-        }
-        if self.pieces.len() > before {
-            self.with_entries.push(number);
         }
         self.seen = self.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
@@ -147,7 +140,11 @@ impl Recovery {
         } else {
             self.closed_chains.extend(chains);
         }
-        self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
+        self.generations.push(DecidedGeneration {
+            generation: Generation { durable: Some(verdict.durable), ..generation },
+            has_entries: self.pieces.len() > before,
+            log_bytes: Some(log_bytes),
+        });
     }
 
     /// Gives the pieces of all logs and generations their turns.

@@ -13,11 +13,10 @@
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
-use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer};
+use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer, stop};
 use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
 use crate::log::segments::{ClosedFile, ROLL_PAUSE_NANOS, Segments};
-use crate::log::waiters::{LogEnd, wake_all};
 use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
@@ -128,9 +127,7 @@ impl Logger {
                 self.next_ready.store(true, Ordering::Relaxed);
             }
             Err(error) => {
-                // The poison wakes wakers: not under this lock.
-                drop(next);
-                log.poison(&error.to_string());
+                stop(log, next, &error);
             }
         }
     }
@@ -161,7 +158,7 @@ impl Logger {
         match self.while_away(|| next.make_ready(log, heavy)) {
             Ok(Some(())) => {}
             Ok(None) => return self.hold_roll(log, next, now_nanos),
-            Err(error) => return fail(log, next, &error),
+            Err(error) => return stop(log, next, &error),
         }
         // A panic's poison wakes wakers: not under the lock of the next file.
         let Some(mut writer) = self.writer.lock_unless_panicked() else {
@@ -183,16 +180,7 @@ impl Logger {
                 drop(writer);
                 return self.hold_roll(log, next, now_nanos);
             }
-            Err(error) => {
-                // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes
-                // wakers.
-                let reason = error.to_string();
-                let woken = log.waiters.end(LogEnd::Poisoned(reason.as_str().into()));
-                drop((writer, next));
-                log.poison(&reason);
-                wake_all(woken);
-                return false;
-            }
+            Err(error) => return stop(log, (writer, next), &error),
         };
         assert!(next.made.is_none(), "the file that was made is in use");
         assert_ne!(next.name, writer.segments.next_name(), "the log is in the next file");
@@ -208,7 +196,7 @@ impl Logger {
         log.counters.rolls.add(1);
         match self.while_away(|| used.close(&*log.disk)) {
             Ok(closed) => self.add_closed(closed),
-            Err(error) => return fail(log, next, &error),
+            Err(error) => return stop(log, next, &error),
         }
         true
     }
@@ -227,7 +215,7 @@ impl Logger {
     fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
         if let Err(error) = next.give_up(log) {
-            return fail(log, next, &error);
+            return stop(log, next, &error);
         }
         // Relaxed: a hint for the next step.
         self.next_ready.store(false, Ordering::Relaxed);
@@ -252,7 +240,7 @@ impl Logger {
             Ok(true) => log.wake_loggers(),
             Ok(false) => {}
             Err(error) => {
-                fail(log, next, &error);
+                stop(log, next, &error);
             }
         }
     }
@@ -271,11 +259,4 @@ impl Logger {
     pub(super) fn wait_for_files(&self) {
         drop(self.lock_next());
     }
-}
-
-/// Stops the log. The poison wakes wakers: not under the lock of the next file.
-fn fail(log: &Log, next: MutexGuard<'_, NextFilePlan>, error: &DiskError) -> bool {
-    drop(next);
-    log.poison(&error.to_string());
-    false
 }

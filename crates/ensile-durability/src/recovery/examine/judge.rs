@@ -22,7 +22,7 @@ use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
 use crate::store::names::{
     FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
-    log_folder,
+    log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder is one of the folders that hold the files.
-            if is_folder(&name) {
+            if logger_of(&name).is_some() || PartName::checkpointer_of(&name).is_some() {
                 continue;
             }
             let role = match &*name {
@@ -345,11 +345,4 @@ impl<'a> Judge<'a> {
         }
         Ok(())
     }
-}
-
-/// Is this the name of a folder of log or checkpoint files?
-fn is_folder(name: &str) -> bool {
-    let number = name.strip_prefix("log").or_else(|| name.strip_prefix("checkpoint"));
-    let number = number.and_then(|number| number.parse().ok());
-    number.is_some_and(|number: u32| log_folder(number) == name || PartName::folder(number) == name)
 }
