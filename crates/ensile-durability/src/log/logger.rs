@@ -33,6 +33,7 @@ use super::waiters::{LogEnd, wake_all};
 use super::wake_up::WakeUp;
 use super::worker_slot::WorkerSlot;
 use super::{Log, LoggerStep};
+use crate::on_panic::OnPanic;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
@@ -223,7 +224,7 @@ impl Logger {
     /// logger. So they are woken while no lock is held.
     pub(super) fn step(&self, log: &Log) -> LoggerStep {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return LoggerStep::Stopped };
         self.step_with(log, writer, StepBy::Logger)
     }
@@ -236,7 +237,7 @@ impl Logger {
             return false;
         }
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         // A step that panicked is reported by the logger's thread.
         let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
@@ -246,7 +247,7 @@ impl Logger {
     /// lock, and the next step serves all of them. False if it is not for a waiter to take.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return false };
         debug_assert!(epoch <= log.epochs.now(), "a result of an epoch that has not begun");
         log.waiters.durable() >= epoch || self.step_on(log, writer)
@@ -487,24 +488,10 @@ fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.
-struct PoisonOnPanic<'a> {
-    log: &'a Log,
-    /// Somebody else's panic is under way: a handle dropped by it closes the log, and these steps are as good as any.
-    unwinding: bool,
-}
-
-impl<'a> PoisonOnPanic<'a> {
-    fn new(log: &'a Log) -> Self {
-        Self { log, unwinding: std::thread::panicking() }
-    }
-}
-
-impl Drop for PoisonOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.unwinding {
-            self.log.poison(PANICKED);
-        }
-    }
+fn poison_on_panic(log: &Log) -> OnPanic<impl Fn()> {
+    OnPanic::new(|| {
+        log.poison(PANICKED);
+    })
 }
 
 /// Group commit follows the device: it is idle now, so if strict results wait for the current epoch, it closes. The

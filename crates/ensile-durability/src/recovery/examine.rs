@@ -141,10 +141,3 @@ impl Recoverable for Nowhere {
         Ok(())
     }
 }
-
-/// The larger range that holds both.
-fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> Option<(Epoch, Epoch)> {
-    assert!(low <= high, "{low} to {high}");
-    let (before_low, before_high) = range.unwrap_or((low, high));
-    Some((low.min(before_low), high.max(before_high)))
-}

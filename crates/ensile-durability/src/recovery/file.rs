@@ -58,9 +58,15 @@ impl Tail {
     }
 
     pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
-        let (before_low, before_high) = self.epochs.unwrap_or((low, high));
-        self.epochs = Some((low.min(before_low), high.max(before_high)));
+        self.epochs = Some(widened(self.epochs, low, high));
     }
+}
+
+/// The range that holds these epochs too.
+fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> (Epoch, Epoch) {
+    assert!(low <= high, "{low} to {high}");
+    let (before_low, before_high) = range.unwrap_or((low, high));
+    (low.min(before_low), high.max(before_high))
 }
 
 /// What the block that opens a file says.
@@ -132,8 +138,7 @@ impl FileChain {
 
     /// Epochs of the entries in its chain.
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
-        let low = self.runs.iter().map(|run| run.epoch_min).min()?;
-        Some((low, self.runs.iter().map(|run| run.epoch_max).max()?))
+        self.runs.iter().fold(None, |range, run| Some(widened(range, run.epoch_min, run.epoch_max)))
     }
 
     /// Does it hold a block of its log besides the opening one?

@@ -18,7 +18,7 @@ use super::chain::Chain;
 use super::load::Load;
 use super::plan::DecidedGeneration;
 use super::progress::{Phase, Progress};
-use super::reading::BufferPool;
+use super::reading::ReadBuffers;
 use super::replay::{self, Bounds, Counts, LogPiece};
 use super::report::RecoveryReport;
 use super::turns::{Turn, Turns};
@@ -60,7 +60,8 @@ pub struct Recovery {
     shared: Mutex<SharedReplay>,
     /// Another thread's turn has ended, or failed.
     turn_ended: Condvar,
-    pub(super) buffers: BufferPool,
+    /// Those that no thread has.
+    buffers: Mutex<Vec<ReadBuffers>>,
     pub(super) report: RecoveryReport,
 }
 
@@ -105,7 +106,7 @@ impl Recovery {
             }),
             turn_ended: Condvar::new(),
             load,
-            buffers: BufferPool::default(),
+            buffers: Mutex::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         }
     }
@@ -211,9 +212,9 @@ impl Recovery {
 
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
-        let mut buffers = self.buffers.take();
+        let mut buffers = self.buffers.lock().pop().unwrap_or_default();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
-        self.buffers.give(buffers);
+        self.buffers.lock().push(buffers);
         let watermark = turn.end(|shared| {
             shared.bytes += piece.bytes;
             shared.counts.add(counts);

@@ -13,7 +13,7 @@
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
-use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer, stop};
+use super::{Log, Logger, PANICKED, Writer, poison_on_panic, stop};
 use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
 use crate::log::segments::{ClosedFile, ROLL_PAUSE_NANOS, Segments};
@@ -105,7 +105,7 @@ impl Logger {
             // On a full disk blocks go first, of whichever log.
             return;
         }
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         let mut next = self.lock_next();
         let now = log.clock.nanos();
         if next.is_over || log.waiters.has_ended() || now < next.not_before {

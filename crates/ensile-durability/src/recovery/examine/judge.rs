@@ -8,15 +8,15 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
 use super::super::chain::Chain;
-use super::super::file::{BlockRun, FileChain};
+use super::super::file::FileChain;
 use super::super::judgement::{self, Findings, Inventory};
 use super::super::listing::Files;
 use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
+use super::Nowhere;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
-use super::{Nowhere, widened};
 use crate::checkpoint::parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
@@ -273,14 +273,13 @@ impl<'a> Judge<'a> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let Some(bytes) = self.length(length)? else { return Ok(()) };
         assert!(chain.end <= bytes, "the whole part of {name} is in it");
-        let wider = |range, run: &BlockRun| widened(range, run.epoch_min, run.epoch_max);
         self.found.files.push(FileFacts {
             name,
             role: Role::Log { generation, logger },
             bytes,
             whole_bytes: Some(chain.end),
             entries: chain.runs.iter().map(|run| run.entries).sum(),
-            epochs: chain.runs.iter().fold(None, wider),
+            epochs: chain.epochs(),
         });
         Ok(())
     }
