@@ -197,7 +197,8 @@ impl Checkpoints {
         if !self.log.process().is_this() {
             return CheckpointStep::Stopped;
         }
-        // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes on.
+        // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
+        // on.
         let _guard = OnPanic::new(|| {
             let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
             self.send(answers);
