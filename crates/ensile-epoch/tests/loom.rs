@@ -144,7 +144,7 @@ fn check_e3(worker_advances: bool, read: fn(&Shared, &PinHandle)) {
         }
         let limits = shared.epochs.scan();
         // Joined only now: to join before the scan would order what the fences must order.
-        if worker.join().unwrap() < limits.pins {
+        if worker.join().unwrap() < limits.pins() {
             shared.thing.free();
         }
         drop(reader.join().unwrap());
