@@ -15,10 +15,15 @@ impl Commit<'_> {
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
-            match std::mem::take(&mut write.old_version) {
-                OldVersion::NoRoom => {}
-                OldVersion::Room(unused) => worker.blocks.unused_version(unused),
-                OldVersion::Preserved(version) => worker.garbage.version(done.epoch, version),
+            if !matches!(write.old_version, OldVersion::NoRoom) {
+                match std::mem::take(&mut write.old_version) {
+                    OldVersion::NoRoom => {}
+                    OldVersion::Room(unused) => worker.blocks.unused_version(unused),
+                    OldVersion::Preserved(version) => worker.garbage.version(done.epoch, version),
+                }
+            }
+            if matches!(write.effect, WriteEffect::InPlace) {
+                continue;
             }
             match std::mem::take(&mut write.effect) {
                 WriteEffect::InPlace => {}

@@ -195,8 +195,7 @@ impl ReplayWorker {
         fence(Ordering::Release);
         match write.value {
             None => {
-                // Tombstones are found again by their keys.
-                let _ = record.delete(tid);
+                record.unlock_with(Word::deleted(tid));
                 self.note_delete(pending, record);
             }
             Some(value) if record.fits(value.len()) => {
