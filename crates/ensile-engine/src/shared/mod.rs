@@ -21,6 +21,7 @@ use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
 use crate::error::{Error, Result};
+use crate::record::blocks::OwnedMemory;
 use crate::tables::catalog::Catalog;
 use crate::tables::logged_trees::LoggedTrees;
 use crate::tables::{Directory, TableCore};
@@ -44,7 +45,7 @@ pub(crate) struct SharedState {
     durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
-    pub(crate) memory: StdArc<Memory>,
+    pub(crate) memory: OwnedMemory,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
@@ -125,7 +126,7 @@ impl SharedState {
             read_only,
             durable_without_log,
             folder_lock: Mutex::new(folder_lock),
-            memory: parts.memory,
+            memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_trees: LoggedTrees::new(&parts.catalog.trees),
