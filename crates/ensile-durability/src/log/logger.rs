@@ -48,6 +48,7 @@ const PANICKED: &str = "a logger panicked";
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
+    /// Only whole elements are added and removed under this lock.
     slots: Mutex<Vec<Arc<WorkerSlot>>>,
     pub(super) queue: BufferQueue,
     wake_up: WakeUp,
@@ -63,7 +64,7 @@ pub(crate) struct Logger {
     /// Bytes of the current file and of the next one, for statistics.
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
-    /// The next file, locked before the writer.
+    /// The next file, locked before the writer. A panic stops the log, and a file that is half made counts for nothing.
     next: Mutex<NextFilePlan>,
     /// Zeros that the next file is to have; 0 while it is not time for one, or it is ready.
     next_wanted: AtomicU64,
@@ -139,11 +140,6 @@ impl Logger {
         self.wake();
     }
 
-    fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<WorkerSlot>>> {
-        // Only whole elements are added and removed under this lock.
-        self.slots.lock()
-    }
-
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
         // Relaxed: a courtesy to the threads that wait, which orders nothing.
@@ -194,7 +190,7 @@ impl Logger {
     /// the E that the scan began with, so its entries are above the claim (L1).
     pub(super) fn add(&self, slot: Arc<WorkerSlot>) {
         self.queue.add_worker();
-        let mut slots = self.lock_slots();
+        let mut slots = self.slots.lock();
         assert!(!slots.iter().any(|known| Arc::ptr_eq(known, &slot)), "a worker joins once");
         slots.push(slot);
     }
@@ -415,7 +411,7 @@ impl Logger {
     )]
     fn gather(&self, log: &Log) -> (Epoch, Vec<Box<Buffer>>) {
         let before = log.marks.at(self.index, Frontier::Appended);
-        let mut slots = self.lock_slots();
+        let mut slots = self.slots.lock();
         let mut buffers = Vec::new();
         let claim = scan_slots(&log.epochs, &slots, &mut || self.queue.free_buffer(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).

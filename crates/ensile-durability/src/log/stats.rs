@@ -55,7 +55,7 @@ impl Log {
             return self.counters.read();
         }
         let (mut files, mut file_bytes) = {
-            let older = self.lock_older();
+            let older = self.older.lock();
             (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
         };
         for logger in &self.loggers {

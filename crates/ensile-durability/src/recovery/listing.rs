@@ -63,9 +63,9 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the
-/// number of the last generation that is listed. Returns the files that may be removed: those that prove to be this
-/// database's (I1), and those that ended before their opening block was whole.
+/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. Returns the
+/// files that may be removed: those that prove to be this database's (I1), and those that ended before their opening
+/// block was whole.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer
@@ -74,8 +74,8 @@ pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
     unlisted: &Files,
-    open: u64,
 ) -> Result<Vec<SegmentFile>, DurabilityError> {
+    let open = manifest.generations.last().map_or(0, |last| last.number);
     let mut ours = Vec::new();
     for (&(generation, _), files) in unlisted {
         for file in files {

@@ -83,11 +83,6 @@ impl NextFilePlan {
 }
 
 impl Logger {
-    fn lock_next(&self) -> MutexGuard<'_, NextFilePlan> {
-        // A panic stops the log, and a file that is half made counts for nothing.
-        self.next.lock()
-    }
-
     /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
     pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
         // Relaxed: only the logger's thread acts on it, and reads it again under the locks.
@@ -106,7 +101,7 @@ impl Logger {
             return;
         }
         let _guard = poison_on_panic(log);
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         let now = log.clock.nanos();
         if next.is_over || log.waiters.has_ended() || now < next.not_before {
             return;
@@ -151,7 +146,7 @@ impl Logger {
     /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the
     /// next mark does it. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
             return false;
         }
@@ -227,7 +222,7 @@ impl Logger {
 
     /// Blocks go before a file that is not used yet: gives up its space.
     pub(super) fn give_up_next(&self, log: &Log) {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
             // The folder may be the next open's by now.
             return;
@@ -247,7 +242,7 @@ impl Logger {
 
     /// There will be no next file: the log is being closed. One that cannot be removed is left to the next recovery.
     pub(in crate::log) fn end_next(&self, log: &Log) {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         next.is_over = true;
         let _ = next.give_up(log);
         next.check();
@@ -257,6 +252,6 @@ impl Logger {
 
     /// Waits until no file is being made or closed.
     pub(super) fn wait_for_files(&self) {
-        drop(self.lock_next());
+        drop(self.next.lock());
     }
 }
