@@ -45,6 +45,8 @@ mod record;
 
 mod formats;
 
+mod gate;
+
 mod tables;
 
 #[expect(unsafe_code, reason = "what waited long enough is freed: the one caller of what frees")]

@@ -52,8 +52,7 @@ impl Recovery {
             let folder = log_folder(chain.logger);
             self.remove_unread(chain)?;
             let is_dropped = plan.drops(chain.generation);
-            let mut listed = self.keeper.manifest().generations.iter();
-            let is_listed = listed.any(|listed| listed.number == chain.generation);
+            let is_listed = self.keeper.manifest().lists(chain.generation);
             assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
             let removed = if is_dropped { &chain.links[..] } else { &[] };
             for link in removed {

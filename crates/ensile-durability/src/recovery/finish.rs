@@ -48,9 +48,7 @@ pub enum Finished {
 /// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was not needed.
 #[derive(Debug)]
 pub struct ReadOnly {
-    /// Above every epoch that was recovered: `EpochConfig::first`.
-    pub next_first_epoch: Epoch,
-    /// What was found.
+    /// What was found. `EpochConfig::first` is its `first_epoch`.
     pub report: RecoveryReport,
     /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write
     /// again what no block proves.
@@ -64,9 +62,7 @@ pub struct ReadOnly {
 /// A finished recovery: what [`crate::Log::start`] goes on from.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The first epoch in which transactions may commit: `EpochConfig::first`.
-    pub next_first_epoch: Epoch,
-    /// What was found and done.
+    /// What was found and done. `EpochConfig::first` is its `first_epoch`.
     pub report: RecoveryReport,
     log: LogStart,
 }
@@ -129,7 +125,7 @@ impl Recovery {
     /// # Errors
     /// As for [`Recovery::finish`].
     pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished, DurabilityError> {
-        if !self.watermark.has_ended() || !self.load.has_ended() {
+        if !self.is_replayed() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -162,8 +158,6 @@ impl Recovery {
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = plan::Decided {
             generations: std::mem::take(&mut self.generations),
-            with_entries: &self.with_entries,
-            log_bytes: &self.log_bytes,
             number: self.report.generation,
             seen: self.seen,
             ended: self.ended,
@@ -228,7 +222,7 @@ impl Recovery {
         let is_merged = |piece: &&LogPiece| {
             merging.iter().any(|generation| generation.number == piece.file.name.generation)
         };
-        for piece in self.turns.pieces().iter().filter(is_merged) {
+        for piece in self.pieces.iter().filter(is_merged) {
             let name = piece.file.name;
             logs.entry((name.generation, name.logger)).or_default().push(piece.clone());
         }
@@ -237,7 +231,7 @@ impl Recovery {
         }
         let own = (self.keeper.manifest().identity, plan.number);
         let logs: Vec<_> = logs.into_values().collect();
-        assert!(self.turns.pieces().is_empty() || !logs.is_empty(), "a generation that stays has entries");
+        assert!(self.pieces.is_empty() || !logs.is_empty(), "a generation that stays has entries");
         let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
         let Some((generation, file)) = merged else { return Ok(None) };
         self.report.merged_generations = merging.len() as u64;
@@ -259,6 +253,7 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(logger))?;
             next.segments.push(segments);
         }
+        assert_eq!(next.segments.len(), self.config.loggers, "a log for each logger");
         Ok(())
     }
 
@@ -275,11 +270,8 @@ impl Recovery {
 
     /// Takes files away that no manifest lists.
     fn remove_logs(&self, next: &NextLife) {
-        let mut listed = self.keeper.manifest().generations.iter();
-        assert!(
-            listed.all(|listed| listed.number != next.plan.number),
-            "L3: files that a manifest lists stay"
-        );
+        let is_listed = self.keeper.manifest().lists(next.plan.number);
+        assert!(!is_listed, "L3: files that a manifest lists stay");
         for logger in 0..self.config.loggers as u32 {
             // The next open removes what stays.
             let _ = self.disk.remove(&next.log(logger).to_string());
@@ -305,7 +297,7 @@ impl Recovery {
         assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let log = LogStart {
-            next_first_epoch: first,
+            first_epoch: first,
             config,
             disk,
             segments,
@@ -316,13 +308,13 @@ impl Recovery {
             reserve,
             replayed_bytes: report.bytes,
         };
-        Recovered { next_first_epoch: first, report, log }
+        Recovered { report, log }
     }
 
     /// What can be read of a recovery that could not begin the next generation.
-    fn into_read_only(mut self, next_first_epoch: Epoch, reason: Arc<str>) -> ReadOnly {
-        let report = self.final_report(next_first_epoch);
+    fn into_read_only(mut self, first: Epoch, reason: Arc<str>) -> ReadOnly {
+        let report = self.final_report(first);
         let durable = self.proven.min(report.durable_epoch);
-        ReadOnly { next_first_epoch, report, durable, reason, locks: self.locks }
+        ReadOnly { report, durable, reason, locks: self.locks }
     }
 }

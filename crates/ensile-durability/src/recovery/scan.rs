@@ -107,19 +107,14 @@ impl LogScan {
         let mut recovery = Recovery::new(disk, keeper, config, locks, load);
         recovery.unlisted = unlisted;
         let mut read = read.into_iter();
-        let mut chains = Vec::new();
-        for ((number, _), files) in &listed {
-            let files: Vec<_> = read.by_ref().take(files.len()).collect();
-            let listing = generations.iter().find(|generation| generation.number == *number);
-            let (listing, low) = (listing.expect("it lists them"), recovery.load.low());
-            let chain = judgement::log(&*recovery.disk, listing, files, low, &mut FirstEnds)?;
-            chains.push(chain.expect(NOTHING_FOUND));
-        }
-        assert!(read.next().is_none(), "each file has its log");
-        let mut chains = chains.into_iter();
         for generation in generations {
-            let logs = generation.logs as usize;
-            let chains: Vec<_> = chains.by_ref().take(logs).collect();
+            let mut chains = Vec::new();
+            // Files were read in the order of generations and logs.
+            for logger in 0..generation.logs {
+                let files = read.by_ref().take(listed[&(generation.number, logger)].len()).collect();
+                let low = recovery.load.low();
+                chains.extend(judgement::log(&*recovery.disk, &generation, files, low, &mut FirstEnds)?);
+            }
             let checkpoint = recovery.load.checkpoint();
             let verdict =
                 judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
@@ -131,7 +126,7 @@ impl LogScan {
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
-        assert!(chains.next().is_none(), "each log has its generation");
+        assert!(read.next().is_none(), "each file has its log, and each log its generation");
         judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)

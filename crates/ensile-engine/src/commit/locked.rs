@@ -6,10 +6,10 @@ use ensile_base::{Epoch, Tid};
 
 use super::{Commit, images};
 use crate::error::{Error, Result};
+use crate::gate::TurnedAway;
 use crate::record::Handle;
-use crate::sets::write_set::{Expect, WriteKind};
+use crate::sets::write_set::{Expect, OldVersion, WriteKind};
 use crate::sets::{Read, Sets};
-use crate::shared::gate::Refused;
 
 /// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
 /// lock was taken over. `install` takes it over and releases each lock as it installs.
@@ -92,8 +92,8 @@ impl Locked<'_, '_> {
         );
         match self.commit.shared.gate.look() {
             Ok(()) => Ok(()),
-            Err(Refused::Closed) => Err(Error::Closed),
-            Err(Refused::NotMyTurn) => {
+            Err(TurnedAway::Closed) => Err(Error::Closed),
+            Err(TurnedAway::NotMyTurn) => {
                 self.commit.worker.is_turned_away = true;
                 Err(Error::Conflict)
             }
@@ -133,7 +133,8 @@ impl Locked<'_, '_> {
             let bytes = sets.writes.value(write).len();
             let in_place = write.kind == WriteKind::Delete
                 || write.may_overwrite(write.before) && write.record_at(*pinned).fits(bytes);
-            if !in_place || (write.old_version.is_none() && write.must_preserve(boundary)) {
+            if !in_place || (matches!(write.old_version, OldVersion::NoRoom) && write.must_preserve(boundary))
+            {
                 return Err(Error::Conflict);
             }
         }

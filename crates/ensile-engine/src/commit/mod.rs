@@ -30,9 +30,9 @@ use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
+use crate::gate::Passing;
 use crate::sets::Sets;
 use crate::shared::SharedState;
-use crate::shared::gate::Passing;
 use crate::worker::Worker;
 
 /// The TID and the epoch that a commit was given.
@@ -109,11 +109,11 @@ struct Commit<'c> {
 impl<'c> Commit<'c> {
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {
-        let page = self.worker.blocks.page();
+        let versions = self.worker.blocks.place();
         let committed = self.prepare_and_take_effect();
         match &committed {
             Ok(committed) => self.register_garbage(*committed),
-            Err(_) => self.abandon(page),
+            Err(_) => self.abandon(versions),
         }
         committed
     }
@@ -153,7 +153,8 @@ impl<'c> Commit<'c> {
         let mut locked = self.lock()?;
         let epoch = serialization_point(&shared.epochs, locked.has_records());
         let boundary = shared.snapshot_boundary(epoch);
-        // `close` waits only for the commits that have not seen its mark by now, and a turn begins beside no other (P1).
+        // `close` waits only for the commits that have not seen its mark by now. Beside a turn that this look misses
+        // the locks are seen (P1).
         locked.look_at_gate()?;
         locked.validate()?;
         locked.check_room(boundary)?;

@@ -5,7 +5,6 @@
 
 mod collection;
 mod durability;
-pub(crate) mod gate;
 mod stop;
 
 // `Log` and `Memory` take `self` by std's, which no other door's can be.
@@ -22,6 +21,8 @@ use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
 use crate::error::{Error, Result};
+use crate::gate::Gate;
+use crate::record::blocks::OwnedMemory;
 use crate::tables::catalog::Catalog;
 use crate::tables::logged_trees::LoggedTrees;
 use crate::tables::{Directory, TableCore};
@@ -31,7 +32,6 @@ use crate::worker::cores::Cores;
 use crate::worker::idle::IdleWorkers;
 
 pub use durability::Durability;
-use gate::Gate;
 use stop::StopSignal;
 
 /// What all transactions of one database share.
@@ -46,7 +46,7 @@ pub(crate) struct SharedState {
     durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
-    pub(crate) memory: StdArc<Memory>,
+    pub(crate) memory: OwnedMemory,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
@@ -128,7 +128,7 @@ impl SharedState {
             read_only,
             durable_without_log,
             folder_lock: Mutex::new(folder_lock),
-            memory: parts.memory,
+            memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_trees: LoggedTrees::new(&parts.catalog.trees),

@@ -14,8 +14,8 @@ use ensile_base::sync::{Backoff as Spin, sleep};
 use crate::commit::Committed;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
+use crate::gate::Turn;
 use crate::sets::context::Context;
-use crate::shared::gate::Turn;
 use crate::shared::{Durability, SharedState};
 use crate::transaction::Transaction;
 use crate::transaction::prefetch::Prefetch;
@@ -159,28 +159,28 @@ impl Database {
     /// use ensile::{Database, Error, Readable};
     ///
     /// #[derive(Debug)]
-    /// enum Refused {
+    /// enum TurnedAway {
     ///     Poor { has: u64 },
     ///     Failed(Error),
     /// }
     ///
-    /// impl From<Error> for Refused {
+    /// impl From<Error> for TurnedAway {
     ///     fn from(error: Error) -> Self {
     ///         Self::Failed(error)
     ///     }
     /// }
     ///
-    /// # fn main() -> Result<(), Refused> {
+    /// # fn main() -> Result<(), TurnedAway> {
     /// let db = Database::in_memory()?;
     /// let accounts = db.table::<u32, u64>("accounts")?;
     /// db.run(|tx| tx.put(&accounts, &1, &30))?;
     /// let refused = db.try_run(|tx| {
     ///     let has = tx.get(&accounts, &1)?.unwrap_or(0);
-    ///     let left = has.checked_sub(100).ok_or(Refused::Poor { has })?; // what it wrote before would be undone
+    ///     let left = has.checked_sub(100).ok_or(TurnedAway::Poor { has })?; // what it wrote before would be undone
     ///     tx.put(&accounts, &1, &left)?;
     ///     Ok(left)
     /// });
-    /// assert!(matches!(refused, Err(Refused::Poor { has: 30 })));
+    /// assert!(matches!(refused, Err(TurnedAway::Poor { has: 30 })));
     /// # Ok(()) }
     /// ```
     ///
@@ -220,10 +220,10 @@ impl Database {
     /// As [`Database::run`], for a closure that is given up once it has lost to other transactions too often: in
     /// `attempts` runs, or for longer than `time` since the first loss. It runs once at least.
     ///
-    /// Without limits a closure that loses is run again, and one that goes on losing is given a turn: for one run of it,
-    /// ten seconds at most, nobody else's commit takes effect. So it commits, unless it waits for another thread's
-    /// commit itself, conflicts with transactions that it begins, or needs longer than a turn lasts. Those run for ever
-    /// without a limit.
+    /// A closure that loses is run again, and one that goes on losing is given a turn: for one run of it, ten seconds
+    /// at most, nobody else's commit takes effect. So it commits, unless it waits for another thread's commit itself,
+    /// conflicts with transactions that it begins, or needs longer than a turn lasts. Without a limit those run for
+    /// ever.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

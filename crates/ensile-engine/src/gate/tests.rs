@@ -1,3 +1,7 @@
+//! Turns, one step at a time, with a clock that stands still; and what other threads do beside a turn.
+//!
+//! Neighbours: `tests/turns.rs` has closures that lose to others without an end.
+
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -6,7 +10,7 @@ use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
 use ensile_epoch::{EpochConfig, Epochs};
 
-use super::{Gate, Refused};
+use super::{Gate, TurnedAway};
 use crate::error::{Error, Result};
 use crate::{Database, Readable, Table};
 
@@ -27,7 +31,7 @@ impl Scene {
         turn.expect("it is open").expect("this thread has no turn")
     }
 
-    fn looks_elsewhere(&self) -> Result<(), Refused> {
+    fn looks_elsewhere(&self) -> Result<(), TurnedAway> {
         std::thread::scope(|scope| scope.spawn(|| self.gate.look()).join().expect("no panic"))
     }
 }
@@ -37,7 +41,7 @@ fn the_holder_of_a_turn_passes_and_others_do_not_until_it_ends() {
     let scene = Scene::new();
     assert_eq!(scene.gate.look(), Ok(()));
     let turn = scene.take_turn();
-    assert_eq!((scene.gate.look(), scene.looks_elsewhere()), (Ok(()), Err(Refused::NotMyTurn)));
+    assert_eq!((scene.gate.look(), scene.looks_elsewhere()), (Ok(()), Err(TurnedAway::NotMyTurn)));
     assert!(scene.gate.has_turn() && !turn.is_over());
     drop(turn);
     assert_eq!((scene.looks_elsewhere(), scene.gate.has_turn()), (Ok(()), false));
@@ -57,7 +61,7 @@ fn a_turn_whose_time_is_over_is_ended_by_who_waits() {
     let scene = Scene::new();
     let turn = scene.take_turn();
     scene.clock.advance(Duration::from_secs(11));
-    assert_eq!(scene.looks_elsewhere(), Err(Refused::NotMyTurn), "nobody has waited yet");
+    assert_eq!(scene.looks_elsewhere(), Err(TurnedAway::NotMyTurn), "nobody has waited yet");
     std::thread::scope(|scope| {
         scope.spawn(|| drop(scene.gate.make_way(&scene.clock))).join().expect("it does not wait for ever");
     });
@@ -125,7 +129,7 @@ fn close_lets_all_go_who_wait() {
         assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
     });
     drop(turn);
-    assert_eq!(scene.gate.look(), Err(Refused::Closed));
+    assert_eq!(scene.gate.look(), Err(TurnedAway::Closed));
 }
 
 /// A closure that reads a table, and loses once. In its turn another thread does `work`, and has made way, or is done,

@@ -9,7 +9,7 @@
 //! ```
 //! Invariants:
 //! - P1: one turn at a time, in the order in which they were asked for. A turn ends with its guard, or when its time is
-//!   over: whoever waits then ends it.
+//!   over: a thread that waits then ends it.
 //! - Nobody waits here with a lock, a binding or log space. A commit that made way is done, or has waited
 //!   [`PASSING_NANOS_MAX`], before the next turn begins.
 //! - The turn is its thread's: transactions that a closure begins inside pass.
@@ -49,7 +49,7 @@ fn this_thread() -> usize {
 
 /// What a commit found in the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum TurnedAway {
     /// The database is closed.
     Closed,
     /// It is somebody else's turn.
@@ -94,7 +94,7 @@ impl Gate {
 
     /// Looks: for a commit that holds its locks, or a worker that has entered the index.
     #[inline]
-    pub(crate) fn look(&self) -> std::result::Result<(), Refused> {
+    pub(crate) fn look(&self) -> std::result::Result<(), TurnedAway> {
         // Acquire: partner is the Release in `close`, so that what closed comes before. For a turn the order comes from
         // the caller's fence: behind its locks, or in `enter_index`; partner: `fence_turn` (P1).
         match self.word.load(Ordering::Acquire) {
@@ -104,11 +104,11 @@ impl Gate {
     }
 
     #[cold]
-    fn look_closely(&self, word: u64) -> std::result::Result<(), Refused> {
+    fn look_closely(&self, word: u64) -> std::result::Result<(), TurnedAway> {
         if word & CLOSED != 0 {
-            return Err(Refused::Closed);
+            return Err(TurnedAway::Closed);
         }
-        if self.is_mine() { Ok(()) } else { Err(Refused::NotMyTurn) }
+        if self.is_mine() { Ok(()) } else { Err(TurnedAway::NotMyTurn) }
     }
 
     /// Whether the turn that is under way is this thread's.
