@@ -161,7 +161,7 @@ impl Gate {
         epochs: &Epochs,
         clock: &'g Clock,
         longest: Duration,
-    ) -> Result<Option<Turn<'g>>> {
+    ) -> Result<Option<ClosureTurn<'g>>> {
         if self.is_mine() {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ impl Gate {
         while epochs.is_index_entered() {
             backoff.wait();
         }
-        Ok(Some(Turn { gate: self, number, clock }))
+        Ok(Some(ClosureTurn { gate: self, number, clock }))
     }
 
     /// Waits for a change, and ends a turn whose time is over.
@@ -247,13 +247,13 @@ impl Drop for Passing<'_> {
 /// A closure's turn. It ends when this is dropped, or its time is over.
 #[derive(Debug)]
 #[must_use = "dropping it ends the turn"]
-pub(crate) struct Turn<'g> {
+pub(crate) struct ClosureTurn<'g> {
     gate: &'g Gate,
     number: u64,
     clock: &'g Clock,
 }
 
-impl Turn<'_> {
+impl ClosureTurn<'_> {
     /// Whether others have ended it, as its time was over.
     pub(crate) fn is_over(&self) -> bool {
         // Relaxed: the number is written by this thread, or it is gone.
@@ -261,7 +261,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ClosureTurn<'_> {
     fn drop(&mut self) {
         let mut turns = self.gate.turns.lock();
         if !self.is_over() {

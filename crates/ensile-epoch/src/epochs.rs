@@ -316,8 +316,8 @@ impl Epochs {
         Some(epoch)
     }
 
-    /// Marks a worker as one that may change leaves of the index, until the guard is dropped (P1). Whose turn it is must
-    /// be looked at after this: a turn that the look misses waits for the guard.
+    /// Marks a worker as one that may change leaves of the index, until the guard is dropped (P1). Whose turn it is
+    /// must be looked at after this: a turn that the look misses waits for the guard.
     #[inline]
     pub fn enter_index<'s>(&self, worker: &'s CommitSlot) -> InIndex<'s> {
         let entered = worker.enter_index();

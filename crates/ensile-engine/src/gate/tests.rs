@@ -26,7 +26,7 @@ impl Scene {
         Self { gate: Gate::new(), epochs: Epochs::new(&config), clock: Clock::manual() }
     }
 
-    fn take_turn(&self) -> super::Turn<'_> {
+    fn take_turn(&self) -> super::ClosureTurn<'_> {
         let turn = self.gate.take_turn(&self.epochs, &self.clock, Duration::from_secs(10));
         turn.expect("it is open").expect("this thread has no turn")
     }

@@ -14,7 +14,7 @@ use ensile_base::sync::{Backoff as Spin, sleep};
 use crate::commit::Committed;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
-use crate::gate::Turn;
+use crate::gate::ClosureTurn;
 use crate::sets::context::Context;
 use crate::shared::{Durability, SharedState};
 use crate::transaction::Transaction;
@@ -87,7 +87,11 @@ impl Losses {
     }
 
     /// After a run that lost, before the next one: waits a little, or for a turn if the closure is to have one.
-    fn after_one<'s>(&mut self, tx: &Transaction<'_>, shared: &'s SharedState) -> Result<Option<Turn<'s>>> {
+    fn after_one<'s>(
+        &mut self,
+        tx: &Transaction<'_>,
+        shared: &'s SharedState,
+    ) -> Result<Option<ClosureTurn<'s>>> {
         self.count += 1;
         tx.count_retry();
         let nanos = shared.clock.nanos().saturating_sub(self.begun_nanos);
