@@ -59,7 +59,7 @@ pub(crate) enum TurnedAway {
 /// The word, and who waits for turns.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Written when a turn begins or ends, and at close; commits only read it.
+    /// Written when a turn begins or ends, and at close, under the lock; commits only read it.
     word: CachePadded<AtomicU64>,
     /// The thread whose turn it is, or was last.
     holder: AtomicUsize,
@@ -126,9 +126,11 @@ impl Gate {
 
     /// Closes it: commits that look from now on are refused.
     pub(crate) fn close(&self) {
-        // Release: partner is the Acquire in `look`.
-        self.word.fetch_or(CLOSED, Ordering::Release);
         let turns = self.turns.lock();
+        // Relaxed: the word is written under the lock only.
+        let word = self.word.load(Ordering::Relaxed) | CLOSED;
+        // Release: partner is the Acquire in `look`.
+        self.word.store(word, Ordering::Release);
         self.changed.notify_all();
         drop(turns);
     }
@@ -185,8 +187,8 @@ impl Gate {
         self.holder.store(this_thread(), Ordering::Relaxed);
         // Relaxed: a figure.
         self.begun.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: the fence below orders it (P1).
-        self.word.fetch_or(number << TURN_SHIFT, Ordering::Relaxed);
+        // Relaxed: the fence below orders it (P1); the word is written under the lock only.
+        self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
         drop(turns);
         epochs.fence_turn();
         let mut backoff = Backoff::new();
@@ -209,8 +211,10 @@ impl Gate {
         debug_assert!(turns.until_nanos.is_some(), "a turn that ends was somebody's");
         turns.until_nanos = None;
         turns.ended_nanos = clock.nanos();
+        // Relaxed: the word is written under the lock only.
+        let word = self.word.load(Ordering::Relaxed) & CLOSED;
         // Release: what the holder read comes before what others change; partner: the Acquire in `look`.
-        self.word.fetch_and(CLOSED, Ordering::Release);
+        self.word.store(word, Ordering::Release);
         self.changed.notify_all();
     }
 }
