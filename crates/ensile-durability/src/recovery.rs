@@ -5,6 +5,14 @@
 //! them together and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
 //! checkpoint or replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
+//! ```text
+//! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
+//!           by any thread     by `verdict`               by any thread, as `turns` says          as `ending` says:
+//!                                                                                           open, read only, error
+//! ```
+//! Which thread does what, and what follows what, is decided by machines without a clock, lock or file: `verdict`,
+//! `turns`, `plan` and `ending`.
+//!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
 //!   decided in `verdict`.
@@ -15,7 +23,7 @@
 //!   medium.
 //!
 //! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
-//! `turns`, `watermark`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
+//! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.
@@ -31,7 +39,6 @@ mod load;
 mod reading;
 mod replay;
 mod turns;
-mod watermark;
 
 mod judgement;
 
@@ -39,11 +46,11 @@ mod replaying;
 mod scan;
 
 mod clearing;
+mod ending;
 mod finish;
 mod merge;
 mod ordered;
 mod plan;
-mod relief;
 mod unproven;
 
 pub mod examine;

@@ -16,8 +16,8 @@ use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{Epochs, GarbageList, Pinned, ReclaimLimits};
 
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
+use crate::record::owned::{Absent, Becomes, PreservedVersion, RetiredRecord, Unlinked};
 use crate::record::word::Word;
-use crate::record::{Handle, Record};
 use crate::tables::Directory;
 
 /// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
@@ -25,29 +25,30 @@ const FETCHED_AHEAD: usize = 8;
 
 /// An absent record that is to leave the index.
 #[derive(Debug)]
-pub(crate) struct Unhook {
-    pub(crate) table: u32,
-    pub(crate) key: Box<[u8]>,
-    pub(crate) record: Handle,
+struct Unhook {
+    table: u32,
+    key: Box<[u8]>,
+    record: Absent,
     /// The word that the record must still have (U1).
-    pub(crate) word: Word,
+    word: Word,
 }
 
 impl Unhook {
     /// Bytes that it keeps from being freed.
-    fn bytes(&self, pinned: Pinned<'_>) -> usize {
-        self.record.at(pinned).class().bytes() + self.key.len()
+    fn bytes(&self) -> usize {
+        // SAFETY: `Garbage::unhook` registers absent records only.
+        unsafe { self.record.record() }.class().bytes() + self.key.len()
     }
 }
 
 /// One worker's garbage.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
-    pub(crate) nodes: GarbageList<NodeBlock>,
-    records: GarbageList<Handle>,
-    versions: GarbageList<Handle>,
+    nodes: GarbageList<NodeBlock>,
+    records: GarbageList<RetiredRecord>,
+    versions: GarbageList<RetiredRecord>,
     pages: GarbageList<PageBlock>,
-    replaced: GarbageList<Handle>,
+    replaced: GarbageList<RetiredRecord>,
     unhooks: GarbageList<Unhook>,
     /// Bytes that wait for pins.
     pub(crate) pinned_bytes: usize,
@@ -83,38 +84,47 @@ fn drain<T>(
 /// What one replaying thread leaves behind: nodes and records that no tree leads to any more.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayGarbage {
-    pub(crate) nodes: GarbageList<NodeBlock>,
-    records: GarbageList<Handle>,
-    pub(crate) node_bytes: usize,
+    nodes: GarbageList<NodeBlock>,
+    records: GarbageList<RetiredRecord>,
+    node_bytes: usize,
 }
 
 impl ReplayGarbage {
+    /// The index's view of a replaying thread's memory.
+    #[inline]
+    pub(crate) fn node_memory<'w>(
+        &'w mut self,
+        blocks: &'w mut Blocks,
+        epochs: &'w Epochs,
+    ) -> NodeBlocks<'w> {
+        NodeBlocks { blocks, garbage_list: &mut self.nodes, epochs, retired_bytes: &mut self.node_bytes }
+    }
+
     /// A record that no tree leads to any more: another thread may still look at it.
-    pub(crate) fn retire(&mut self, record: Record<'_>, epochs: &Epochs) {
+    pub(crate) fn retire(&mut self, record: Unlinked, epochs: &Epochs) {
+        // SAFETY: replay registers no absent record: it notes the keys of its tombstones.
+        let record = unsafe { record.retired_by_finder() };
         // SeqCst: the unlink comes before the tag's epoch is read (E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
-        self.records.push(epochs.now(), record.handle());
+        self.records.push(epochs.now(), record);
     }
 
     /// Frees what no thread of replay can reach any more: every pin is newer than its unlink (E3).
     pub(crate) fn collect(&mut self, blocks: &mut Blocks, epochs: &Epochs) {
-        self.collect_below(blocks, epochs.limits().pins);
-    }
-
-    /// Frees all of it. Replay is over: the caller has all of it, so no thread is in a block.
-    pub(crate) fn collect_all(&mut self, blocks: &mut Blocks) {
-        self.collect_below(blocks, Epoch::MAX);
-    }
-
-    fn collect_below(&mut self, blocks: &mut Blocks, limit: Epoch) {
+        let limit = epochs.limits().pins();
         while let Some(record) = self.records.pop_below(limit) {
-            // SAFETY: every pin is newer than the record's unlink (E3), or no thread is left; the list held it once.
+            // SAFETY: every pin is newer than the record's unlink (E3).
             unsafe { blocks.destroy(record) };
         }
         while let Some(node) = self.nodes.pop_below(limit) {
-            // SAFETY: every pin is newer than the node's unlink (E3), or no thread is left; the list held it once.
+            // SAFETY: every pin is newer than the node's unlink (E3).
             self.node_bytes -= unsafe { blocks.destroy_node(node) };
         }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty() && self.records.is_empty()
     }
 }
 
@@ -125,28 +135,67 @@ impl Garbage {
         self.version_bytes += PageBlock::BYTES;
     }
 
-    /// A version in a block of its own that a commit of `epoch` superseded.
+    /// The index's view of the worker's memory.
     #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: Handle, bytes: usize) {
-        self.versions.push(epoch, version);
-        self.version_bytes += bytes;
+    pub(crate) fn node_memory<'w>(
+        &'w mut self,
+        blocks: &'w mut Blocks,
+        epochs: &'w Epochs,
+    ) -> NodeBlocks<'w> {
+        NodeBlocks { blocks, garbage_list: &mut self.nodes, epochs, retired_bytes: &mut self.pinned_bytes }
     }
 
-    /// A record that a commit of `epoch` replaced and that serves as a version.
-    pub(crate) fn replaced(&mut self, epoch: Epoch, record: Handle, bytes: usize) {
+    /// A version that a commit of `epoch` superseded. One in a page goes with its page.
+    #[inline]
+    pub(crate) fn version(&mut self, epoch: Epoch, version: PreservedVersion) {
+        if let Some(version) = version.own_block() {
+            self.version_bytes += version.bytes();
+            self.versions.push(epoch, version);
+        }
+    }
+
+    /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
+    /// so its address stays valid until then (U1).
+    #[cold]
+    pub(crate) fn replaced(&mut self, epoch: Epoch, record: Unlinked, epochs: &Epochs) {
+        let is_version = record.becomes() == Becomes::Version;
+        let Some(record) = record.retired() else { return };
+        if is_version {
+            self.superseded(epoch, record);
+        } else {
+            self.unlinked(record, epochs);
+        }
+    }
+
+    /// A record that was superseded in `epoch` and may serve as a version.
+    fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
+        self.version_bytes += record.bytes();
         self.replaced.push(epoch, record);
-        self.version_bytes += bytes;
     }
 
-    /// A record that nothing links to any more. `tag` was read after the unlink and a SeqCst fence (E3).
-    pub(crate) fn record(&mut self, tag: Epoch, record: Handle, bytes: usize) {
-        self.records.push(tag, record);
-        self.pinned_bytes += bytes;
+    /// A record that nothing links to any more.
+    fn unlinked(&mut self, record: RetiredRecord, epochs: &Epochs) {
+        self.pinned_bytes += record.bytes();
+        // SeqCst: the unlink comes before the tag's epoch is read (E3).
+        fence(Ordering::SeqCst);
+        self.records.push(epochs.now(), record);
     }
 
-    /// A record that became absent in `epoch`.
-    pub(crate) fn unhook(&mut self, epoch: Epoch, unhook: Unhook, pinned: Pinned<'_>) {
-        self.version_bytes += unhook.bytes(pinned);
+    /// A record that became absent in `epoch`, under this word, and is its registrar's from here on (U1). `pinned` is
+    /// the pin of the transaction that made it absent or placed it.
+    pub(crate) fn unhook(
+        &mut self,
+        epoch: Epoch,
+        (table, key): (u32, &[u8]),
+        (record, word): (Absent, Word),
+        pinned: Pinned<'_>,
+    ) {
+        if !record.is_absent(pinned) {
+            debug_assert!(false, "a record that shows a row is not unhooked");
+            return;
+        }
+        let unhook = Unhook { table, key: key.into(), record, word };
+        self.version_bytes += unhook.bytes();
         self.unhooks.push(epoch, unhook);
     }
 
@@ -175,33 +224,34 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let (pins, snapshots) = (horizon.limits.pins, horizon.limits.snapshots);
+        let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
         let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
-        let fetch = |record: &Handle| record.prefetch(1);
-        // SAFETY: the snapshots that could reach a version of the page are over (S1); the list held the page once.
+        let fetch = RetiredRecord::prefetch;
+        // SAFETY: the snapshots that could reach a version of the page are over (S1).
         let free_page = |page| *version_bytes -= unsafe { blocks.destroy_page(page) };
         let mut drained = drain(pages, snapshots, most, |_| (), free_page);
-        // SAFETY: the snapshots that could reach the version are over (S1); the list held it once.
+        // SAFETY: the snapshots that could reach the version are over (S1).
         let free_version = |version| *version_bytes -= unsafe { blocks.destroy(version) };
         drained &= drain(versions, snapshots, most, fetch, free_version);
-        // SAFETY: every pin is newer than the record's unlink (E3); the list held it once.
+        // SAFETY: every pin is newer than the record's unlink (E3).
         let free_record = |record| *pinned_bytes -= unsafe { blocks.destroy(record) };
         drained &= drain(records, pins, most, fetch, free_record);
-        // SAFETY: every pin is newer than the node's unlink (E3); the list held it once.
+        // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        drained &= self.collect_replaced(horizon, pinned, most);
+        drained &= self.collect_replaced(horizon, most);
         drained & self.collect_unhooks(blocks, horizon, pinned, most)
     }
 
     /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
     /// read-set. Its tag is read now, long after the unlink.
-    fn collect_replaced(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) -> bool {
+    fn collect_replaced(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
         for _ in 0..most {
-            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots) else { return true };
-            let bytes = record.at(pinned).class().bytes();
+            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots()) else { return true };
+            let bytes = record.bytes();
             self.version_bytes -= bytes;
-            self.record(horizon.epochs.now(), record, bytes);
+            self.pinned_bytes += bytes;
+            self.records.push(horizon.epochs.now(), record);
         }
         false
     }
@@ -215,31 +265,27 @@ impl Garbage {
     ) -> bool {
         // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
         let two_before = horizon.epochs.now().previous();
-        let limit = horizon.limits.snapshots.min(two_before).min(horizon.durable.next());
+        let limit = horizon.limits.snapshots().min(two_before).min(horizon.durable.next());
         for _ in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
-            self.unhook_now(&unhook, blocks, horizon, pinned);
+            self.unhook_now(unhook, blocks, horizon, pinned);
         }
         false
     }
 
     /// U1: unhooks only if the record is still the absent one that was registered. A record that was superseded in
     /// the meantime was left for us to retire: so its address was good until now.
-    fn unhook_now(
-        &mut self,
-        unhook: &Unhook,
-        blocks: &mut Blocks,
-        horizon: &Horizon<'_>,
-        pinned: Pinned<'_>,
-    ) {
-        self.version_bytes -= unhook.bytes(pinned);
+    fn unhook_now(&mut self, unhook: Unhook, blocks: &mut Blocks, horizon: &Horizon<'_>, pinned: Pinned<'_>) {
+        self.version_bytes -= unhook.bytes();
         let Some(table) = horizon.tables.get(unhook.table) else { return };
-        let record = unhook.record.at(pinned);
+        // SAFETY: `unhook` registers absent records only.
+        let record = unsafe { unhook.record.record() };
         let word = record.lock();
         if !word.is_latest() {
             record.unlock_with(word);
-            let bytes = record.class().bytes();
-            self.replaced(horizon.epochs.now(), unhook.record, bytes);
+            // SAFETY: `unhook` registers absent records only, and this one was superseded.
+            let record = unsafe { unhook.record.unhooked() };
+            self.superseded(horizon.epochs.now(), record);
             return;
         }
         if word != unhook.word {
@@ -252,17 +298,16 @@ impl Garbage {
         // Readers that meet the record now wait for the lock and then find it superseded; they look the key up
         // again and find it gone. SeqCst: the lock comes before the index changes on every machine (C1).
         fence(Ordering::SeqCst);
-        let mut nodes = NodeBlocks {
-            blocks,
-            garbage_list: &mut self.nodes,
-            epochs: horizon.epochs,
-            retired_bytes: &mut self.pinned_bytes,
-        };
-        table.tree.remove(&unhook.key, record, &mut nodes, pinned);
+        let mut nodes = self.node_memory(blocks, horizon.epochs);
+        let removed = table.tree.remove(&unhook.key, record, &mut nodes, pinned);
         record.unlock_with(word.superseded());
-        let bytes = record.class().bytes();
-        // SeqCst: the unlink comes before the tag's epoch is read (E3).
-        fence(Ordering::SeqCst);
-        self.record(horizon.epochs.now(), unhook.record, bytes);
+        debug_assert_eq!(
+            removed.becomes(),
+            Becomes::AnothersGarbage,
+            "an absent record is its registrar's (U1)"
+        );
+        // SAFETY: `unhook` registers absent records only, and the tree leads to this one no more.
+        let record = unsafe { unhook.record.unhooked() };
+        self.unlinked(record, horizon.epochs);
     }
 }

@@ -50,10 +50,24 @@ pub enum Advance {
 /// What may be reclaimed, as of the last scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimLimits {
+    pins: Epoch,
+    snapshots: Epoch,
+}
+
+impl ReclaimLimits {
     /// Garbage whose tag is below this is out of every pin's reach.
-    pub pins: Epoch,
+    #[inline]
+    #[must_use]
+    pub const fn pins(self) -> Epoch {
+        self.pins
+    }
+
     /// Versions superseded in an epoch below this are out of every snapshot's reach.
-    pub snapshots: Epoch,
+    #[inline]
+    #[must_use]
+    pub const fn snapshots(self) -> Epoch {
+        self.snapshots
+    }
 }
 
 #[derive(Debug)]

@@ -144,7 +144,7 @@ fn check_e3(worker_advances: bool, read: fn(&Shared, &PinHandle)) {
         }
         let limits = shared.epochs.scan();
         // Joined only now: to join before the scan would order what the fences must order.
-        if worker.join().unwrap() < limits.pins {
+        if worker.join().unwrap() < limits.pins() {
             shared.thing.free();
         }
         drop(reader.join().unwrap());
@@ -196,7 +196,7 @@ fn e3_a_pin_that_moves_has_read_what_it_lets_go() {
         };
         let tag = shared.retire();
         shared.advance();
-        if tag < shared.epochs.scan().pins {
+        if tag < shared.epochs.scan().pins() {
             shared.thing.free();
         }
         let pin = reader.join().unwrap();
@@ -212,7 +212,7 @@ fn idle_holder() -> (Arc<Shared>, PinHandle, Epoch) {
     drop(pin.begin(shared.epochs.now()));
     let tag = shared.retire();
     shared.advance();
-    assert!(shared.epochs.scan().pins <= tag, "the pin holds it back");
+    assert!(shared.epochs.scan().pins() <= tag, "the pin holds it back");
     (shared, pin, tag)
 }
 
@@ -247,7 +247,7 @@ fn check_e4(another_asks: bool) {
             ask();
             None
         };
-        if tag < shared.epochs.scan().pins {
+        if tag < shared.epochs.scan().pins() {
             shared.thing.free();
         }
         drop(owner.join().unwrap());
@@ -285,7 +285,7 @@ fn e4_a_slot_that_begins_anew_is_honoured_again() {
         let _ = shared.epochs.scan();
         let tag = shared.retire();
         shared.advance();
-        if tag < shared.epochs.scan().pins {
+        if tag < shared.epochs.scan().pins() {
             shared.thing.free();
         }
         drop(owner.join().unwrap());
@@ -328,7 +328,7 @@ fn check_s1(other_advances: bool) {
             advance();
             None
         };
-        if superseded < epochs.scan().snapshots {
+        if superseded < epochs.scan().snapshots() {
             thing.free();
         }
         drop(reader.join().unwrap());

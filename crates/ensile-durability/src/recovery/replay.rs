@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::file::BlockRun;
-use super::reading::{self, ReadBuffers, recycled};
+use super::reading::{ReadBuffers, recycled};
 use super::report::RecoveryReport;
 use crate::block::entries;
 use crate::block::scan::ReadBlocks;
@@ -57,6 +57,16 @@ pub(super) struct Counts {
     pub(super) covered: u64,
 }
 
+impl Counts {
+    /// Those of another piece too.
+    pub(super) fn add(&mut self, Self { blocks, entries, ignored, covered }: Self) {
+        self.blocks += blocks;
+        self.entries += entries;
+        self.ignored += ignored;
+        self.covered += covered;
+    }
+}
+
 /// Cuts a chain into pieces; what holds no entry that counts is left out, and its entries are counted in the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();
@@ -88,7 +98,10 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
 
 /// Asks for a piece before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
-    reading::ask_for(disk, &piece.file.to_string(), piece.offset, piece.bytes);
+    // An announcement: the read itself finds what is wrong with the file.
+    if let Ok(file) = disk.open_to_read(&piece.file.to_string()) {
+        file.will_need(piece.offset, piece.bytes);
+    }
 }
 
 /// Reads a piece and replays its entries.

@@ -11,7 +11,7 @@ use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::word::Word;
-use crate::sets::write_set::{Arena, Write, WriteEffect, WriteKind};
+use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
 
@@ -51,7 +51,8 @@ impl Commit<'_> {
     fn append(&mut self, tid: Tid) {
         let Some(appender) = &mut self.worker.appender else { return };
         let (entries, arena) = self.sets.writes.parts();
-        let logged = |write: &&Write| write.effect != WriteEffect::Untouched && is_logged(write.table);
+        let logged =
+            |write: &&Write| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table);
         if !entries.iter().any(|write| logged(&write)) {
             return;
         }
@@ -96,48 +97,50 @@ impl Installing<'_> {
                     write.may_overwrite(write.before),
                     "another's absent record is not filled (U1)"
                 );
-                let preserved = self.preserve(write);
+                self.preserve(write);
+                // It is absent no more.
+                write.placed = None;
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
-                WriteEffect::InPlace { preserved }
+                WriteEffect::InPlace
             }
             WriteKind::Delete if write.before.is_absent() => {
                 record.unlock_with(write.before);
                 WriteEffect::Untouched
             }
             WriteKind::Delete => {
-                let preserved = self.preserve(write);
-                record.unlock_with(Word::deleted(self.tid));
-                WriteEffect::Deleted { preserved }
+                self.preserve(write);
+                WriteEffect::Deleted(record.delete(self.tid))
             }
         }
     }
 
     /// Copies the present version into its old version's block if a snapshot needs it (§4.9, K3).
     #[inline]
-    fn preserve(&self, write: &Write) -> bool {
+    fn preserve(&self, write: &mut Write) {
         if !write.must_preserve(self.boundary) {
-            return false;
+            return;
         }
         debug_assert!(write.before.is_latest(), "the latest version is preserved (C2)");
-        let Some(old_version) = write.old_version else { unreachable!("check_room saw to it") };
-        write.record_at(self.pinned).preserve(write.before, old_version.at(self.pinned));
-        true
+        let OldVersion::Room(room) = std::mem::take(&mut write.old_version) else {
+            unreachable!("check_room saw to it")
+        };
+        let preserved = write.record_at(self.pinned).preserve(write.before, room);
+        write.old_version = OldVersion::Preserved(preserved);
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
     fn replace(&self, write: &mut Write) -> WriteEffect {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         debug_assert!(
-            write.kind == WriteKind::Put && !write.placed,
+            write.kind == WriteKind::Put && write.placed.is_none(),
             "a placeholder is filled where it stands"
         );
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
-        let previous = if kept { Some(old.handle()) } else { old.previous_handle() };
-        new.finish(Word::written(self.tid), previous);
-        self.shared.table(write.table).tree.replace(self.arena.key(write), old, new, self.pinned);
+        let (tree, key) = (&self.shared.table(write.table).tree, self.arena.key(write));
+        let unlinked = tree.supersede(key, old, (new, Word::written(self.tid)), kept, self.pinned);
         old.unlock_with(write.before.superseded());
-        WriteEffect::Replaced { kept }
+        WriteEffect::Replaced(unlinked)
     }
 }

@@ -2,15 +2,10 @@
 //!
 //! Neighbours: `garbage` keeps it until it may go.
 
-use ensile_base::sync::{Ordering, fence};
-use ensile_epoch::Epochs;
-
 use super::{Commit, Committed};
-use crate::garbage::{Garbage, Unhook};
-use crate::record::Record;
-use crate::record::version_page::VersionPage;
+use crate::record::blocks::VersionPlace;
 use crate::record::word::Word;
-use crate::sets::write_set::WriteEffect;
+use crate::sets::write_set::{OldVersion, WriteEffect};
 
 impl Commit<'_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
@@ -20,36 +15,22 @@ impl Commit<'_> {
         worker.retire_full_pages(done.epoch);
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
-            let preserved = matches!(
-                write.effect,
-                WriteEffect::InPlace { preserved: true } | WriteEffect::Deleted { preserved: true }
-            );
-            debug_assert!(!preserved || write.old_version.is_some(), "a version is preserved in a block");
-            match write.old_version {
-                Some(version) if preserved => {
-                    if let Some(bytes) = worker.blocks.bytes_of_own_block(version) {
-                        worker.garbage.version(done.epoch, version, bytes);
-                    }
+            if !matches!(write.old_version, OldVersion::NoRoom) {
+                match std::mem::take(&mut write.old_version) {
+                    OldVersion::NoRoom => {}
+                    OldVersion::Room(unused) => worker.blocks.unused_version(unused),
+                    OldVersion::Preserved(version) => worker.garbage.version(done.epoch, version),
                 }
-                Some(unused) => worker.blocks.unused_version(unused),
-                None => {}
             }
-            match write.effect {
-                WriteEffect::InPlace { .. } => continue,
-                // An absent record is left to the commit that registered it for cleanup, so its address stays valid
-                // until then (U1).
-                WriteEffect::Replaced { .. } if write.before.is_absent() => continue,
-                WriteEffect::Replaced { kept: true } => {
-                    let record = write.record_at(*pinned);
-                    worker.garbage.replaced(done.epoch, record.handle(), record.class().bytes());
-                }
-                WriteEffect::Replaced { kept: false } => {
-                    retire(&mut worker.garbage, write.record_at(*pinned), &shared.epochs);
-                }
-                WriteEffect::Deleted { .. } => {
-                    let (key, record) = (arena.key(write).into(), write.record_at(*pinned).handle());
-                    let unhook = Unhook { table: write.table, key, record, word: Word::deleted(done.tid) };
-                    worker.garbage.unhook(done.epoch, unhook, *pinned);
+            if matches!(write.effect, WriteEffect::InPlace) {
+                continue;
+            }
+            match std::mem::take(&mut write.effect) {
+                WriteEffect::InPlace => {}
+                WriteEffect::Replaced(old) => worker.garbage.replaced(done.epoch, old, &shared.epochs),
+                WriteEffect::Deleted(absent) => {
+                    let (row, word) = ((write.table, arena.key(write)), Word::deleted(done.tid));
+                    worker.garbage.unhook(done.epoch, row, (absent, word), *pinned);
                 }
                 WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement.take() {
@@ -62,7 +43,7 @@ impl Commit<'_> {
 
     /// After a failed commit: reserved memory goes back, placeholders are registered for cleanup (§4.5).
     #[cold]
-    pub(super) fn abandon(&mut self, page: VersionPage) {
+    pub(super) fn abandon(&mut self, versions: VersionPlace) {
         let Self { shared, worker, sets, pinned } = self;
         debug_assert!(
             worker.commit.slot().bound().is_none(),
@@ -74,29 +55,23 @@ impl Commit<'_> {
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
-            debug_assert!(write.effect == WriteEffect::Untouched, "a failed commit installs nothing");
+            debug_assert!(matches!(write.effect, WriteEffect::Untouched), "a failed commit installs nothing");
             if let Some(unused) = write.replacement.take() {
                 worker.blocks.discard(unused);
             }
-            if let Some(unused) = write.old_version.take() {
+            if let OldVersion::Room(unused) = std::mem::take(&mut write.old_version) {
                 worker.blocks.unused_version(unused);
             }
-            debug_assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
-            if let (true, Some(record)) = (write.placed, write.record) {
-                let key = arena.key(write).into();
-                let unhook = Unhook { table: write.table, key, record, word: Word::PLACEHOLDER };
-                worker.garbage.unhook(shared.epochs.now(), unhook, *pinned);
+            debug_assert!(
+                write.placed.is_none() || write.record.is_some(),
+                "a placed entry has its placeholder"
+            );
+            if let Some(placeholder) = write.placed.take() {
+                let row = (write.table, arena.key(write));
+                let absent = (placeholder, Word::PLACEHOLDER);
+                worker.garbage.unhook(shared.epochs.now(), row, absent, *pinned);
             }
         }
-        worker.blocks.rewind(page);
+        worker.blocks.rewind(versions);
     }
-}
-
-/// Retires a replaced record that no snapshot needs.
-#[cold]
-fn retire(garbage: &mut Garbage, record: Record<'_>, epochs: &Epochs) {
-    let bytes = record.class().bytes();
-    // SeqCst: the unlink comes before the tag's epoch is read (E3).
-    fence(Ordering::SeqCst);
-    garbage.record(epochs.now(), record.handle(), bytes);
 }

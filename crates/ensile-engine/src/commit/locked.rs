@@ -7,7 +7,7 @@ use ensile_base::{Epoch, Tid};
 use super::{Commit, images};
 use crate::error::{Error, Result};
 use crate::record::Handle;
-use crate::sets::write_set::{Expect, WriteKind};
+use crate::sets::write_set::{Expect, OldVersion, WriteKind};
 use crate::sets::{Read, Sets};
 
 /// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
@@ -115,7 +115,8 @@ impl Locked<'_, '_> {
             let bytes = sets.writes.value(write).len();
             let in_place = write.kind == WriteKind::Delete
                 || write.may_overwrite(write.before) && write.record_at(*pinned).fits(bytes);
-            if !in_place || (write.old_version.is_none() && write.must_preserve(boundary)) {
+            if !in_place || (matches!(write.old_version, OldVersion::NoRoom) && write.must_preserve(boundary))
+            {
                 return Err(Error::Conflict);
             }
         }

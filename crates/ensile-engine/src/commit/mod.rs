@@ -106,11 +106,11 @@ struct Commit<'c> {
 impl<'c> Commit<'c> {
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {
-        let page = self.worker.blocks.page();
+        let versions = self.worker.blocks.place();
         let committed = self.prepare_and_take_effect();
         match &committed {
             Ok(committed) => self.register_garbage(*committed),
-            Err(_) => self.abandon(page),
+            Err(_) => self.abandon(versions),
         }
         committed
     }

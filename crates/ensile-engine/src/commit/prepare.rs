@@ -8,11 +8,11 @@ use super::{Commit, images};
 use crate::error::Result;
 use crate::formats::log_entry;
 use crate::record::HEADER_BYTES;
-use crate::record::tree::{RecordInsert, RecordLookup, RecordRun};
+use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
 use crate::record::word::Word;
 use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
-use crate::sets::write_set::{Arena, Write, WriteKind};
+use crate::sets::write_set::{Arena, OldVersion, Write, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
 use crate::worker::{LockOrder, Worker};
@@ -58,7 +58,7 @@ impl Commit<'_> {
             worker.order.push(LockOrder { record, at: at as u32 });
             let (record, value) = (record.at(*pinned), arena.value(write));
             let word = record.word();
-            let in_place = shared.settings.switches.overwrites() || write.placed;
+            let in_place = shared.settings.switches.overwrites() || write.placed.is_some();
             if write.kind == WriteKind::Put
                 && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
             {
@@ -66,7 +66,7 @@ impl Commit<'_> {
                 // word.
                 write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
-                write.old_version = Some(worker.blocks.version(record.class()));
+                write.old_version = OldVersion::Room(worker.blocks.version(record.class()));
             }
             if logging && is_logged(write.table) {
                 log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
@@ -115,7 +115,7 @@ impl<'p> Placing<'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key gets no record: it depends on the leaf instead.
     fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
-        debug_assert!(write.record.is_none() && !write.placed, "an entry is placed once");
+        debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
         let table = self.shared.table(write.table);
         let key = arena.key(write);
         if write.kind == WriteKind::Delete {
@@ -136,15 +136,15 @@ impl<'p> Placing<'p> {
             Some((id, inserts)) if *id == write.table => inserts,
             _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
         };
-        match inserts.insert(key, placeholder, &mut memory, changes, self.pinned) {
-            RecordInsert::Inserted(placeholder) => {
+        match inserts.place(key, placeholder, &mut memory, changes, self.pinned) {
+            RecordPlacing::Placed(placeholder, absent) => {
                 write.record = Some(placeholder.handle());
-                write.placed = true;
+                write.placed = Some(absent);
                 debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
                 self.nodes.update_after_own_insert(&self.worker.changes)
             }
-            RecordInsert::Exists(record, placeholder) => {
-                self.worker.blocks.discard(placeholder);
+            RecordPlacing::Exists(record, placeholder) => {
+                self.worker.blocks.discard_placeholder(placeholder);
                 let record = record.handle();
                 record.prefetch(HEADER_BYTES);
                 write.record = Some(record);

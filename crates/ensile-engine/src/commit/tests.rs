@@ -29,7 +29,7 @@ fn a_commit_that_is_abandoned_beside_another_ones_lock_leaves_no_locked_record()
     let mut tx = db.begin();
     tx.put(&table, &1, [7; 3000].as_slice())?;
     with_commit(&mut tx, |commit| {
-        let page = commit.worker.blocks.page();
+        let versions = commit.worker.blocks.place();
         commit.place()?;
         let record = commit.sets.writes.entries[0].record_at(commit.pinned);
         let before = record.lock();
@@ -37,7 +37,7 @@ fn a_commit_that_is_abandoned_beside_another_ones_lock_leaves_no_locked_record()
         record.unlock_with(before);
         let replacement = commit.sets.writes.entries[0].replacement.as_ref();
         assert!(replacement.is_some_and(|fresh| !fresh.record().word().is_locked()));
-        commit.abandon(page);
+        commit.abandon(versions);
         Ok::<_, crate::Error>(())
     })?;
     drop(tx);

@@ -7,7 +7,6 @@ use ensile_durability::DurabilityError;
 
 use super::threads::Threads;
 use crate::error::Result;
-use crate::record::blocks;
 use crate::session;
 use crate::shared::SharedState;
 
@@ -55,8 +54,10 @@ impl Drop for OpenDatabase {
         let _ = self.close();
         self.shared.idle_workers.close();
         session::forget_closed();
-        if self.threads.have_ended() {
-            blocks::release(&self.shared.memory);
+        if self.threads.have_ended()
+            && let Some(shared) = Arc::get_mut(&mut self.shared)
+        {
+            shared.memory.release();
         }
     }
 }

@@ -142,9 +142,11 @@ impl<'db> RawKeyValue<'db> {
                     if before.is_latest() && before.is_absent() {
                         // As in commit: the thread that registered the absent record for removal frees it (U1).
                         let tid = before.tid().successor().unwrap_or(Tid::first_of(Epoch::FIRST));
-                        record.finish(Word::written(tid), None);
-                        tree.replace(key, there, record, call.pinned());
+                        let kept = false;
+                        let old =
+                            tree.supersede(key, there, (record, Word::written(tid)), kept, call.pinned());
                         there.unlock_with(before.superseded());
+                        worker.garbage.replaced(tid.epoch(), old, &shared.epochs);
                         true
                     } else {
                         there.unlock_with(before);

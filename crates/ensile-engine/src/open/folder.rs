@@ -315,9 +315,8 @@ fn tables_of(trees: &mut Trees) -> Vec<TableFacts> {
 fn each_row(tree: &mut sync::Arc<RecordTree>, visit: &mut dyn FnMut(&[u8], &[u8])) {
     const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     let tree = sync::Arc::get_mut(tree).expect("replay is over, so its threads have given their trees back");
-    let (tree, pinned) = tree.sole_owner();
     let mut rows = RowVisitor { scratch: Scratch::default(), visit };
-    tree.scan(ALL, Direction::Forward, &mut rows, pinned);
+    tree.scan_alone(ALL, Direction::Forward, &mut rows);
 }
 
 struct RowVisitor<'v> {

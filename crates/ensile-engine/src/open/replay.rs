@@ -185,11 +185,13 @@ impl Replay {
     /// over.
     pub(crate) fn finish(self) -> Trees {
         self.passed(Epoch::MAX);
+        // No thread is in a block any more: after a tick every pin is newer than any unlink.
+        self.tick();
         let sessions = self.sessions.into_inner();
         for mut session in sessions {
-            // No thread is in a block any more: nothing retired is reached.
             let ReplayWorker { blocks, garbage, .. } = &mut session.worker;
-            garbage.collect_all(blocks);
+            garbage.collect(blocks, &self.epochs);
+            debug_assert!(garbage.is_empty(), "replay leaves no garbage behind");
         }
         self.trees.into_inner()
     }

@@ -129,7 +129,7 @@ pub(crate) fn step(shared: &SharedState) {
     if shared.held_bytes(limits) > shared.settings.garbage_bytes_max {
         // A pin that is two epochs old holds something back. Younger ones will be gone before an expiry reaches them.
         let old = shared.epochs.now().previous().previous();
-        if limits.pins.min(limits.snapshots) < old && shared.epochs.expire_oldest(old).is_some() {
+        if limits.pins().min(limits.snapshots()) < old && shared.epochs.expire_oldest(old).is_some() {
             // Relaxed: a figure.
             shared.expired.fetch_add(1, Ordering::Relaxed);
         }

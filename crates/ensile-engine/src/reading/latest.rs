@@ -118,7 +118,7 @@ impl Sets {
         let Self { reads, nodes, writes } = self;
         let mut reader = ScanReader { reads, nodes, writes };
         for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
-            debug_assert!(!write.placed, "a transaction that was placed is committed, or renewed");
+            debug_assert!(write.placed.is_none(), "a transaction that was placed is committed, or renewed");
             if lookup(&mut reader, table(write.table), writes.key(write), write.record, scratch, pinned) {
                 return Err(Error::Conflict);
             }

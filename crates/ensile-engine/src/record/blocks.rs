@@ -7,12 +7,15 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
+// `Memory` takes `self` by std's, which no other door's can be.
+use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
 use ensile_epoch::{Epochs, GarbageList, Pinned};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
+use super::owned::{RetiredRecord, VersionRoom};
 use super::version_page::VersionPage;
 use super::word::Word;
 use super::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, Handle, Record};
@@ -25,11 +28,20 @@ pub(crate) struct Blocks {
     page: VersionPage,
     /// Pages without room, until the commit that filled them knows its epoch.
     full: Vec<PageBlock>,
+    /// Rooms for versions that were taken and did not come back.
+    rooms: usize,
+}
+
+/// Where versions went before a commit. Not to be copied.
+#[derive(Debug)]
+pub(crate) struct VersionPlace {
+    page: VersionPage,
+    rooms: usize,
 }
 
 impl Blocks {
     pub(crate) fn new(cache: Cache) -> Self {
-        Self { cache, page: VersionPage::none(), full: Vec::new() }
+        Self { cache, page: VersionPage::none(), full: Vec::new(), rooms: 0 }
     }
 
     /// A record whose capacity is at least `capacity`, with this word, no data and no version before it.
@@ -60,18 +72,10 @@ impl Blocks {
         Handle(address)
     }
 
-    /// A record that only this worker can free: unpublished, or one that it has retired, or is about to. The token only
-    /// lends it a lifetime.
-    #[inline]
-    fn private(&self, handle: Handle) -> Record<'_> {
-        // SAFETY: nothing but this worker can free the record, and this borrows its blocks: it is not freed meanwhile.
-        handle.at(unsafe { Pinned::assume() })
-    }
-
     /// An absent record with TID 0 that has room for `capacity` bytes (§4.5 inserts; C3).
     #[inline]
-    pub(crate) fn placeholder(&mut self, capacity: usize) -> Fresh {
-        Fresh(self.create(capacity, Word::PLACEHOLDER))
+    pub(crate) fn placeholder(&mut self, capacity: usize) -> Placeholder {
+        Placeholder(Fresh(self.create(capacity, Word::PLACEHOLDER)))
     }
 
     /// A record that holds `value`, with the word `word`: for a replacement before it is published, or recovery.
@@ -84,16 +88,17 @@ impl Blocks {
 
     /// Room for a preserved version of a record of `class` (§4.9): in the page, if it is not too large for one.
     #[inline]
-    pub(crate) fn version(&mut self, class: SizeClass) -> Handle {
+    pub(crate) fn version(&mut self, class: SizeClass) -> VersionRoom {
         let word = Word::from_bits(0);
+        self.rooms += 1;
         if !VersionPage::takes(class) {
-            return Self::begin(self.cache.allocate(class), class, word);
+            return VersionRoom(Self::begin(self.cache.allocate(class), class, word));
         }
         let room = match self.page.take(class.bytes()) {
             Some(room) => room,
             None => self.turn_page(class),
         };
-        Self::begin(room, class, word)
+        VersionRoom(Self::begin(room, class, word))
     }
 
     #[cold]
@@ -110,44 +115,40 @@ impl Blocks {
 
     /// Takes back room for a version that was not needed. In a page it is used again if it was the last one taken,
     /// and is lost until the page is freed otherwise.
-    pub(crate) fn unused_version(&mut self, handle: Handle) {
-        let record = self.private(handle);
+    pub(crate) fn unused_version(&mut self, room: VersionRoom) {
+        let record = room.record();
         let class = record.class();
         debug_assert!(record.previous_handle().is_none(), "room that was not needed is part of no chain");
+        debug_assert!(self.rooms > 0, "what comes back was taken");
+        self.rooms -= 1;
         if VersionPage::takes(class) {
-            self.page.untake(handle.value() as usize, class.bytes());
+            self.page.untake(room.0.value() as usize, class.bytes());
         } else {
-            // SAFETY: the version was not needed, so nothing was linked to it.
-            unsafe { self.destroy(handle) };
+            // SAFETY: nothing links to room that comes back, and its holder gives it away.
+            unsafe { self.destroy(RetiredRecord(room.0)) };
         }
     }
 
     /// Where the next version goes: to be kept by a commit that may fail.
     #[inline]
-    pub(crate) fn page(&self) -> VersionPage {
+    pub(crate) fn place(&self) -> VersionPlace {
         debug_assert!(self.full.is_empty(), "a commit leaves no full page behind");
-        self.page
+        VersionPlace { page: self.page, rooms: self.rooms }
     }
 
-    /// Goes back to where versions went before a commit that failed: nothing of what it took was published, so pages
-    /// that it began are free at once.
-    pub(crate) fn rewind(&mut self, before: VersionPage) {
+    /// Goes back to where versions went before a commit that failed. It has given back all the room that it took, so
+    /// pages that it began are free at once.
+    pub(crate) fn rewind(&mut self, VersionPlace { page: before, rooms }: VersionPlace) {
+        assert_eq!(self.rooms, rooms, "nothing was preserved in a page that is freed");
         let begun = std::mem::replace(&mut self.page, before);
         let turned = std::mem::take(&mut self.full);
         let begun = begun.start().map(|start| PageBlock { address: start.as_ptr() as u64 });
         let kept = before.start().map(|start| start.as_ptr() as u64);
         for page in turned.into_iter().chain(begun).filter(|page| Some(page.address) != kept) {
             debug_assert!(page.address != 0, "a page that was begun lies somewhere");
-            // SAFETY: the commit that began the page failed, so no version in it was published.
+            // SAFETY: the page was begun since, and all room taken since has come back: no version in it was published.
             unsafe { self.destroy_page(page) };
         }
-    }
-
-    /// The bytes of a version that has a block of its own; `None` of one in a page.
-    #[inline]
-    pub(crate) fn bytes_of_own_block(&self, version: Handle) -> Option<usize> {
-        let class = self.private(version).class();
-        (!VersionPage::takes(class)).then_some(class.bytes())
     }
 
     /// A page that was filled and not handed out yet: to be retired under the epoch of the commit that filled it.
@@ -173,16 +174,24 @@ impl Blocks {
     #[inline]
     pub(crate) fn discard(&mut self, fresh: Fresh) {
         // SAFETY: its holder alone knew the record, and gives it away.
-        unsafe { self.destroy(fresh.0) };
+        unsafe { self.destroy(RetiredRecord(fresh.0)) };
+    }
+
+    /// Frees a placeholder that was not placed.
+    #[inline]
+    pub(crate) fn discard_placeholder(&mut self, Placeholder(fresh): Placeholder) {
+        self.discard(fresh);
     }
 
     /// Frees a record. Returns its bytes.
     ///
     /// # Safety
-    /// Nothing reaches the record any more (E3), and it is freed once.
+    /// Nothing reaches the record any more (E3).
     #[inline]
-    pub(crate) unsafe fn destroy(&mut self, handle: Handle) -> usize {
-        let class = self.private(handle).class();
+    pub(crate) unsafe fn destroy(&mut self, retired: RetiredRecord) -> usize {
+        let handle = retired.0;
+        // SAFETY: the record is not freed yet, and nothing but `retired` can free it.
+        let class = handle.at(unsafe { Pinned::assume() }).class();
         // SAFETY: nothing reaches the record, by the caller's word; its class is the one it was allocated under.
         unsafe { self.cache.free(NonNull::new_unchecked(handle.value() as *mut u8), class) };
         class.bytes()
@@ -227,13 +236,18 @@ impl Fresh {
 
     /// Gives the record its final word and version chain, before it is published.
     #[inline]
-    pub(crate) fn finish(&self, word: Word, previous: Option<Handle>) {
+    pub(super) fn finish(&self, word: Word, previous: Option<Handle>) {
         let record = self.record();
         debug_assert!(word.is_latest() && !word.is_locked(), "what is published is its key's latest record");
         record.link(previous);
         record.unlock_with(word);
     }
 }
+
+/// A new record that is absent: the commit that puts it into a tree fills it or unhooks it. Not to be copied.
+#[derive(Debug)]
+#[must_use = "place it or discard it: its memory is lost otherwise"]
+pub(crate) struct Placeholder(pub(super) Fresh);
 
 /// A page of versions on its way out. Not to be copied: it is freed once.
 #[derive(Debug)]
@@ -288,16 +302,35 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
     }
 }
 
-/// Gives the memory of a database that is over back to the system, whatever other threads keep of it.
-///
-/// Contract: called by the drop of the last handle only, once the database's own threads have ended. Then no
-/// transaction and no snapshot is left, since each holds or borrows a handle, and nothing else reaches a block: tables
-/// and indexes are read through those only. Other threads' sessions may still have workers and contexts of this
-/// database. Only its transactions use them, and there will be no more. So they are only dropped, and the drop of a
-/// record's handle, a witness or a cache does not look at what it points to.
-pub(crate) fn release(memory: &Memory) {
-    // SAFETY: by contract.
-    unsafe { memory.release() };
+/// The memory of a database. It stands in what all of the database's transactions and threads share.
+#[derive(Debug)]
+pub(crate) struct OwnedMemory(Arc<Memory>);
+
+impl OwnedMemory {
+    pub(crate) fn new(memory: Arc<Memory>) -> Self {
+        Self(memory)
+    }
+
+    /// Gives all of it back to the system, whatever other threads keep of the database.
+    ///
+    /// The exclusive reference says that nobody shares the database any more. Each transaction, snapshot and thread of
+    /// the database shares it, and tables and indexes are read through those only: nothing reaches a block. Other
+    /// threads' sessions may still have workers and contexts of this database. A session is taken with what its
+    /// database shares, so none is taken any more. They are only dropped, and the drop of a cache, a record's address
+    /// or a witness looks at no block.
+    pub(crate) fn release(&mut self) {
+        // SAFETY: nothing reaches a block any more, and caches are only dropped (above).
+        unsafe { self.0.release() };
+    }
+}
+
+impl std::ops::Deref for OwnedMemory {
+    type Target = Arc<Memory>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Memory> {
+        &self.0
+    }
 }
 
 /// Frees at once what nobody else has ever seen.

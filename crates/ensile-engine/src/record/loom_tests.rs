@@ -16,6 +16,7 @@ use ensile_epoch::{EpochConfig, Epochs, Pinned};
 use ensile_memory::SizeClass;
 use loom::thread;
 
+use super::owned::VersionRoom;
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
 use crate::commit::{commit_read_only, serialization_point};
@@ -167,7 +168,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
                 let record = block.record();
                 let before = lock(record);
                 let _ = serialization_point(&epochs, true);
-                record.preserve(before, room.record());
+                let _ = record.preserve(before, VersionRoom(room.record().handle()));
                 record.overwrite(b"xy");
                 record.unlock_with(Word::written(tid(2)));
             })

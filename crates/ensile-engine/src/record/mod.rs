@@ -20,6 +20,7 @@
 
 pub(crate) mod blocks;
 mod fetch;
+pub(crate) mod owned;
 mod scratch;
 pub(crate) mod tree;
 pub(crate) mod version_page;
@@ -28,11 +29,13 @@ pub(crate) mod word;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
-use ensile_base::Epoch;
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
+use ensile_base::{Epoch, Tid};
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch::{self, LINE_BYTES};
 use ensile_memory::{FREED_WORD, SizeClass};
+
+use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
 pub(crate) use scratch::Scratch;
@@ -519,7 +522,7 @@ impl<'p> Record<'p> {
     /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a
     /// version that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
-    pub(crate) fn link(self, previous: Option<Handle>) {
+    fn link(self, previous: Option<Handle>) {
         // Relaxed: the class bits never change, and links change under the lock only.
         let class = self.at_word(1).load(Ordering::Relaxed) & !ADDRESS_MASK;
         // Release: the version behind the link is complete; partner: Acquire in `chain`.
@@ -528,7 +531,7 @@ impl<'p> Record<'p> {
 
     /// The version before, as a handle to pass on.
     #[inline]
-    pub(crate) fn previous_handle(self) -> Option<Handle> {
+    fn previous_handle(self) -> Option<Handle> {
         self.previous().map(Record::handle)
     }
 
@@ -540,10 +543,19 @@ impl<'p> Record<'p> {
         (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
     }
 
-    /// Copies the version that `self` holds (its word was `word`) into `old`, which becomes the version before,
+    /// Makes the record absent, by `tid`, and ends the lock: the caller has the duty to unhook it (U1).
+    #[inline]
+    pub(crate) fn delete(self, tid: Tid) -> Absent {
+        debug_assert!(cfg!(any(loom, shuttle)) || !self.word().is_absent(), "a present record is deleted");
+        self.unlock_with(Word::deleted(tid));
+        Absent(self.handle())
+    }
+
+    /// Copies the version that `self` holds (its word was `word`) into `room`, which becomes the version before,
     /// under the lock (§4.9: the tree's pointer is not rewritten).
     #[inline]
-    pub(crate) fn preserve(self, word: Word, old: Self) {
+    pub(crate) fn preserve(self, word: Word, room: VersionRoom) -> PreservedVersion {
+        let old = room.record();
         debug_assert!(word.is_latest() && !word.is_locked(), "the version that was locked is copied");
         debug_assert!(cfg!(any(loom, shuttle)) || self.word().is_locked(), "a copy is made under the lock");
         debug_assert!(old.capacity() >= self.length(), "the room is as large as the record");
@@ -556,7 +568,8 @@ impl<'p> Record<'p> {
         old.link(self.previous_handle());
         // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
         old.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
-        self.link(Some(old.handle()));
+        self.link(Some(room.0));
+        PreservedVersion(room.0)
     }
 }
 

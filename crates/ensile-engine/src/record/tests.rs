@@ -75,7 +75,7 @@ fn a_hundred_byte_record_takes_120_bytes() {
 fn a_placeholder_reads_as_absent_until_it_is_written() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
-    let record = at(blocks.placeholder(10).publish());
+    let record = at(blocks.placeholder(10).0.publish());
     assert_eq!(record.read(&mut scratch), Seen::Absent(Word::PLACEHOLDER));
     write(record, b"hello", 2);
     assert_eq!(record.read(&mut scratch), Seen::Present(Word::written(tid(2))));
@@ -98,15 +98,13 @@ fn every_snapshot_finds_its_version() {
     let record = at(blocks.filled(b"two", Word::written(tid(2))).publish());
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
-        let room = at(blocks.version(record.class()));
-        record.preserve(word, room);
+        let _ = record.preserve(word, blocks.version(record.class()));
         record.overwrite(value);
         record.unlock_with(Word::written(tid(epoch)));
     }
     let word = record.lock();
-    let room = at(blocks.version(record.class()));
-    record.preserve(word, room);
-    record.unlock_with(Word::deleted(tid(9)));
+    let _ = record.preserve(word, blocks.version(record.class()));
+    let _ = record.delete(tid(9));
     for (boundary, expected) in [
         (2, None),
         (3, Some("two")),
@@ -145,8 +143,7 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
         assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
 
         let word = record.lock();
-        let room = at(blocks.version(record.class()));
-        record.preserve(word, room);
+        let room = at(record.preserve(word, blocks.version(record.class())).0);
         record.overwrite(&new);
         record.unlock_with(Word::written(tid(4)));
         let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
@@ -201,7 +198,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             for epoch in 2..20_000 {
                 let word = at(handle).lock();
                 ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
-                at(handle).preserve(word, at(blocks.version(at(handle).class())));
+                let _ = at(handle).preserve(word, blocks.version(at(handle).class()));
                 at(handle).overwrite(&value(epoch));
                 at(handle).unlock_with(Word::written(tid(epoch)));
             }

@@ -14,7 +14,9 @@ use ensile_index::{
     Witness,
 };
 
-use super::blocks::{Blocks, Fresh, NodeBlocks, Unseen};
+use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
+use super::owned::{Absent, Becomes, RetiredRecord, Unlinked};
+use super::word::Word;
 use super::{Handle, Record};
 
 /// A tree of records.
@@ -36,6 +38,14 @@ pub(crate) enum RecordInsert<'p> {
     Inserted(Record<'p>),
     /// The key was there, with this record; the new one is given back.
     Exists(Record<'p>, Fresh),
+}
+
+/// The outcome of placing a placeholder.
+pub(crate) enum RecordPlacing<'p> {
+    /// The key was missing; the placeholder is there now.
+    Placed(Record<'p>, Absent),
+    /// The key was there, with this record; the placeholder is given back.
+    Exists(Record<'p>, Placeholder),
 }
 
 /// One key to look up in one tree.
@@ -99,6 +109,24 @@ impl<'a: 'p, 'p> RecordRun<'a, 'p> {
         pinned: Pinned<'p>,
     ) -> RecordInsert<'p> {
         inserted(self.0.insert(key, record.value(), nodes, changes, pinned), record, pinned)
+    }
+}
+
+impl<'a: 'p, 'p> RecordRun<'a, 'p> {
+    /// Places a placeholder for the next key unless the key is there.
+    #[inline]
+    pub(crate) fn place(
+        &mut self,
+        key: &'a [u8],
+        Placeholder(fresh): Placeholder,
+        nodes: &mut NodeBlocks<'_>,
+        changes: &mut NodeChanges,
+        pinned: Pinned<'p>,
+    ) -> RecordPlacing<'p> {
+        match self.insert(key, fresh, nodes, changes, pinned) {
+            RecordInsert::Inserted(record) => RecordPlacing::Placed(record, Absent(record.handle())),
+            RecordInsert::Exists(record, fresh) => RecordPlacing::Exists(record, Placeholder(fresh)),
+        }
     }
 }
 
@@ -230,7 +258,39 @@ impl RecordTree {
 
     /// Puts `new` in the place of `old`, which is the key's record and locked by the caller.
     #[inline]
-    pub(crate) fn replace(&self, key: &[u8], old: Record<'_>, new: Fresh, pinned: Pinned<'_>) {
+    pub(crate) fn replace(&self, key: &[u8], old: Record<'_>, new: Fresh, pinned: Pinned<'_>) -> Unlinked {
+        self.exchange(key, old, new, Becomes::Garbage, pinned)
+    }
+
+    /// As [`Self::replace`], with the word and the version chain that `new` gets: `old` is the version before it if it
+    /// is kept (K3), otherwise what `old` has behind it.
+    #[inline]
+    pub(crate) fn supersede(
+        &self,
+        key: &[u8],
+        old: Record<'_>,
+        (new, word): (Fresh, Word),
+        kept: bool,
+        pinned: Pinned<'_>,
+    ) -> Unlinked {
+        debug_assert!(!kept || !old.word().is_placeholder(), "no snapshot shows a placeholder");
+        let (previous, becomes) = match kept {
+            true => (Some(old.handle()), Becomes::Version),
+            false => (old.previous_handle(), Becomes::Garbage),
+        };
+        new.finish(word, previous);
+        self.exchange(key, old, new, becomes, pinned)
+    }
+
+    #[inline]
+    fn exchange(
+        &self,
+        key: &[u8],
+        old: Record<'_>,
+        new: Fresh,
+        becomes: Becomes,
+        pinned: Pinned<'_>,
+    ) -> Unlinked {
         debug_assert!(new.record().handle() != old.handle(), "a record is not replaced by itself");
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
@@ -238,16 +298,24 @@ impl RecordTree {
         );
         let replaced = self.0.replace(key, old.handle().value(), new.publish().value(), pinned);
         assert!(replaced, "the index maps a key to its latest record");
+        unlinked(old, becomes)
     }
 
     /// Takes a key out, whose record is `old` and locked by the caller.
-    pub(crate) fn remove(&self, key: &[u8], old: Record<'_>, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+    pub(crate) fn remove(
+        &self,
+        key: &[u8],
+        old: Record<'_>,
+        nodes: &mut NodeBlocks<'_>,
+        pinned: Pinned<'_>,
+    ) -> Unlinked {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
             "the record that is removed is locked (U1)"
         );
         let removed = self.0.remove(key, old.handle().value(), nodes, pinned);
         assert!(removed, "the index maps a key to its latest record");
+        unlinked(old, Becomes::Garbage)
     }
 
     /// Visits the keys of a range in order.
@@ -270,14 +338,37 @@ impl RecordTree {
         separators
     }
 
-    /// The evidence that no record of this tree is freed while the caller has all of it: no other thread can unlink
-    /// one.
-    #[inline]
-    pub(crate) fn sole_owner(&mut self) -> (&Self, Pinned<'_>) {
+    /// As [`Self::scan`], of a tree that nobody else has: no pin is needed.
+    pub(crate) fn scan_alone(
+        &mut self,
+        range: Range<'_>,
+        direction: Direction,
+        visitor: &mut impl for<'p> RecordVisitor<'p>,
+    ) {
         // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
         // time.
-        (self, unsafe { Pinned::assume() })
+        self.scan(range, direction, visitor, unsafe { Pinned::assume() });
     }
+
+    /// The word of a key's record, in a tree that nobody else has.
+    #[cfg(test)]
+    pub(crate) fn word_alone(&mut self, key: &[u8]) -> Option<Word> {
+        // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
+        // time.
+        match self.get(key, unsafe { Pinned::assume() }) {
+            RecordLookup::Found(record) => Some(record.word()),
+            RecordLookup::Missing(_) => None,
+        }
+    }
+}
+
+/// What the tree no longer leads to.
+#[inline]
+fn unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
+    let word = old.word();
+    debug_assert!(cfg!(any(loom, shuttle)) || word.is_latest(), "a record is superseded once (C2)");
+    let becomes = if word.is_absent() { Becomes::AnothersGarbage } else { becomes };
+    Unlinked { record: old.handle(), becomes }
 }
 
 /// A tree that nobody but its builder has: records go in, and none comes out before it is published.
@@ -333,7 +424,7 @@ impl ScanVisitor for FreeRecords<'_> {
 
     fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
         // SAFETY: no record came out of the tree, so nobody else knows this one; the scan shows each key once.
-        unsafe { self.0.destroy(Handle::from_value(value)) };
+        unsafe { self.0.destroy(RetiredRecord(Handle::from_value(value))) };
         ControlFlow::Continue(())
     }
 }

@@ -17,6 +17,7 @@ use super::keys::{self, FoundPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
+use crate::record::owned::{Absent, PreservedVersion, Unlinked, VersionRoom};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
 use crate::sets::KEEP_BYTES_MAX;
@@ -65,28 +66,41 @@ pub(crate) struct Write {
     /// The record, once known; a lookup may have found it long before commit.
     pub(crate) record: Option<Handle>,
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
-    pub(crate) placed: bool,
+    pub(crate) placed: Option<Absent>,
     /// Commit: a filled, unpublished record that replaces the present one.
     pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
-    pub(crate) old_version: Option<Handle>,
+    pub(crate) old_version: OldVersion,
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
     /// Commit: what became of it.
     pub(crate) effect: WriteEffect,
 }
 
+/// The present version of a record that a commit overwrites, for snapshots.
+#[derive(Debug, Default)]
+pub(crate) enum OldVersion {
+    /// It was not expected to be needed.
+    #[default]
+    NoRoom,
+    /// There is room for it.
+    Room(VersionRoom),
+    /// It was preserved.
+    Preserved(PreservedVersion),
+}
+
 /// What installing an entry did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) enum WriteEffect {
     /// Nothing (yet).
+    #[default]
     Untouched,
-    /// The record was overwritten where it stands; the old version was preserved, or not.
-    InPlace { preserved: bool },
-    /// The record became absent; the old version was preserved, or not.
-    Deleted { preserved: bool },
-    /// A new record took its place in the index; the old one serves as a version, or not.
-    Replaced { kept: bool },
+    /// The record was overwritten where it stands.
+    InPlace,
+    /// The record became absent.
+    Deleted(Absent),
+    /// A new record took the place of this one in the index.
+    Replaced(Unlinked),
 }
 
 impl Write {
@@ -101,8 +115,11 @@ impl Write {
     /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
     pub(crate) fn may_overwrite(&self, word: Word) -> bool {
-        debug_assert!(!self.placed || self.record.is_some(), "a placeholder is its entry's record (C3)");
-        !word.is_absent() || (self.placed && word.is_placeholder())
+        debug_assert!(
+            self.placed.is_none() || self.record.is_some(),
+            "a placeholder is its entry's record (C3)"
+        );
+        !word.is_absent() || (self.placed.is_some() && word.is_placeholder())
     }
 
     /// Whether the version that was locked belongs to a snapshot (S1).
@@ -395,9 +412,9 @@ impl WriteSet {
             value,
             read,
             record,
-            placed: false,
+            placed: None,
             replacement: None,
-            old_version: None,
+            old_version: OldVersion::NoRoom,
             before: Word::PLACEHOLDER,
             effect: WriteEffect::Untouched,
         });
@@ -520,7 +537,7 @@ impl WriteSet {
             assert!(range(write.key).end <= self.arena.len(), "a key lies in the arena");
             assert!(range(write.value).end <= self.arena.len(), "a value lies in the arena");
             assert!(write.kind == WriteKind::Put || write.value.1 == 0, "a delete has no value");
-            assert!(!write.placed || write.record.is_some(), "a placed entry has its placeholder");
+            assert!(write.placed.is_none() || write.record.is_some(), "a placed entry has its placeholder");
         }
         let sorted = self.in_order.positions.iter().map(|at| &self.entries[*at as usize]);
         assert!(sorted.clone().all(|write| write.table == self.in_order.table), "an order is of one table");

@@ -67,8 +67,8 @@ impl SharedState {
         // Relaxed: figures, each a little old.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let held = |worker: &WorkerCounters| {
-            let pinned = read(&worker.held_at_pins) == limits.pins.number();
-            let versions = read(&worker.held_at_snapshots) == limits.snapshots.number();
+            let pinned = read(&worker.held_at_pins) == limits.pins().number();
+            let versions = read(&worker.held_at_snapshots) == limits.snapshots().number();
             u64::from(pinned) * read(&worker.garbage_pinned_bytes)
                 + u64::from(versions) * read(&worker.garbage_version_bytes)
         };

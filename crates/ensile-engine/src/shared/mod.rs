@@ -14,13 +14,14 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, note};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, OnceLock, Ordering, note};
 use ensile_disk::{Process, ProcessMarks};
 use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
 use ensile_memory::Memory;
 
 use crate::error::{Error, Result};
+use crate::record::blocks::OwnedMemory;
 use crate::tables::catalog::Catalog;
 use crate::tables::logged_trees::LoggedTrees;
 use crate::tables::{Directory, TableCore};
@@ -44,7 +45,7 @@ pub(crate) struct SharedState {
     durable_without_log: Epoch,
     /// Of a database without a log that has a folder: keeps others out.
     pub(crate) folder_lock: Mutex<Option<Locks>>,
-    pub(crate) memory: StdArc<Memory>,
+    pub(crate) memory: OwnedMemory,
     pub(crate) checkpoints: Option<StdArc<Checkpoints>>,
     pub(crate) tables: Directory,
     /// What a checkpoint walks.
@@ -52,6 +53,8 @@ pub(crate) struct SharedState {
     /// Workers that no thread has.
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) catalog: Mutex<Catalog>,
+    /// A table's indexes have been filled, or not.
+    pub(crate) table_filled: Condvar,
     pub(crate) clock: Clock,
     /// Of a database without a log no entry carries before-images, whatever was asked for.
     pub(crate) settings: Settings,
@@ -123,12 +126,13 @@ impl SharedState {
             read_only,
             durable_without_log,
             folder_lock: Mutex::new(folder_lock),
-            memory: parts.memory,
+            memory: OwnedMemory::new(parts.memory),
             checkpoints: parts.checkpoints,
             tables: Directory::new(),
             logged_trees: LoggedTrees::new(&parts.catalog.trees),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
+            table_filled: Condvar::new(),
             clock: parts.clock,
             settings,
             cores: parts.cores,

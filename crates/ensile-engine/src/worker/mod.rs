@@ -107,13 +107,7 @@ impl Worker {
     /// The index's view of this worker's memory, and where inserts report what they changed.
     #[inline]
     pub(crate) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
-        let nodes = NodeBlocks {
-            blocks: &mut self.blocks,
-            garbage_list: &mut self.garbage.nodes,
-            epochs,
-            retired_bytes: &mut self.garbage.pinned_bytes,
-        };
-        (nodes, &mut self.changes)
+        (self.garbage.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
 
     /// Retires the pages of versions that a commit of `epoch`, or earlier ones, filled.
@@ -160,7 +154,7 @@ impl Worker {
     /// Frees at most `most` things of each kind that wait below the horizon.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let drained = self.garbage.collect(&mut self.blocks, horizon, pinned, most);
-        let ReclaimLimits { pins, snapshots } = horizon.limits;
+        let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
         self.collected = (drained && !self.garbage.has_unhooks()).then_some(horizon.limits);
         // What waits for D is held back by no snapshot, and ending one would free nothing.
         let held_at_snapshots =

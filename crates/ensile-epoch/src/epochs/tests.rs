@@ -110,8 +110,8 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
     }
     pin.repin(epochs.now());
     let limits = epochs.scan();
-    assert_eq!(limits.snapshots, snapshot);
-    assert_eq!(limits.pins, epochs.now());
+    assert_eq!(limits.snapshots(), snapshot);
+    assert_eq!(limits.pins(), epochs.now());
     pin.end();
     assert_eq!(epochs.scan().snapshots, epochs.served_snapshot());
 }

@@ -143,9 +143,9 @@ fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
     let mut tx = db.begin();
     tx.put(&table, &1, b"new".as_slice())?;
     tx.insert(&table, &2, b"new".as_slice())?;
-    let page = with_commit(&mut tx, |commit| {
-        let page = commit.worker.blocks.page();
-        prepare(commit).map(|()| page)
+    let versions = with_commit(&mut tx, |commit| {
+        let versions = commit.worker.blocks.place();
+        prepare(commit).map(|()| versions)
     })?;
     put(1, &long)?;
     with_commit(&mut tx, |commit| {
@@ -161,7 +161,7 @@ fn a_second_round_that_finds_no_space_leaves_no_trace() -> Result<()> {
         let refused = reserve_again(commit);
         assert!(matches!(refused, Err(Error::DiskFull(_))), "{refused:?}");
         assert!(commit.worker.commit.slot().bound().is_none() && !commit.worker.images.fell_short());
-        commit.abandon(page);
+        commit.abandon(versions);
     });
     drop(tx);
     let rows = || db.submit(|tx| Ok((tx.get(&table, &1)?, tx.get(&table, &2)?))).map(|(rows, _)| rows);

@@ -16,7 +16,6 @@ use ensile_memory::{Memory, MemoryConfig};
 use super::Replay;
 use super::queue_log::{self, Queue};
 use crate::formats::log_entry;
-use crate::record::tree::RecordLookup;
 
 const TABLE: u32 = 1;
 
@@ -33,14 +32,7 @@ fn look(replay: Replay, key: &[u8]) -> Option<(Epoch, bool)> {
     let _memory = std::sync::Arc::clone(&replay.memory);
     let mut trees = replay.finish();
     let tree = trees.get_mut(&TABLE).and_then(Arc::get_mut).expect("replay is over");
-    let (tree, alone) = tree.sole_owner();
-    match tree.get(key, alone) {
-        RecordLookup::Found(record) => {
-            let word = record.word();
-            Some((word.epoch(), word.is_absent()))
-        }
-        RecordLookup::Missing(_) => None,
-    }
+    tree.word_alone(key).map(|word| (word.epoch(), word.is_absent()))
 }
 
 /// Replays what is common, then lets the threads work, then looks at the key.
@@ -170,14 +162,9 @@ fn a_queue_that_threads_take_from_both_ends_keeps_its_rows_and_no_tombstone() {
             let _memory = std::sync::Arc::clone(&replay.memory);
             let mut trees = replay.finish();
             let tree = trees.get_mut(&queue_log::TABLE).and_then(Arc::get_mut).expect("replay is over");
-            let (tree, alone) = tree.sole_owner();
             for key in 0..queue.rows {
-                let found = tree.get(&key.to_be_bytes(), alone);
-                assert_eq!(
-                    matches!(found, RecordLookup::Found(_)),
-                    key >= queue.rows - queue.left,
-                    "key {key}"
-                );
+                let found = tree.word_alone(&key.to_be_bytes());
+                assert_eq!(found.is_some(), key >= queue.rows - queue.left, "key {key}");
             }
         },
         60,

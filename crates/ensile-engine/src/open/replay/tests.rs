@@ -14,7 +14,7 @@ use ensile_memory::{Memory, MemoryConfig};
 use super::Replay;
 use super::queue_log::Queue;
 use crate::formats::log_entry;
-use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
+use crate::record::tree::{RecordTree, RecordVisitor};
 use crate::record::{Record, Scratch, Seen};
 
 type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
@@ -49,8 +49,7 @@ fn rows(replay: Replay) -> Rows {
         let tree = ensile_base::sync::Arc::get_mut(tree).expect("replay is over");
         let all = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
         let mut collect = Collect { table, rows: &mut rows, scratch: Scratch::default() };
-        let (all_of_it, alone) = tree.sole_owner();
-        all_of_it.scan(all, Direction::Forward, &mut collect, alone);
+        tree.scan_alone(all, Direction::Forward, &mut collect);
         check_points(tree, table, &rows);
     }
     rows
@@ -59,8 +58,7 @@ fn rows(replay: Replay) -> Rows {
 /// What a scan finds, a descent finds.
 fn check_points(tree: &mut RecordTree, table: u32, rows: &Rows) {
     for ((_, key), _) in rows.iter().filter(|((of, _), _)| *of == table) {
-        let (tree, alone) = tree.sole_owner();
-        assert!(matches!(tree.get(key, alone), RecordLookup::Found(_)), "{key:?}");
+        assert!(tree.word_alone(key).is_some(), "{key:?}");
     }
 }
 

@@ -74,9 +74,7 @@ impl ReplayWorker {
     }
 
     pub(super) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
-        let Self { blocks, garbage, changes, .. } = self;
-        let ReplayGarbage { nodes: garbage_list, node_bytes: retired_bytes, .. } = garbage;
-        (NodeBlocks { blocks, garbage_list, epochs, retired_bytes }, changes)
+        (self.garbage.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
 
     /// Applies a group of writes, each if it is newer than what its key has.
@@ -206,9 +204,9 @@ impl ReplayWorker {
             }
             Some(value) => {
                 let new = self.blocks.filled(value, Word::written(tid));
-                tree.replace(write.key, record, new, pinned);
+                let old = tree.replace(write.key, record, new, pinned);
                 record.unlock_with(before.superseded());
-                self.garbage.retire(record, epochs);
+                self.garbage.retire(old, epochs);
             }
         }
         Renewed::Done
@@ -272,8 +270,8 @@ impl ReplayWorker {
             return;
         }
         let (mut nodes, _) = self.nodes(epochs);
-        tree.remove(key, found, &mut nodes, pinned);
+        let removed = tree.remove(key, found, &mut nodes, pinned);
         found.unlock_with(before.superseded());
-        self.garbage.retire(found, epochs);
+        self.garbage.retire(removed, epochs);
     }
 }

@@ -1,0 +1,142 @@
+//! Values that own a record, or what may become of one. None of them can be copied, so nothing is freed twice.
+//!
+//! | value | made by | goes to |
+//! |---|---|---|
+//! | [`Fresh`](super::blocks::Fresh) | `Blocks` | a tree, or back to `Blocks` |
+//! | [`VersionRoom`] | `Blocks::version` | [`Record::preserve`], or back to `Blocks` |
+//! | [`PreservedVersion`] | [`Record::preserve`] | garbage, under the epoch of the commit that preserved it |
+//! | [`Unlinked`] | a tree, for the record that it no longer leads to | garbage |
+//! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which unhooks the record |
+//!
+//! Invariant:
+//! - U1: an absent record belongs to the holder of its [`Absent`]. A commit that replaces the record does not free it.
+//!
+//! Neighbours: commit holds these values in its write-set; `garbage` and `blocks` take them.
+
+use ensile_epoch::Pinned;
+
+use super::version_page::VersionPage;
+use super::{Handle, Record};
+
+/// Room for a version that nothing links to. Not to be copied.
+#[derive(Debug)]
+#[must_use = "preserve a version in it or give it back: its memory is lost otherwise"]
+pub(crate) struct VersionRoom(pub(super) Handle);
+
+/// A version that a record links to. Not to be copied.
+#[derive(Debug)]
+#[must_use = "hand it to the garbage: its memory is lost otherwise"]
+pub(crate) struct PreservedVersion(pub(super) Handle);
+
+/// A record that its tree no longer leads to. Not to be copied.
+#[derive(Debug)]
+#[must_use = "hand it to the garbage: its memory is lost otherwise"]
+pub(crate) struct Unlinked {
+    pub(super) record: Handle,
+    pub(super) becomes: Becomes,
+}
+
+/// What an unlinked record serves for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Becomes {
+    /// Nothing: it is freed once pins have passed.
+    Garbage,
+    /// The record in its place links to it: a version for snapshots.
+    Version,
+    /// It was absent: the holder of its [`Absent`] frees it.
+    AnothersGarbage,
+}
+
+/// The duty to unhook a record that became absent, or was placed as one. Not to be copied.
+#[derive(Debug)]
+#[must_use = "hand it to the garbage: the key's absent record stays in its tree otherwise"]
+pub(crate) struct Absent(pub(super) Handle);
+
+/// A record that a garbage list is to free. Not to be copied.
+#[derive(Debug)]
+pub(crate) struct RetiredRecord(pub(super) Handle);
+
+impl VersionRoom {
+    /// The room as a record without data.
+    #[inline]
+    pub(super) fn record(&self) -> Record<'_> {
+        // SAFETY: nobody else knows the room, and what frees it takes `self` by value.
+        self.0.at(unsafe { Pinned::assume() })
+    }
+}
+
+impl PreservedVersion {
+    /// The version as garbage, if it has a block of its own. Otherwise its page is freed as a whole.
+    #[inline]
+    pub(crate) fn own_block(self) -> Option<RetiredRecord> {
+        // SAFETY: what frees the version takes `self` by value.
+        let class = self.0.at(unsafe { Pinned::assume() }).class();
+        (!VersionPage::takes(class)).then_some(RetiredRecord(self.0))
+    }
+}
+
+impl Unlinked {
+    /// What the record serves for from now on.
+    #[inline]
+    pub(crate) fn becomes(&self) -> Becomes {
+        self.becomes
+    }
+
+    /// The record as garbage; `None` if another's [`Absent`] frees it.
+    #[inline]
+    pub(crate) fn retired(self) -> Option<RetiredRecord> {
+        (self.becomes != Becomes::AnothersGarbage).then_some(RetiredRecord(self.record))
+    }
+
+    /// The record as garbage, absent or not.
+    ///
+    /// # Safety
+    /// Nobody has registered the record as absent: in replay, tombstones are found by their keys.
+    pub(crate) unsafe fn retired_by_finder(self) -> RetiredRecord {
+        debug_assert!(self.becomes != Becomes::Version, "replay keeps no versions");
+        RetiredRecord(self.record)
+    }
+}
+
+impl Absent {
+    /// The record.
+    ///
+    /// # Safety
+    /// The record was absent when the caller took this value over from the transaction that made it. So nobody else
+    /// frees it (U1).
+    #[inline]
+    pub(crate) unsafe fn record(&self) -> Record<'_> {
+        // SAFETY: nobody else frees the record, by the caller's word, and what frees it takes `self` by value.
+        self.0.at(unsafe { Pinned::assume() })
+    }
+
+    /// The record as garbage.
+    ///
+    /// # Safety
+    /// As for [`Self::record`]; and no tree leads to the record any more.
+    #[inline]
+    pub(crate) unsafe fn unhooked(self) -> RetiredRecord {
+        RetiredRecord(self.0)
+    }
+
+    /// Whether the record is still absent, under the pin of the transaction that made it so or placed it.
+    #[inline]
+    pub(crate) fn is_absent(&self, pinned: Pinned<'_>) -> bool {
+        self.0.at(pinned).word().is_absent()
+    }
+}
+
+impl RetiredRecord {
+    /// Asks for the record's first line, before the record is freed.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.0.prefetch(1);
+    }
+
+    /// Bytes of its block.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        // SAFETY: what frees the record takes `self` by value.
+        self.0.at(unsafe { Pinned::assume() }).class().bytes()
+    }
+}
