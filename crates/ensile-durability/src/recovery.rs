@@ -6,9 +6,9 @@
 //! checkpoint or replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
 //! ```text
-//! LogScan: files are read --> D is decided --> Recovery: files are loaded --> pieces are replayed --> its ending
-//!             any thread        `verdict`         any thread, as `turns` says       ..                 `ending` says how
-//!                                                                                  Open, ReadOnly or an error <---'
+//! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
+//!           by any thread     by `verdict`               by any thread, as `turns` says          as `ending` says:
+//!                                                                                           open, read only, error
 //! ```
 //! Which thread does what, and what follows what, is decided by machines without a clock, lock or file: `verdict`,
 //! `turns`, `plan` and `ending`.

@@ -157,10 +157,10 @@ impl Recovery {
     /// What the next life begins with.
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = plan::Decided {
-            generations: std::mem::take(&mut self.generations),
+            generations: std::mem::take(&mut self.judged.generations),
             number: self.report.generation,
-            seen: self.seen,
-            ended: self.ended,
+            seen: self.judged.seen,
+            ended: self.judged.ended,
         };
         Plan::new(recovered, self.keeper.manifest(), self.config.epoch_interval).ok_or_else(|| {
             DurabilityError::config(
@@ -205,7 +205,7 @@ impl Recovery {
     /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space
     /// for that.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
-        let mut chains = self.open_chains.iter();
+        let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| unproven::rewrite(&*self.disk, chain, at_once))?;
         assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
         self.proven = self.report.durable_epoch;

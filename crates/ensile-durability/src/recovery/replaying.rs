@@ -29,16 +29,12 @@ use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Recoverable};
 
-/// A recovery under way.
-#[derive(Debug)]
-pub struct Recovery {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) keeper: ManifestKeeper,
-    pub(super) config: LogConfig,
-    pub(super) locks: Locks,
+/// What was read and decided over, by an open or by a repair.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
     /// As read; empty for a new database.
     pub(super) generations: Vec<DecidedGeneration>,
-    /// Chains of all generations, and of the open one.
+    /// Chains of closed generations, and of the open one.
     pub(super) closed_chains: Vec<Chain>,
     pub(super) open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
@@ -48,9 +44,20 @@ pub struct Recovery {
     pub(super) given_up: Vec<SegmentFile>,
     /// Where a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
+    /// The largest epoch in any block.
     pub(super) seen: Epoch,
     /// The last E of the life before, if it was closed cleanly.
     pub(super) ended: Option<Epoch>,
+}
+
+/// A recovery under way.
+#[derive(Debug)]
+pub struct Recovery {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) keeper: ManifestKeeper,
+    pub(super) config: LogConfig,
+    pub(super) locks: Locks,
+    pub(super) judged: Judged,
     /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
@@ -75,28 +82,22 @@ struct SharedReplay {
 }
 
 impl Recovery {
-    /// Of a checkpoint and of no generation yet.
+    /// Of a checkpoint, and of no piece of a log yet.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         keeper: ManifestKeeper,
         config: LogConfig,
         locks: Locks,
         load: Load,
+        judged: Judged,
     ) -> Self {
         Self {
             disk,
             keeper,
             config,
             locks,
-            generations: Vec::new(),
-            closed_chains: Vec::new(),
-            open_chains: Vec::new(),
-            unlisted: Vec::new(),
-            given_up: Vec::new(),
-            ended: None,
+            judged,
             proven: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            cuts: Vec::new(),
-            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             pieces: Vec::new(),
             bytes_total: 0,
             shared: Mutex::new(SharedReplay {
@@ -115,7 +116,7 @@ impl Recovery {
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
         assert!(
-            self.generations.last().is_none_or(|last| last.generation.number < number),
+            self.judged.generations.last().is_none_or(|last| last.generation.number < number),
             "the oldest come first"
         );
         assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
@@ -127,21 +128,21 @@ impl Recovery {
         let before = self.pieces.len();
         let log_bytes = chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum();
         for chain in &chains {
-            self.seen = self.seen.max(chain.seen);
+            self.judged.seen = self.judged.seen.max(chain.seen);
             self.pieces.extend(replay::cut(chain, bounds, &mut self.report));
         }
-        self.seen = self.seen.max(verdict.durable).max(generation.first);
+        self.judged.seen = self.judged.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
         self.report.torn_tails.extend(verdict.torn);
         self.report.unfinished_epochs = verdict.unfinished;
         if generation.durable.is_none() {
-            assert!(self.open_chains.is_empty(), "one generation is open");
-            self.open_chains = chains;
+            assert!(self.judged.open_chains.is_empty(), "one generation is open");
+            self.judged.open_chains = chains;
         } else {
-            self.closed_chains.extend(chains);
+            self.judged.closed_chains.extend(chains);
         }
-        self.generations.push(DecidedGeneration {
+        self.judged.generations.push(DecidedGeneration {
             generation: Generation { durable: Some(verdict.durable), ..generation },
             has_entries: self.pieces.len() > before,
             log_bytes: Some(log_bytes),

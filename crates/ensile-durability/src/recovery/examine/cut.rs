@@ -20,6 +20,7 @@ use super::super::file::{FileChain, Tail};
 use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files};
 use super::super::plan::DecidedGeneration;
+use super::super::replaying::Judged;
 use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
@@ -35,18 +36,10 @@ pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-
 /// What a repair would do.
 pub(super) struct RepairPlan {
     pub(super) loss: Loss,
-    /// Generations up to the cut one, which is closed at the cut.
-    pub(super) generations: Vec<DecidedGeneration>,
-    /// Chains of the cut one, if it stays.
-    pub(super) chains: Vec<Chain>,
-    /// Where files that stay are cut.
-    pub(super) cuts: Vec<(SegmentFile, u64)>,
-    /// Files that do not stay, none of a chain.
-    pub(super) dropped: Vec<SegmentFile>,
-    /// Files of a merge that had not ended.
-    pub(super) unfinished: Vec<SegmentFile>,
-    /// The largest epoch that any file showed, and the last generation's number and logs.
-    pub(super) seen: Epoch,
+    /// Generations up to the cut one, which is closed at the cut, with its chains if it stays; files that do not stay,
+    /// none of a chain, and those of a merge that had not ended.
+    pub(super) judged: Judged,
+    /// The last generation's number and logs.
     pub(super) last: (u64, u32),
 }
 
@@ -88,8 +81,9 @@ pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
     let cut = cutting.find()?;
     cutting.check(&cut)?;
-    let plan = cutting.plan(cut, found, seen)?;
-    Ok(RepairPlan { unfinished, ..plan })
+    let mut plan = cutting.plan(cut, found, seen)?;
+    plan.judged.unlisted = unfinished;
+    Ok(plan)
 }
 
 /// A folder that is to be cut.
@@ -290,8 +284,9 @@ impl Cutting<'_> {
             |generation, has_entries| DecidedGeneration { generation, has_entries, log_bytes: None };
         let before = before.iter().cloned().map(|generation| decided(generation, true));
         let generations = before.chain([decided(closed, stays)]).collect();
-        let unfinished = Vec::new();
-        Ok(RepairPlan { loss, generations, chains, cuts, dropped, unfinished, seen, last })
+        let judged =
+            Judged { generations, open_chains: chains, given_up: dropped, cuts, seen, ..Judged::default() };
+        Ok(RepairPlan { loss, judged, last })
     }
 }
 
