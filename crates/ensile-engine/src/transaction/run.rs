@@ -316,7 +316,9 @@ impl Database {
     }
 
     /// Runs `f` once. `None` if it lost to other transactions, and is to run again.
-    #[inline]
+    ///
+    /// Always inline: a short transaction is all one function then.
+    #[inline(always)]
     fn attempt<R, E: From<Error>>(
         &self,
         tx: &mut Transaction<'_>,
