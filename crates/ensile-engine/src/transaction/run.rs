@@ -65,17 +65,18 @@ struct RunLimits {
     time: Duration,
 }
 
-/// What a closure has lost so far.
-struct Losses {
+/// What a closure has lost so far, and its turn while it has one.
+struct Losses<'s> {
     count: u32,
     begun_nanos: u64,
+    turn: Option<ClosureTurn<'s>>,
     /// It lost in a turn that was not over: to a transaction of its own thread.
-    had_turn: bool,
+    lost_in_turn: bool,
     limits: Option<RunLimits>,
     backoff: RetryBackoff,
 }
 
-impl Losses {
+impl<'s> Losses<'s> {
     /// A transaction with more reads than this has a turn after its first loss: each of its runs is long.
     const LARGE_READS: usize = 4096;
     /// A smaller one has a turn after this many losses, if they took [`Losses::NANOS_FOR_TURN`] at least.
@@ -83,30 +84,30 @@ impl Losses {
     const NANOS_FOR_TURN: u64 = 5_000_000;
 
     fn begin(now_nanos: u64, limits: Option<RunLimits>) -> Self {
-        Self { count: 0, begun_nanos: now_nanos, had_turn: false, limits, backoff: RetryBackoff::default() }
+        let backoff = RetryBackoff::default();
+        Self { count: 0, begun_nanos: now_nanos, turn: None, lost_in_turn: false, limits, backoff }
     }
 
     /// After a run that lost, before the next one: waits a little, or for a turn if the closure is to have one.
-    fn after_one<'s>(
-        &mut self,
-        tx: &Transaction<'_>,
-        shared: &'s SharedState,
-    ) -> Result<Option<ClosureTurn<'s>>> {
+    fn after_one(&mut self, tx: &Transaction<'_>, shared: &'s SharedState) -> Result<()> {
         self.count += 1;
         tx.count_retry();
+        self.lost_in_turn |= self.turn.take().is_some_and(|turn| !turn.is_over());
         let nanos = shared.clock.nanos().saturating_sub(self.begun_nanos);
         if let Some(limits) = self.limits
-            && (self.count >= limits.attempts.max(1) || u128::from(nanos) > limits.time.as_nanos())
+            && (self.count >= limits.attempts || u128::from(nanos) > limits.time.as_nanos())
         {
             return Err(Error::LostTooOften { attempts: self.count, elapsed: Duration::from_nanos(nanos) });
         }
         let is_large = tx.reads() > Self::LARGE_READS;
         let is_starved = self.count >= Self::COUNT_FOR_TURN && nanos >= Self::NANOS_FOR_TURN;
-        if self.had_turn || !(is_large || is_starved) {
+        if self.lost_in_turn || !(is_large || is_starved) {
             self.backoff.wait();
-            return Ok(None);
+        } else {
+            let longest = Duration::from_millis(TURN_MILLIS_MAX);
+            self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, longest)?;
         }
-        shared.gate.take_turn(&shared.epochs, &shared.clock, Duration::from_millis(TURN_MILLIS_MAX))
+        Ok(())
     }
 }
 
@@ -195,7 +196,7 @@ impl Database {
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        self.settle(|tx| self.attempts(tx, f))
+        self.settle(|tx| self.attempts(tx, None, f))
     }
 
     /// Runs a transaction, and waits until its result may be shown.
@@ -251,13 +252,9 @@ impl Database {
         &self,
         attempts: u32,
         time: Duration,
-        mut f: impl FnMut(&mut Transaction<'_>) -> Result<R>,
+        f: impl FnMut(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<R> {
-        self.settle(|tx| {
-            self.shared().check_open().map_err(|closed| (closed, None))?;
-            let limits = RunLimits { attempts, time };
-            self.attempt(tx, &mut f).unwrap_or_else(|| self.attempts_again(tx, f, Some(limits)))
-        })
+        self.settle(|tx| self.attempts(tx, Some(RunLimits { attempts, time }), f))
     }
 
     /// Runs `f` as a transaction and returns at commit, with a receipt to wait on: a result must not be shown to
@@ -285,7 +282,7 @@ impl Database {
     #[inline]
     pub fn submit<R>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<(R, Receipt<'_>)> {
         let mut tx = Transaction::begin_at_once(DatabaseRef::Borrowed(self.shared()), Durability::Relaxed);
-        self.with_receipt(self.attempts(&mut tx, f))
+        self.with_receipt(self.attempts(&mut tx, None, f))
     }
 
     #[inline]
@@ -298,74 +295,58 @@ impl Database {
         }
     }
 
-    /// Runs `f` until it commits, or fails for a reason of its own.
+    /// Runs `f` until it commits, fails for a reason of its own, or is given up. One that goes on losing is given a turn
+    /// (P1).
     #[inline]
     fn attempts<R, E: From<Error>>(
         &self,
         tx: &mut Transaction<'_>,
+        limits: Option<RunLimits>,
         mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
     ) -> Settled<R, E> {
         // A closed database promises not to run the closure. The commit checks again: the closure may have forked.
         if let Err(closed) = self.shared().check_open() {
             return Err((closed.into(), None));
         }
-        match self.attempt(tx, &mut f) {
-            Some(settled) => settled,
-            None => self.attempts_again(tx, f, None),
-        }
-    }
-
-    /// Runs `f` once. `None` if it lost to other transactions, and is to run again.
-    ///
-    /// Always inline: a short transaction is all one function then.
-    #[inline(always)]
-    fn attempt<R, E: From<Error>>(
-        &self,
-        tx: &mut Transaction<'_>,
-        f: &mut impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
-    ) -> Option<Settled<R, E>> {
-        let outcome = f(tx);
-        if !tx.is_of(self.shared()) {
-            return Some(Err((exchanged().into(), None)));
-        }
-        match outcome {
-            Ok(value) => match tx.finish() {
-                Ok(committed) => Some(Ok((value, committed))),
-                Err(error) if error.is_retryable() => None,
-                Err(error) => Some(Err((error.into(), None))),
-            },
-            Err(own) => match tx.validate_reads() {
-                Ok(committed) => Some(Err((own, Some(committed)))),
-                Err(error) if error.is_retryable() => None,
-                // The closure's own error says more than the failed validation.
-                Err(_) => Some(Err((own, None))),
-            },
-        }
-    }
-
-    /// Runs `f` again after a run that lost. One that goes on losing is given a turn (P1).
-    #[cold]
-    #[inline(never)]
-    fn attempts_again<R, E: From<Error>>(
-        &self,
-        tx: &mut Transaction<'_>,
-        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<R, E>,
-        limits: Option<RunLimits>,
-    ) -> Settled<R, E> {
-        let shared = self.shared();
-        let mut losses = Losses::begin(shared.clock.nanos(), limits);
+        // A turn ends with its run: when this is dropped, or after the next loss.
+        let mut losses = None;
         loop {
-            let turn = match losses.after_one(tx, shared) {
-                Ok(turn) => turn,
-                Err(error) => return Err((error.into(), None)),
-            };
-            tx.renew();
-            let settled = self.attempt(tx, &mut f);
-            losses.had_turn |= turn.is_some_and(|turn| !turn.is_over());
-            if let Some(settled) = settled {
-                return settled;
+            let outcome = f(tx);
+            if !tx.is_of(self.shared()) {
+                return Err((exchanged().into(), None));
+            }
+            match outcome {
+                Ok(value) => match tx.finish() {
+                    Ok(committed) => return Ok((value, committed)),
+                    Err(error) if error.is_retryable() => {}
+                    Err(error) => return Err((error.into(), None)),
+                },
+                Err(own) => match tx.validate_reads() {
+                    Ok(committed) => return Err((own, Some(committed))),
+                    Err(error) if error.is_retryable() => {}
+                    // The closure's own error says more than the failed validation.
+                    Err(_) => return Err((own, None)),
+                },
+            }
+            if let Err(error) = self.after_loss(tx, &mut losses, limits) {
+                return Err((error.into(), None));
             }
         }
+    }
+
+    /// After a run that lost: waits a little, or for a turn, and begins the next run.
+    #[cold]
+    #[inline(never)]
+    fn after_loss<'s>(
+        &'s self,
+        tx: &mut Transaction<'_>,
+        losses: &mut Option<Losses<'s>>,
+        limits: Option<RunLimits>,
+    ) -> Result<()> {
+        let shared = self.shared();
+        losses.get_or_insert_with(|| Losses::begin(shared.clock.nanos(), limits)).after_one(tx, shared)?;
+        tx.renew();
+        Ok(())
     }
 
     /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and
@@ -426,7 +407,7 @@ impl Database {
             );
             for (at, request) in requests.iter().enumerate() {
                 tx.context().sets.writes.activate(bounds[at], bounds[at + 1]);
-                done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
+                done(self.with_receipt(self.attempts(&mut tx, None, |tx| body(tx, request))));
                 tx.restart();
             }
         }
