@@ -122,8 +122,9 @@ fn exchanged() -> Error {
 impl Database {
     /// Runs `f` as a transaction and returns its value once the result may be shown: at commit if the database is
     /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
-    /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes: nothing limits the
-    /// attempts. To give up, `f` counts its attempts, and returns an error of its own before it reads anything.
+    /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes. One that goes on losing
+    /// is given a turn, in which nobody else commits; [`Database::run_with`] gives up at a limit, and tells what a turn
+    /// does not help.
     ///
     /// A transaction that is begun inside `f` is separate: what it commits stays when `f` is run again. If it writes
     /// what `f` has read, `f` conflicts with it at every attempt, for ever.
@@ -295,8 +296,8 @@ impl Database {
         }
     }
 
-    /// Runs `f` until it commits, fails for a reason of its own, or is given up. One that goes on losing is given a turn
-    /// (P1).
+    /// Runs `f` until it commits, fails for a reason of its own, or is given up. One that goes on losing is given a
+    /// turn (P1).
     #[inline]
     fn attempts<R, E: From<Error>>(
         &self,
