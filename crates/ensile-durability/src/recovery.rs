@@ -39,11 +39,11 @@ mod replaying;
 mod scan;
 
 mod clearing;
+mod ending;
 mod finish;
 mod merge;
 mod ordered;
 mod plan;
-mod relief;
 mod unproven;
 
 pub mod examine;

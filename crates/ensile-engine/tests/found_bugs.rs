@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ensile_base::limits::VALUE_BYTES_MAX;
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use ensile_sim::SimDisk;
 
@@ -371,5 +372,142 @@ fn a_batch_whose_transaction_was_exchanged_goes_on_without_its_announcements() -
         db.run(|tx| Ok((tx.get(&table, &5)?, tx.get(&table, &15)?, tx.get(&table, &25)?)))?,
         (Some(5 + 9), Some(15 + 6), Some(25 + 3))
     );
+    Ok(())
+}
+
+#[test]
+fn a_commit_that_rests_on_a_refused_insert_rests_on_its_keys_absence() -> Result<()> {
+    let driven = without_snapshots();
+    let (db, flags) = (&driven.db, driven.db.table::<u64, u64>("flags")?);
+    let plain = db.table::<u64, Vec<u8>>("plain")?;
+    let too_long = vec![0; VALUE_BYTES_MAX + 1];
+    let long = |_: &u64, row: &u64| vec![1; if *row == 7 { 70_000 } else { 1 }];
+    let indexed = db.define::<u64, u64>("indexed").index("by_length", 1, long).open()?;
+    for is_indexed in [false, true] {
+        db.run(|tx| tx.put(&flags, &1, &1))?;
+        let mut runs = 0;
+        let (flag, is_free) = db.run(|tx| {
+            runs += 1;
+            let refused = match is_indexed {
+                true => tx.insert(&indexed, &1, &7),
+                false => tx.insert(&plain, &1, &too_long),
+            };
+            let is_free = matches!(refused, Err(Error::TooLarge { .. }));
+            assert!(is_free || matches!(refused, Err(Error::KeyExists { .. })), "{refused:?}");
+            if runs == 1 {
+                db.run(|other| {
+                    other.put(&flags, &1, &0)?;
+                    if is_indexed { other.put(&indexed, &1, &5) } else { other.put(&plain, &1, &vec![5]) }
+                })?;
+            }
+            let flag = tx.get(&flags, &1)?;
+            tx.put(&flags, &2, &1)?;
+            Ok((flag, is_free))
+        })?;
+        assert_eq!((flag, is_free), (Some(0), false), "indexed: {is_indexed}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_key_function_that_panics_leaves_row_and_entries_in_step() -> Result<()> {
+    let db = Database::in_memory()?;
+    let armed = Arc::new(Mutex::new(0));
+    let calls = Arc::clone(&armed);
+    let second = move |_: &u64, row: &u64| {
+        let mut left = calls.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if *left > 0 {
+            *left -= 1;
+            assert!(*left > 0, "a key function's own");
+        }
+        row + 1
+    };
+    let table = db
+        .define::<u64, u64>("numbers")
+        .index("by_row", 1, |_, row| *row)
+        .index("by_next", 1, second)
+        .open()?;
+    let (by_row, by_next) = (table.index::<u64>("by_row")?, table.index::<u64>("by_next")?);
+    db.run(|tx| tx.put(&table, &1, &10))?;
+    for panics_at in 1..6 {
+        db.run(|tx| {
+            *armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = panics_at;
+            let _ = catch_unwind(AssertUnwindSafe(|| tx.put(&table, &1, &(10 + panics_at))));
+            *armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = 0;
+            Ok(())
+        })?;
+        let row = db.run(|tx| tx.get(&table, &1))?.expect("nobody deletes it");
+        let (rows, nexts) = db.run(|tx| {
+            let rows: Result<Vec<_>> = tx.range(&by_row, ..).collect();
+            let nexts: Result<Vec<_>> = tx.range(&by_next, ..).collect();
+            Ok((rows?, nexts?))
+        })?;
+        assert_eq!((rows, nexts), (vec![(1, row)], vec![(1, row)]), "a panic in call {panics_at}");
+    }
+    assert_eq!(db.run(|tx| Ok(tx.find(&by_next, &16).count()))?, 1, "calls behind the last one do not panic");
+    Ok(())
+}
+
+/// A database on a simulated disk that was closed with a hundred rows in `numbers`.
+fn with_a_hundred_rows() -> Result<Database> {
+    let disk = Arc::new(SimDisk::new());
+    let db = on_disk(&disk)?;
+    let table = db.table::<u64, u64>("numbers")?;
+    db.run(|tx| (0..100).try_for_each(|row| tx.put(&table, &row, &row)))?;
+    db.close()?;
+    on_disk(&disk)
+}
+
+#[test]
+fn a_key_function_opens_other_tables_while_its_own_is_being_opened() -> Result<()> {
+    let db = with_a_hundred_rows()?;
+    let other = db.clone();
+    let key = move |key: &u64, row: &u64| {
+        let factors = other.table::<u64, u64>("factors").expect("another table");
+        other.run(|tx| tx.put(&factors, key, &2)).expect("commits");
+        other.run(|tx| tx.get(&factors, key)).expect("reads").unwrap_or(1) * row
+    };
+    let table = db.define::<u64, u64>("numbers").index("by_product", 1, key).open()?;
+    let by_product = table.index::<u64>("by_product")?;
+    assert_eq!(db.run(|tx| tx.range(&by_product, 198..).collect::<Result<Vec<_>>>())?, [(99, 99)]);
+    Ok(())
+}
+
+#[test]
+fn a_key_function_that_asks_for_its_own_table_is_told_so_and_the_table_can_be_opened_after() -> Result<()> {
+    let db = with_a_hundred_rows()?;
+    let (other, told) = (db.clone(), Arc::new(Mutex::new(None)));
+    let tell = Arc::clone(&told);
+    let key = move |_: &u64, row: &u64| -> u64 {
+        let own = other.table::<u64, u64>("numbers");
+        *tell.lock().expect("nobody panicked") = own.err();
+        panic!("a key function's own, at row {row}");
+    };
+    let open = || db.define::<u64, u64>("numbers").index("by_row", 1, key).open();
+    assert!(catch_unwind(AssertUnwindSafe(open)).is_err(), "the key function panics");
+    let told = told.lock().expect("nobody panicked").take();
+    assert!(matches!(told, Some(Error::Misuse(_))), "{told:?}");
+    let table = db.define::<u64, u64>("numbers").index("by_row", 1, |_, row| *row).open()?;
+    assert_eq!(db.run(|tx| Ok(tx.range(&table, ..).count()))?, 100);
+    Ok(())
+}
+
+#[test]
+fn threads_that_open_one_table_while_its_indexes_are_filled_get_the_same_table() -> Result<()> {
+    let db = with_a_hundred_rows()?;
+    let fillings = Arc::new(Mutex::new(0));
+    let open = || {
+        let fillings = Arc::clone(&fillings);
+        let key = move |_: &u64, row: &u64| {
+            *fillings.lock().expect("nobody panicked") += 1;
+            *row
+        };
+        db.define::<u64, u64>("numbers").index("by_row", 1, key).open()
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
+    })?;
+    assert_eq!(*fillings.lock().expect("nobody panicked"), 100, "the index is filled once");
     Ok(())
 }

@@ -328,7 +328,7 @@ fn check_s1(other_advances: bool) {
             advance();
             None
         };
-        if superseded < epochs.scan().snapshots {
+        if superseded < epochs.scan().snapshots() {
             thing.free();
         }
         drop(reader.join().unwrap());

@@ -5,7 +5,7 @@
 //! - A crash in between leaves the remainder to the next recovery.
 //! - L4: a repair's files show which epochs were used. They stay until the manifest says so.
 //!
-//! Neighbours: `finish` calls behind the manifest, `relief` before it, where a full disk needs the space.
+//! Neighbours: `finish` calls behind the manifest, and before it where a full disk needs the space.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::block::origin::OPENING_BYTES;
 use crate::checkpoint::parts;
 use crate::error::{unless_full, unless_missing};
 use crate::log::segments::ClosedFile;
-use crate::store::names::{SegmentFile, SegmentName, log_folder};
+use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
@@ -107,12 +107,22 @@ impl Recovery {
         Ok(())
     }
 
-    /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
-    pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
-        self.disk.sync_folder("")?;
+    /// Removes the files of checkpoints that are not the installed one.
+    pub(super) fn remove_other_parts(&self) -> Result<(), DurabilityError> {
         let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
+        let is_other = |part: &PartName| Some(part.checkpoint) != installed;
+        parts::remove(&*self.disk, self.keeper.manifest(), is_other).map(drop)
+    }
+
+    /// Frees what the manifest that was read does not need, and the torn tails of the logs that it lists as open.
+    ///
+    /// A torn tail may go: nothing in it was durable, and its bytes never come back. It stays where a file stands
+    /// behind it, as that file shows that it was closed (L4, L5).
+    pub(super) fn free_unneeded(&mut self) -> Result<(), DiskError> {
+        // The manifest that was read may be a rename that only the system's cache has.
+        self.disk.sync_folder("")?;
         // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
-        let _ = parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed);
+        let _ = self.remove_other_parts();
         if !self.given_up.is_empty() || !self.cuts.is_empty() {
             // A repair's files show which epochs were used, until its manifest does (L4).
             return Ok(());

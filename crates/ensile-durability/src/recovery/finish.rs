@@ -1,34 +1,37 @@
 //! The last part of a recovery: the decision is made durable and the next generation begins (L4).
 //!
-//! In this order: what may be in the system's cache only is written again; small generations are merged; the next
-//! generation's files and the manifest that lists them; what is not needed any more is removed.
+//! The machine of `ending` says in which order, and what follows an action that found no space. Here each action is
+//! carried out.
 //!
 //! Invariants:
 //! - L4: before anything is served, the manifest says what counts in each generation and where the next begins.
 //! - I3: no lease begins while files go.
-//! - Nothing is removed before the manifest that makes it unneeded is durable; `relief` has the exceptions of a full
-//!   disk.
+//! - What was recovered is written again before it counts as durable. Where not even that finds space, the open says up
+//!   to which epoch it is proven.
 //!
-//! Neighbours: `plan` decides, `unproven` and `relief` write, `merge` merges, `clearing` removes; then the log starts.
+//! Neighbours: `ending` and `plan` decide, `unproven` and `merge` write, `clearing` removes; then the log starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ensile_base::Epoch;
 use ensile_base::random::Random;
-use ensile_disk::DiskError;
+use ensile_disk::{DiskError, DiskLock};
 
+use super::ending::{Ending, EndingAction, EndingOutcome, EndingStep};
 use super::merge;
 use super::plan::{self, Plan};
 use super::replay::LogPiece;
 use super::replaying::Recovery;
 use super::report::RecoveryReport;
+use super::unproven::{self, AtOnce};
 use crate::block::Salt;
 use crate::block::origin::Origin;
-use crate::checkpoint::parts;
 use crate::log::LogStart;
 use crate::log::segments::{ClosedFile, Segments};
 use crate::store::hint::HintWriter;
+use crate::store::manifest::{Manifest, NotReplaced};
+use crate::store::names::{SegmentName, log_folder};
 use crate::store::reserve::Reserve;
 use crate::store::{Locks, leases};
 use crate::{DurabilityError, EntryKind, Recoverable};
@@ -74,12 +77,38 @@ impl From<Recovered> for LogStart {
     }
 }
 
-/// What the next generation begins with.
-struct NextGeneration {
+/// The next life, as far as it is made.
+struct NextLife {
+    plan: Plan,
+    /// Of its generation.
+    salt: Salt,
+    entries: EntryKind,
+    reserve: Reserve,
+    /// Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
+    clearance: Option<Box<dyn DiskLock>>,
+    /// The file into which closed generations were merged.
+    merged: Option<ClosedFile>,
     segments: Vec<Segments>,
-    hint: HintWriter,
+    hint: Option<HintWriter>,
     /// Files that closed generations keep.
     older: Vec<ClosedFile>,
+}
+
+impl NextLife {
+    /// The manifest that lists its generation.
+    fn manifest(&self, before: &Manifest, logs: usize) -> Manifest {
+        let manifest = self.plan.manifest(before, self.salt, self.entries, logs as u32);
+        assert!(
+            manifest.generations.last().is_some_and(|next| next.durable.is_none()),
+            "the next one is open"
+        );
+        manifest
+    }
+
+    /// The first file of one of its logs.
+    fn log(&self, logger: u32) -> SegmentName {
+        SegmentName { generation: self.plan.number, logger, number: 0 }
+    }
 }
 
 impl Recovery {
@@ -105,38 +134,28 @@ impl Recovery {
                 "every piece must be replayed before a recovery is finished",
             ));
         }
-        let has_earlier = self.report.generation > 1;
-        let (mut plan, kind) = (self.plan()?, target.entries());
-        let first = plan.first;
-        let reserve = Reserve::of(&self.disk, self.config.loggers as u32)?;
-        let NextGeneration { segments, hint, older } = match self.begin_next(&mut plan, &reserve, kind) {
-            Ok(begun) => begun,
-            // There is something to read, whichever of the two manifests stands, and whatever of the unneeded files
-            // is there.
-            Err(DurabilityError::Disk(error)) if error.is_full() && has_earlier => {
-                return Ok(Finished::ReadOnly(Box::new(self.into_read_only(first, &error))));
+        let mut ending = Ending::new(self.report.generation > 1);
+        let mut next = NextLife {
+            plan: self.plan()?,
+            salt: Salt::draw(&mut Random::unpredictable()),
+            entries: target.entries(),
+            reserve: Reserve::of(&self.disk, self.config.loggers as u32)?,
+            clearance: None,
+            merged: None,
+            segments: Vec::new(),
+            hint: None,
+            older: Vec::new(),
+        };
+        loop {
+            match ending.next() {
+                EndingStep::Do(action) => ending.came(self.carry_out(action, &mut next)),
+                EndingStep::Open => return Ok(Finished::Open(Box::new(self.into_recovered(next)))),
+                EndingStep::Read(reason) => {
+                    return Ok(Finished::ReadOnly(Box::new(self.into_read_only(next.plan.first, reason))));
+                }
+                EndingStep::Fail(error) => return Err(error),
             }
-            Err(error) => return Err(error),
-        };
-        assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
-        let report = self.final_report(first);
-        let replayed_bytes = report.bytes;
-        let Self { disk, keeper, config, locks, .. } = self;
-        assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
-        assert_eq!(segments.len(), config.loggers, "a log for each logger");
-        let log = LogStart {
-            next_first_epoch: first,
-            config,
-            disk,
-            segments,
-            keeper,
-            hint,
-            older,
-            locks,
-            reserve,
-            replayed_bytes,
-        };
-        Ok(Finished::Open(Box::new(Recovered { next_first_epoch: first, report, log })))
+        }
     }
 
     /// What the next life begins with.
@@ -156,32 +175,47 @@ impl Recovery {
         })
     }
 
-    /// Everything that the next generation needs on disk, and what it makes unneeded is gone.
-    fn begin_next(
-        &mut self,
-        plan: &mut Plan,
-        reserve: &Reserve,
-        entries: EntryKind,
-    ) -> Result<NextGeneration, DurabilityError> {
-        // Held to the end, so that no lease begins while files go. An open does not wait for leases that are held (I3).
-        let _clearance = leases::try_lock(&*self.disk)?;
-        self.write_unproven(reserve)?;
-        self.remove_unlisted()?;
-        let merged = self.merge_generations(plan)?;
-        let salt = Salt::draw(&mut Random::unpredictable());
-        let logs = self.config.loggers as u32;
-        let manifest = plan.manifest(self.keeper.manifest(), salt, entries, logs);
-        let origin = Origin { identity: manifest.identity, salt, entries };
-        let (segments, hint) = self.begin_generation(&manifest, origin, reserve)?;
-        assert_eq!(self.keeper.manifest(), &manifest, "L4: nothing goes before the manifest is durable");
-        assert_eq!(manifest.generations.last().map(|open| open.number), Some(plan.number));
-        let installed = self.load.checkpoint().map(|checkpoint| checkpoint.number);
-        parts::remove(&*self.disk, self.keeper.manifest(), |part| Some(part.checkpoint) != installed)?;
-        let mut older = self.clear(plan)?;
-        older.extend(merged);
-        self.disk.sync_folder("")?;
-        reserve.make()?;
-        Ok(NextGeneration { segments, hint, older })
+    /// Does what the machine says.
+    fn carry_out(&mut self, action: EndingAction, next: &mut NextLife) -> EndingOutcome {
+        let carried_out = match action {
+            EndingAction::HoldLeases => {
+                leases::try_lock(&*self.disk).map(|lock| next.clearance = lock).map_err(Into::into)
+            }
+            EndingAction::RewriteTail(at_once) => self.rewrite_tail(at_once),
+            EndingAction::RemoveUnlisted => self.remove_unlisted().map_err(Into::into),
+            EndingAction::Merge => self.merge_generations(&mut next.plan).map(|merged| next.merged = merged),
+            EndingAction::MakeLogs { is_tight } => self.make_logs(next, is_tight).map_err(Into::into),
+            EndingAction::ReplaceManifest => return self.replace_manifest(next),
+            EndingAction::TrimLogs => {
+                next.segments.iter_mut().try_for_each(Segments::trim).map_err(Into::into)
+            }
+            EndingAction::RemoveLogs => {
+                self.remove_logs(next);
+                Ok(())
+            }
+            EndingAction::MakeHint => {
+                let made = HintWriter::create(&*self.disk, self.keeper.manifest().identity, next.plan.number);
+                made.map(|hint| next.hint = Some(hint)).map_err(Into::into)
+            }
+            EndingAction::Clear => self.clear_unneeded(next),
+            EndingAction::MakeReserve => next.reserve.make().map_err(Into::into),
+            EndingAction::FreeUnneeded => self.free_unneeded().map_err(Into::into),
+            EndingAction::GiveUpReserve => match next.reserve.give_up() {
+                Ok(false) => return EndingOutcome::NothingKept,
+                given_up => given_up.map(drop).map_err(Into::into),
+            },
+        };
+        carried_out.map_or_else(EndingOutcome::Failed, |()| EndingOutcome::Done)
+    }
+
+    /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space
+    /// for that.
+    fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
+        let mut chains = self.open_chains.iter();
+        chains.try_for_each(|chain| unproven::rewrite(&*self.disk, chain, at_once))?;
+        assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
+        self.proven = self.report.durable_epoch;
+        Ok(())
     }
 
     /// Merges closed generations if there are many, into a file that the next manifest lists in their place.
@@ -212,10 +246,83 @@ impl Recovery {
         Ok(Some(file))
     }
 
+    /// The files with their synced marks; `is_tight` leaves what they would set aside to what comes next.
+    fn make_logs(&self, next: &mut NextLife, is_tight: bool) -> Result<(), DiskError> {
+        let (identity, before) = (self.keeper.manifest().identity, next.plan.first.previous());
+        let origin = Origin { identity, salt: next.salt, entries: next.entries };
+        next.segments.clear();
+        for logger in 0..self.config.loggers as u32 {
+            let mut segments = Segments::create(&self.disk, next.log(logger), &self.config, before, origin)?;
+            if is_tight {
+                segments.trim()?;
+            }
+            self.disk.sync_folder(&log_folder(logger))?;
+            next.segments.push(segments);
+        }
+        Ok(())
+    }
+
+    /// Puts the manifest that lists the next generation in its place.
+    fn replace_manifest(&mut self, next: &NextLife) -> EndingOutcome {
+        assert_eq!(next.segments.len(), self.config.loggers, "L3: the files come before the manifest");
+        let manifest = next.manifest(self.keeper.manifest(), self.config.loggers);
+        match self.keeper.replace(manifest) {
+            Ok(()) => EndingOutcome::Done,
+            Err(NotReplaced::OldStands(error)) => EndingOutcome::Failed(error.into()),
+            Err(NotReplaced::Unknown(error)) => EndingOutcome::Unknown(error.into()),
+        }
+    }
+
+    /// Takes files away that no manifest lists.
+    fn remove_logs(&self, next: &NextLife) {
+        let mut listed = self.keeper.manifest().generations.iter();
+        assert!(
+            listed.all(|listed| listed.number != next.plan.number),
+            "L3: files that a manifest lists stay"
+        );
+        for logger in 0..self.config.loggers as u32 {
+            // The next open removes what stays.
+            let _ = self.disk.remove(&next.log(logger).to_string());
+        }
+    }
+
+    /// Removes what the manifest that now stands does not need.
+    fn clear_unneeded(&self, next: &mut NextLife) -> Result<(), DurabilityError> {
+        let open = self.keeper.manifest().generations.last();
+        assert_eq!(open.map(|open| open.number), Some(next.plan.number), "L4: the manifest comes first");
+        self.remove_other_parts()?;
+        next.older = self.clear(&next.plan)?;
+        next.older.extend(next.merged.take());
+        Ok(self.disk.sync_folder("")?)
+    }
+
+    /// What the log of the next life goes on from.
+    fn into_recovered(mut self, next: NextLife) -> Recovered {
+        let NextLife { plan: Plan { first, .. }, reserve, segments, hint, older, .. } = next;
+        assert_eq!(self.proven, self.report.durable_epoch, "what is served survives a power failure");
+        let report = self.final_report(first);
+        let Self { disk, keeper, config, locks, .. } = self;
+        assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
+        assert_eq!(segments.len(), config.loggers, "a log for each logger");
+        let log = LogStart {
+            next_first_epoch: first,
+            config,
+            disk,
+            segments,
+            keeper,
+            hint: hint.expect("it is made before anything is cleared"),
+            older,
+            locks,
+            reserve,
+            replayed_bytes: report.bytes,
+        };
+        Recovered { next_first_epoch: first, report, log }
+    }
+
     /// What can be read of a recovery that could not begin the next generation.
-    fn into_read_only(mut self, next_first_epoch: Epoch, error: &DiskError) -> ReadOnly {
+    fn into_read_only(mut self, next_first_epoch: Epoch, reason: Arc<str>) -> ReadOnly {
         let report = self.final_report(next_first_epoch);
         let durable = self.proven.min(report.durable_epoch);
-        ReadOnly { next_first_epoch, report, durable, reason: error.to_string().into(), locks: self.locks }
+        ReadOnly { next_first_epoch, report, durable, reason, locks: self.locks }
     }
 }

@@ -180,6 +180,7 @@ impl<'x> ExclusiveRows<'x> {
             return Err(Error::KeyExists { table: table.name().to_owned() });
         }
         for index in &table.indexes {
+            index_key.clear();
             if index.entry_key(key, value, index_key)? && self.add(&index.entries, index_key, key)?.is_some()
             {
                 return Err(Error::NotUnique { table: table.name().to_owned(), index: index.name.clone() });

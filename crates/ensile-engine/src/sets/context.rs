@@ -5,6 +5,7 @@
 use ensile_base::sync::Arc;
 use ensile_epoch::PinHandle;
 
+use super::entry_keys::EntryKeys;
 use super::multi_get::Descents;
 use super::node_set::NodeSet;
 use super::write_set::WriteSet;
@@ -27,8 +28,8 @@ pub(crate) struct Context {
     pub(crate) descents: Descents,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
-    /// A secondary key being computed: of the old row, of the new one.
-    pub(crate) entry_keys: (Vec<u8>, Vec<u8>),
+    /// The keys of the index entries of a row being written.
+    pub(crate) entry_keys: EntryKeys,
 }
 
 impl Context {
@@ -42,7 +43,7 @@ impl Context {
             row_scratch: Scratch::default(),
             descents: Descents::default(),
             value: Vec::new(),
-            entry_keys: (Vec::new(), Vec::new()),
+            entry_keys: EntryKeys::default(),
         }
     }
 
@@ -63,9 +64,11 @@ impl Context {
     /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        let Self { sets, scratch, row_scratch, value, .. } = self;
+        let Self { sets, scratch, row_scratch, value, entry_keys, .. } = self;
         let seen = sets.reads.capacity() * size_of::<Read>() + sets.nodes.kept_bytes();
-        seen + sets.writes.kept_bytes() + scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity()
+        let buffers =
+            scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
+        seen + sets.writes.kept_bytes() + buffers
     }
 
     #[cold]
@@ -74,7 +77,7 @@ impl Context {
         self.sets.nodes = NodeSet::default();
         self.sets.writes = WriteSet::default();
         (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
-        self.value = Vec::new();
+        (self.value, self.entry_keys) = (Vec::new(), EntryKeys::default());
         debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }
 }

@@ -4,6 +4,7 @@
 //! up.
 
 pub(crate) mod context;
+pub(crate) mod entry_keys;
 pub(crate) mod keys;
 pub(crate) mod multi_get;
 pub(crate) mod node_set;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Mutex, OnceLock, Ordering, note};
+use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, OnceLock, Ordering, note};
 use ensile_disk::{Process, ProcessMarks};
 use ensile_durability::{Checkpoints, Locks, Log, ReadOnly, RecoveryReport};
 use ensile_epoch::{EpochConfig, Epochs, PinHandle};
@@ -53,6 +53,8 @@ pub(crate) struct SharedState {
     /// Workers that no thread has.
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) catalog: Mutex<Catalog>,
+    /// A table's indexes have been filled, or not.
+    pub(crate) table_filled: Condvar,
     pub(crate) clock: Clock,
     /// Of a database without a log no entry carries before-images, whatever was asked for.
     pub(crate) settings: Settings,
@@ -130,6 +132,7 @@ impl SharedState {
             logged_trees: LoggedTrees::new(&parts.catalog.trees),
             idle_workers: Arc::new(IdleWorkers::new(parts.process)),
             catalog: Mutex::new(parts.catalog),
+            table_filled: Condvar::new(),
             clock: parts.clock,
             settings,
             cores: parts.cores,

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: recovery hands its trees over; `open::catalogue` opens tables with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ensile_base::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(crate) struct Catalog {
     /// Recovered trees whose tables are not open yet.
     pub(crate) trees: Trees,
     pub(crate) opened: HashMap<String, Arc<TableCore>>,
+    /// Tables whose indexes are being filled, without the catalogue's lock: who opens one of them waits.
+    pub(crate) filling: HashSet<String>,
     pub(crate) next_id: u32,
     pub(crate) next_volatile: u32,
 }
@@ -24,7 +26,7 @@ pub(crate) struct Catalog {
 impl Catalog {
     pub(crate) fn new(trees: Trees) -> Self {
         let next_id = trees.keys().copied().max().unwrap_or(CATALOG_ID) + 1;
-        Self { trees, opened: HashMap::new(), next_id, next_volatile: 0 }
+        Self { trees, opened: HashMap::new(), filling: HashSet::new(), next_id, next_volatile: 0 }
     }
 
     /// The recovered tree of a table, or a new one. It stays here until its table is open: an opening may fail, or

@@ -145,9 +145,8 @@ fn too_large(what: &'static str, bytes: usize, bytes_max: usize) -> Error {
 }
 
 impl IndexCore {
-    /// The key under which the row (`key`, `value`) stands in this index, or `None` if it stands nowhere.
+    /// Appends the key under which the row (`key`, `value`) stands in this index. False if it stands nowhere.
     pub(crate) fn entry_key(&self, key: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        out.clear();
         let indexed = (self.key)(key, value, out)
             .map_err(|detail| Error::decode(&self.entries.name, self.key_type.clone(), detail))?;
         if indexed && !self.unique {

@@ -71,6 +71,9 @@ impl Database {
     /// A transaction that is begun inside `f` is separate: what it commits stays when `f` is run again. If it writes
     /// what `f` has read, `f` conflicts with it at every attempt, for ever.
     ///
+    /// A panic of `f` is passed on as it is, and is no answer: what `f` had read by then may never have stood together.
+    /// Return what is to be checked as an error.
+    ///
     /// ```
     /// # extern crate ensile_engine as ensile;
     /// use ensile::Readable;

@@ -2,7 +2,7 @@
 //!
 //! Neighbours: `typed` encodes what is written; `indexes` keeps secondary indexes in step; commit installs.
 
-use ensile_epoch::Call;
+use ensile_epoch::{Call, Pinned};
 
 use super::Transaction;
 use super::indexes::Maintenance;
@@ -52,12 +52,24 @@ impl Transaction<'_> {
         debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
+        self.context().entry_keys.compute(table, key, old.as_deref(), Some(value))?;
+        self.write_indexed(table, key, (WriteKind::Put, value), Expect::Anything)
+    }
+
+    /// Enters a write of a row and of its index entries, whose keys have been computed.
+    fn write_indexed(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        (kind, value): (WriteKind, &[u8]),
+        expect: Expect,
+    ) -> Result<()> {
         let (_, context) = self.enter(table)?;
         let Context { pin, sets, entry_keys, row_scratch, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
         let mut maintenance = Maintenance { sets, entry_keys, scratch: row_scratch, pinned: call.pinned() };
-        maintenance.run(table, key, old.as_deref(), Some(value))?;
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything)
+        maintenance.run(table, key, (kind == WriteKind::Put).then_some(value))?;
+        sets.write((table.id, key, value), kind, expect)
     }
 
     /// Writes a row whose key must be free.
@@ -75,29 +87,29 @@ impl Transaction<'_> {
         let Context { pin, sets, scratch, value, .. } = context;
         let Ok(call) = pin.enter() else { return self.expire() };
         sets.check_free(table, key, scratch, &call)?;
-        sets.put(table, key, Expect::Absent, value, encode)
+        match sets.put(table, key, Expect::Absent, value, encode) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(sets.refused_insert(table, key, error, scratch, call.pinned())),
+        }
     }
 
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         table.check_value(value)?;
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, entry_keys, row_scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        sets.check_free(table, key, scratch, &call)?;
-        let pinned = call.pinned();
-        let kept =
-            Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, None, Some(value));
-        // The index entry may be of this very key, and have come after the key was found free. The answer must rest on
-        // one moment, so the sets get the key's absence as well as the entry's presence.
-        if matches!(kept, Err(Error::NotUnique { .. })) {
-            let met = sets.writes.find_key(table.id, key);
-            if sets.writes.written(met).is_none() && sets.look_up((table, key), met, scratch, pinned) {
-                return Err(Error::KeyExists { table: table.name().to_owned() });
-            }
+        {
+            let (_, context) = self.enter(table)?;
+            let Context { pin, sets, scratch, .. } = context;
+            let Ok(call) = pin.enter() else { return self.expire() };
+            sets.check_free(table, key, scratch, &call)?;
         }
-        kept?;
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Absent)
+        let computed = self.context().entry_keys.compute(table, key, None, Some(value));
+        let written =
+            computed.and_then(|()| self.write_indexed(table, key, (WriteKind::Put, value), Expect::Absent));
+        let Err(error) = written else { return Ok(()) };
+        let (_, context) = self.enter(table)?;
+        let Context { pin, sets, scratch, .. } = context;
+        let Ok(call) = pin.enter() else { return self.expire() };
+        Err(sets.refused_insert(table, key, error, scratch, call.pinned()))
     }
 
     pub(crate) fn raw_delete(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
@@ -105,19 +117,13 @@ impl Transaction<'_> {
         let indexed = !table.indexes.is_empty();
         let old = self.raw_get(table, key, |value| if indexed { value.to_vec() } else { Vec::new() })?;
         let Some(old) = old else { return Ok(false) };
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, entry_keys, row_scratch, .. } = context;
         if indexed {
-            let Ok(call) = pin.enter() else { return self.expire() };
-            let pinned = call.pinned();
-            Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(
-                table,
-                key,
-                Some(&old),
-                None,
-            )?;
+            self.context().entry_keys.compute(table, key, Some(&old), None)?;
+            self.write_indexed(table, key, (WriteKind::Delete, &[]), Expect::Anything)?;
+            return Ok(true);
         }
-        sets.write((table.id, key, &[]), WriteKind::Delete, Expect::Anything)?;
+        let (_, context) = self.enter(table)?;
+        context.sets.write((table.id, key, &[]), WriteKind::Delete, Expect::Anything)?;
         Ok(true)
     }
 
@@ -179,15 +185,14 @@ impl Transaction<'_> {
     /// the scratch buffer.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, value, entry_keys, row_scratch, .. } = context;
-        table.check_value(value)?;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let pinned = call.pinned();
-        let old = Some(scratch.bytes());
-        Maintenance { sets, entry_keys, scratch: row_scratch, pinned }.run(table, key, old, Some(value))?;
-        sets.write((table.id, key, value), WriteKind::Put, Expect::Anything)?;
-        Ok(true)
+        let value = std::mem::take(&mut self.context().value);
+        let updated = table.check_value(&value).and_then(|()| {
+            let Context { scratch, entry_keys, .. } = self.context();
+            entry_keys.compute(table, key, Some(scratch.bytes()), Some(&value))?;
+            self.write_indexed(table, key, (WriteKind::Put, &value), Expect::Anything)
+        });
+        self.context().value = value;
+        updated.map(|()| true)
     }
 }
 
@@ -233,6 +238,24 @@ impl Sets {
             None => self.probe(table, key, met, scratch, call),
         };
         if taken { Err(Error::KeyExists { table: table.name().to_owned() }) } else { Ok(()) }
+    }
+
+    /// What an insert answers that failed after it found its key free. That failure tells the closure that the key is
+    /// free, so the sets get the key's absence (R2). If the key has come meanwhile, that is the answer.
+    #[cold]
+    fn refused_insert(
+        &mut self,
+        table: &TableCore,
+        key: &[u8],
+        error: Error,
+        scratch: &mut Scratch,
+        pinned: Pinned<'_>,
+    ) -> Error {
+        let met = self.writes.find_key(table.id, key);
+        if self.writes.written(met).is_none() && self.look_up((table, key), met, scratch, pinned) {
+            return Error::KeyExists { table: table.name().to_owned() };
+        }
+        error
     }
 
     /// Whether a key that the transaction has not written is there.

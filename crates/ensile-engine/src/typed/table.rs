@@ -134,7 +134,9 @@ impl Database {
 /// A table about to be opened, with its secondary indexes.
 ///
 /// The function that computes a secondary key gets the primary key and the row. It must depend on nothing else, and
-/// its `version` must be raised whenever it computes other keys than before: then the index is built anew.
+/// its `version` must be raised whenever it computes other keys than before: then the index is built anew. A write
+/// calls it once for the old row and once for the new one. If it panics, nothing of that write is done. It may open
+/// other tables, but not its own while that is being opened: that is [`Error::Misuse`].
 #[must_use = "a table is there once `open` was called"]
 pub struct TableBuilder<'db, K, V> {
     database: &'db Database,

@@ -2,10 +2,11 @@
 //!
 //! Neighbours: [`super`] opens the table once they are whole.
 
+use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 
 use ensile_base::limits::INDEX_KEY_BYTES_MAX;
-use ensile_base::sync::{AtomicUsize, Ordering};
+use ensile_base::sync::{AtomicUsize, Ordering, thread_local};
 use ensile_epoch::Pinned;
 use ensile_index::{Direction, Range, Witness};
 
@@ -21,6 +22,33 @@ use crate::worker::Worker;
 
 /// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
 const PARTS_PER_THREAD: usize = 8;
+
+thread_local! {
+    /// How many fillings of indexes this thread is in: a key function may open another table.
+    static FILLINGS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether this thread may be in a key function, for which others may wait.
+pub(super) fn calls_key_functions() -> bool {
+    FILLINGS.with(Cell::get) > 0
+}
+
+/// Marks this thread as one that calls key functions.
+struct CallsKeyFunctions;
+
+impl CallsKeyFunctions {
+    fn begin() -> Self {
+        FILLINGS.with(|fillings| fillings.set(fillings.get() + 1));
+        Self
+    }
+}
+
+impl Drop for CallsKeyFunctions {
+    fn drop(&mut self) {
+        debug_assert!(calls_key_functions(), "a filling that ends has begun");
+        FILLINGS.with(|fillings| fillings.set(fillings.get() - 1));
+    }
+}
 
 /// Trees for the entries of indexes whose table is being opened. If that fails, or panics in an index's key function,
 /// they are freed: no thread has seen them.
@@ -95,6 +123,7 @@ fn fill_part(
     entries: &[UnseenTree],
     range: Range<'_>,
 ) -> Result<()> {
+    let _calls = CallsKeyFunctions::begin();
     let pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
     session::with_worker(shared, |worker| {

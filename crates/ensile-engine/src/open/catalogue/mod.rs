@@ -11,7 +11,7 @@ mod indexes;
 
 use std::ops::{Bound, ControlFlow};
 
-use ensile_base::sync::Arc;
+use ensile_base::sync::{Arc, MutexGuard};
 use ensile_index::{Direction, Range};
 
 use crate::database::{Database, DatabaseRef};
@@ -21,10 +21,11 @@ use crate::reading::RawRead;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
 use crate::shared::{Durability, SharedState};
+use crate::tables::catalog::Catalog;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
 use crate::transaction::Transaction;
 use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
-use indexes::{NewEntries, fill_indexes};
+use indexes::{NewEntries, calls_key_functions, fill_indexes};
 
 /// Every key.
 const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
@@ -95,7 +96,7 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
 fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     check_spec(&spec)?;
     let shared = database.shared();
-    let mut catalog = shared.catalog.lock();
+    let mut catalog = lock_unless_filling(shared, &spec.name)?;
     if let Some(table) = catalog.opened.get(&spec.name) {
         check_types(&spec, table.key_type(), table.value_type())?;
         check_same_indexes(&spec, table)?;
@@ -113,7 +114,11 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     };
     let tree = catalog.tree(id, || new_tree(shared).publish());
     let entries = NewEntries::new(shared, spec.indexes.len());
-    fill_indexes(shared, &tree, &spec, &entries.trees)?;
+    // A new table has no rows: no function of the application is called for it.
+    if stored.is_some() && !spec.indexes.is_empty() {
+        catalog =
+            fill_unlocked(shared, catalog, &name, || fill_indexes(shared, &tree, &spec, &entries.trees))?;
+    }
     let ids = catalog.next_volatile..catalog.next_volatile + spec.indexes.len() as u32;
     for id in ids.clone().map(|entries_id| VOLATILE | entries_id).chain([id]) {
         shared.tables.check_room(id)?;
@@ -129,6 +134,57 @@ fn open_table(database: &Database, spec: TableSpec) -> Result<Arc<TableCore>> {
     catalog.trees.remove(&id);
     catalog.opened.insert(name, Arc::clone(&table));
     Ok(table)
+}
+
+/// The catalogue's lock, once nobody fills the indexes of the table called `name`.
+fn lock_unless_filling<'s>(shared: &'s SharedState, name: &str) -> Result<MutexGuard<'s, Catalog>> {
+    let mut catalog = shared.catalog.lock();
+    while catalog.filling.contains(name) {
+        if calls_key_functions() {
+            return Err(Error::Misuse(format!(
+                "an index's key function asks for table {name} while the table is being opened: open it before"
+            )));
+        }
+        catalog = shared.table_filled.wait(catalog);
+    }
+    Ok(catalog)
+}
+
+/// Fills a table's indexes without the catalogue's lock, since key functions may open tables themselves. Who opens this
+/// table meanwhile waits.
+fn fill_unlocked<'s>(
+    shared: &'s SharedState,
+    mut catalog: MutexGuard<'s, Catalog>,
+    name: &str,
+    fill: impl FnOnce() -> Result<()>,
+) -> Result<MutexGuard<'s, Catalog>> {
+    /// Also after a failure, or a panic of a key function, others need not wait any longer.
+    struct Filling<'s, 'n>(&'s SharedState, &'n str);
+
+    impl<'s> Filling<'s, '_> {
+        fn end(&self) -> MutexGuard<'s, Catalog> {
+            let mut catalog = self.0.catalog.lock();
+            catalog.filling.remove(self.1);
+            self.0.table_filled.notify_all();
+            catalog
+        }
+    }
+
+    impl Drop for Filling<'_, '_> {
+        fn drop(&mut self) {
+            drop(self.end());
+        }
+    }
+
+    let is_new = catalog.filling.insert(name.to_owned());
+    debug_assert!(is_new, "one thread fills a table's indexes");
+    drop(catalog);
+    let filling = Filling(shared, name);
+    fill()?;
+    // A waiting thread gets the lock only when this caller has entered the table.
+    let catalog = filling.end();
+    std::mem::forget(filling);
+    Ok(catalog)
 }
 
 fn read_definition(shared: &SharedState, name: &str) -> Result<Option<Definition>> {
