@@ -32,7 +32,7 @@ const PREFETCHED_BYTES_MAX: usize = 512;
 impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
-        let pin = self.epochs.register_pin();
+        let mut pin = self.epochs.register_pin();
         for (section, tree) in self.logged_trees.all() {
             let call = pin.begin(self.epochs.now());
             let separators = tree.separators(parts * SLICES_PER_PART, call.pinned());
@@ -54,7 +54,7 @@ impl Walk for SharedState {
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let Some(tree) = self.logged_trees.get(slice.section) else { return false };
-        let pin = self.epochs.register_pin();
+        let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let pinned = call.pinned();
         let mut visit = RowCopier {
@@ -144,7 +144,7 @@ impl<'w> RecordVisitor<'w> for RowCopier<'w> {
 
     #[inline]
     fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
-        record.handle().prefetch_exactly(self.record_bytes);
+        record.address().prefetch_exactly(self.record_bytes);
         self.keys.extend_from_slice(key);
         self.batch.push((self.keys.len(), record));
         if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }

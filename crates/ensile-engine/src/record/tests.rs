@@ -3,7 +3,6 @@
 //! Nothing here frees a record, so handles stay good without pins.
 
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::Pinned;
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::blocks::Blocks;
@@ -18,9 +17,9 @@ fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
-fn at(handle: super::Handle) -> Record<'static> {
+fn at(address: super::Address) -> Record<'static> {
     // SAFETY: the tests below never free a record that they still read.
-    handle.at(unsafe { Pinned::assume() })
+    unsafe { address.record() }
 }
 
 #[test]
@@ -131,7 +130,7 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
     let is_in = |shown: &[u8], record: Record<'_>| {
-        let start = record.handle().value() as usize;
+        let start = record.address().value() as usize;
         (start..start + record.class().bytes()).contains(&(shown.as_ptr() as usize))
     };
     for length in [0, 1, 4, 5, 12, 13, 100, 5000] {

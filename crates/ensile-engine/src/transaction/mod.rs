@@ -21,12 +21,13 @@ mod run;
 mod writes;
 
 use ensile_base::sync::Arc;
+use ensile_epoch::Pinned;
 
 use crate::commit::{self, Committed};
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
-use crate::sets::context::Context;
+use crate::sets::context::{Context, KeptContext};
 use crate::shared::{Durability, SharedState};
 use crate::tables::TableCore;
 use receipt::Receipt;
@@ -100,46 +101,53 @@ impl<'db> Transaction<'db> {
     /// Begins a transaction that may stay open: it takes a worker only at commit.
     #[inline]
     pub(crate) fn begin(database: DatabaseRef<'db>, durability: Durability) -> Self {
-        let session = session::take_unattached(&database);
+        let session = session::take_unattached(&database).begin(&database);
         let ended = match database.check_open() {
             Ok(()) => None,
             Err(Error::Forked) => Some(Ended::Forked),
             Err(_) => Some(Ended::Closed),
         };
-        let mut tx = Self::with_session(database, session, durability);
-        tx.ended = ended;
-        tx
+        Self { database, session: Some(session), durability, ended }
     }
 
     /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
     #[inline(always)]
     pub(crate) fn begin_at_once(database: DatabaseRef<'db>, durability: Durability) -> Self {
-        let session = session::take(&database);
-        Self::with_session(database, session, durability)
-    }
-
-    #[inline(always)]
-    fn with_session(database: DatabaseRef<'db>, session: Session, durability: Durability) -> Self {
-        drop(session.context.pin.begin(database.epochs.now()));
-        debug_assert_eq!(session.context.database, database.id, "a session is of one database");
-        debug_assert!(session.context.sets.is_empty(), "a transaction begins with empty sets");
+        let session = session::take(&database).begin(&database);
         Self { database, session: Some(session), durability, ended: None }
     }
 
-    #[inline]
-    pub(crate) fn context(&mut self) -> &mut Context {
+    /// Pin and context.
+    #[inline(always)]
+    pub(crate) fn kept(&mut self) -> &mut KeptContext {
         let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
-        &mut session.context
+        &mut session.kept
     }
 
-    /// The database and the context, once it is checked that the table is the database's and the transaction is alive.
-    #[inline]
-    fn enter(&mut self, table: &TableCore) -> Result<(&DatabaseRef<'db>, &mut Context)> {
+    /// Runs what follows no record, outside the pin's calls: application code may run as long as it likes, and the
+    /// transaction can be ended meanwhile (E4).
+    #[inline(always)]
+    pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut Context<'p>) -> R) -> R {
+        self.kept().between(work)
+    }
+
+    /// Runs a call under the transaction's pin.
+    ///
+    /// # Errors
+    /// What `call` returns, and [`Error::Expired`].
+    #[inline(always)]
+    fn enter<R>(&mut self, call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> Result<R>) -> Result<R> {
+        match self.kept().enter(call) {
+            Ok(result) => result,
+            Err(_) => self.expire(),
+        }
+    }
+
+    /// Refuses tables of another database, and calls after a failure.
+    #[inline(always)]
+    fn check(&self, table: &TableCore) -> Result<()> {
         self.check_alive()?;
-        self.database.check_table(table)?;
-        let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
-        debug_assert_eq!(session.context.database, table.database, "a session is of its table's database");
-        Ok((&self.database, &mut session.context))
+        self.database.check_table(table)
     }
 
     /// Refuses calls after a failure.
@@ -233,19 +241,25 @@ impl<'db> Transaction<'db> {
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_open()?;
-        let Some(Session { context, worker }) = &mut self.session else {
+        let Some(Session { kept, worker }) = &mut self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, .. } = &mut **context;
-        let call = pin.enter()?;
         let shared: &SharedState = &self.database;
-        let worker = session::worker_of(shared, worker);
-        debug_assert!(worker.commit.slot().bound().is_none(), "a session's worker commits nothing else (E2)");
-        if sets.writes.is_empty() {
-            commit::commit_reads(shared, worker, sets, call.pinned())
-        } else {
-            commit::commit_writes(shared, worker, sets, call.pinned())
-        }
+        kept.enter(
+            #[inline(always)]
+            |pinned, Context { sets, .. }| {
+                let worker = session::worker_of(shared, worker);
+                debug_assert!(
+                    worker.commit.slot().bound().is_none(),
+                    "a session's worker commits nothing else (E2)"
+                );
+                if sets.writes.is_empty() {
+                    commit::commit_reads(shared, worker, sets, pinned)
+                } else {
+                    commit::commit_writes(shared, worker, sets, pinned)
+                }
+            },
+        )?
     }
 
     /// Checks that what was read so far, and that the keys of inserts were free, stood together at one moment (R2);
@@ -253,23 +267,22 @@ impl<'db> Transaction<'db> {
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
-        let Some(Session { context, .. }) = &mut self.session else {
+        let Some(Session { kept, .. }) = &mut self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, scratch, .. } = &mut **context;
-        #[cfg(debug_assertions)]
-        sets.check();
-        let call = pin.enter()?;
-        sets.read_inserted_keys(|id| self.database.table(id), scratch, call.pinned())?;
-        commit::commit_read_only(sets, call.pinned())
+        kept.enter(|pinned, Context { sets, scratch, .. }| {
+            #[cfg(debug_assertions)]
+            sets.check();
+            sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
+            commit::commit_read_only(sets, pinned)
+        })?
     }
 
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.
     #[inline]
     pub(crate) fn restart(&mut self) {
-        self.context().clear();
+        self.between(Context::clear);
         self.ended = None;
-        debug_assert!(self.context().sets.is_empty(), "the next attempt begins with empty sets");
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Records that were found under the
@@ -279,10 +292,7 @@ impl<'db> Transaction<'db> {
         self.restart();
         self.durability = self.database.settings.durability;
         let now = self.database.epochs.now();
-        let context = self.context();
-        context.sets.writes.keys.forget_records();
-        context.pin.end();
-        drop(context.pin.begin(now));
+        self.kept().renew(now);
     }
 
     /// Whether it is this database's. A closure that borrows a transaction can exchange it for another one.
@@ -295,9 +305,8 @@ impl<'db> Transaction<'db> {
 impl Drop for Transaction<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            session.context.pin.end();
-            session::give_back(&mut self.session);
+        if let Some(session) = self.session.take() {
+            session::give_back(session);
         }
     }
 }

@@ -77,7 +77,7 @@ impl Drop for NewEntries<'_> {
         session::with_worker(shared, |worker| {
             trees.into_iter().for_each(|tree| tree.destroy(&mut worker.blocks));
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
-            let pin = shared.epochs.register_pin();
+            let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
             shared.collect_idle(worker, call.pinned());
         });
@@ -97,7 +97,7 @@ pub(super) fn fill_indexes(
     }
     let parts = shared.settings.recovery_threads * PARTS_PER_THREAD;
     let cuts = {
-        let pin = shared.epochs.register_pin();
+        let mut pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
         if shared.settings.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
     };
@@ -124,7 +124,7 @@ fn fill_part(
     range: Range<'_>,
 ) -> Result<()> {
     let _calls = CallsKeyFunctions::begin();
-    let pin = shared.epochs.register_pin();
+    let mut pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
     session::with_worker(shared, |worker| {
         let mut fill = Fill {
