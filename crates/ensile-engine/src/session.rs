@@ -34,7 +34,7 @@ impl Session {
     /// Ends the transaction's pin and empties its context.
     #[inline(always)]
     fn end(mut self) -> IdleSession {
-        self.kept.between(Context::end);
+        self.kept.between(|context| context.end());
         IdleSession { resting: self.kept.end(), worker: self.worker }
     }
 }

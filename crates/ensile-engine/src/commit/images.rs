@@ -63,10 +63,10 @@ fn reserve_for(commit: &mut Commit<'_, '_>, values: usize) -> Result<()> {
 
 /// Checks, under the locks, that the values that are there fit what was reserved.
 #[inline(never)]
-pub(super) fn check(commit: &mut Commit<'_, '_>) -> Result<()> {
+pub(super) fn check<'p>(commit: &mut Commit<'_, 'p>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
     let replaced =
-        |write: &Write<'_>| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
+        |write: &Write<'p>| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
     let values: usize = logged_writes(sets).map(replaced).sum();
     if values <= worker.images.bytes {
         return Ok(());

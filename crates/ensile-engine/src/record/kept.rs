@@ -118,7 +118,7 @@ impl<F: Family> Resting<F> {
 impl<F: Family> PinAndKept<F> {
     /// What is kept, under a name for the pin.
     #[inline(always)]
-    fn under<'p>(kept: &mut F::Under<'static>) -> &mut F::Under<'p> {
+    fn under<'k, 'p: 'k>(kept: &'k mut F::Under<'static>) -> &'k mut F::Under<'p> {
         // SAFETY: a type is laid out alike whatever its lifetimes are. `'p` is a name that the callers' closures know
         // nothing of: no handle with another name gets in, and none in it goes by another name (module header).
         unsafe { &mut *std::ptr::from_mut(kept).cast() }

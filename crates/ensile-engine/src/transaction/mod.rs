@@ -281,7 +281,7 @@ impl<'db> Transaction<'db> {
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.
     #[inline]
     pub(crate) fn restart(&mut self) {
-        self.between(Context::clear);
+        self.between(|context| context.clear());
         self.ended = None;
     }
 

@@ -372,10 +372,15 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
             assert!(tx.update(&table, &key, |value| *value -= 100)?);
         }
         tx.put(&table, &1000, &1)?;
-        let writes = &tx.context().sets.writes.entries;
-        assert_eq!(writes.len(), keys as usize + 1, "each key once");
-        assert!(writes[..keys as usize].iter().all(|write| write.record.is_some()), "found when it was read");
-        assert!(writes[keys as usize].record.is_none(), "never met before");
+        tx.between(|context| {
+            let writes = &context.sets.writes.entries;
+            assert_eq!(writes.len(), keys as usize + 1, "each key once");
+            assert!(
+                writes[..keys as usize].iter().all(|write| write.record.is_some()),
+                "found when it was read"
+            );
+            assert!(writes[keys as usize].record.is_none(), "never met before");
+        });
         let _ = tx.commit()?;
         assert!(driven.db.run(|tx| tx.delete(&table, &1000))?);
         assert_eq!(all(&mut driven.db.begin(), &table), (0..40).map(|key| (key, key)).collect::<Vec<_>>());
