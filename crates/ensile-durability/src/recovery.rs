@@ -15,7 +15,7 @@
 //!   medium.
 //!
 //! Neighbours: `judgement` judges, also for [`examine`]; below `listing`, `file`, `chain`, `verdict`, `replay`,
-//! `turns`, `watermark`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
+//! `turns`, `ending`, `unproven`, `manifest`; above, `Database::open`, then [`crate::Log::start`].
 
 // In the order of the data: names, bytes of a file, a log, a verdict; the replay; the next life; and the same without
 // an open.
@@ -31,7 +31,6 @@ mod load;
 mod reading;
 mod replay;
 mod turns;
-mod watermark;
 
 mod judgement;
 

@@ -129,7 +129,7 @@ impl Recovery {
     /// # Errors
     /// As for [`Recovery::finish`].
     pub fn finish_or_read(mut self, target: &dyn Recoverable) -> Result<Finished, DurabilityError> {
-        if !self.watermark.has_ended() || !self.load.has_ended() {
+        if !self.is_replayed() {
             return Err(DurabilityError::config(
                 "every piece must be replayed before a recovery is finished",
             ));
@@ -228,7 +228,7 @@ impl Recovery {
         let is_merged = |piece: &&LogPiece| {
             merging.iter().any(|generation| generation.number == piece.file.name.generation)
         };
-        for piece in self.turns.pieces().iter().filter(is_merged) {
+        for piece in self.pieces.iter().filter(is_merged) {
             let name = piece.file.name;
             logs.entry((name.generation, name.logger)).or_default().push(piece.clone());
         }
@@ -237,7 +237,7 @@ impl Recovery {
         }
         let own = (self.keeper.manifest().identity, plan.number);
         let logs: Vec<_> = logs.into_values().collect();
-        assert!(self.turns.pieces().is_empty() || !logs.is_empty(), "a generation that stays has entries");
+        assert!(self.pieces.is_empty() || !logs.is_empty(), "a generation that stays has entries");
         let merged = merge::write(&self.disk, &self.config, own, merging, logs)?;
         let Some((generation, file)) = merged else { return Ok(None) };
         self.report.merged_generations = merging.len() as u64;
@@ -259,6 +259,7 @@ impl Recovery {
             self.disk.sync_folder(&log_folder(logger))?;
             next.segments.push(segments);
         }
+        assert_eq!(next.segments.len(), self.config.loggers, "a log for each logger");
         Ok(())
     }
 

@@ -1,13 +1,14 @@
-//! Loading the installed checkpoint: its files as work items, all of them before any log entry (SiloR §5.1).
+//! Loading the installed checkpoint, file by file (SiloR §5.1).
 //!
-//! Invariants:
-//! - K1: what is loaded is what was installed: every file there, whole, and together under the manifest's seal.
-//! - The state is asked to replay only once every entry of the checkpoint is loaded: a thread that finds no file left
-//!   waits for those that others are at.
+//! Invariant: K1: what is loaded is what was installed: every file there, whole, and together under the manifest's
+//! seal.
 //!
-//! Neighbours: `recovery` owns one and steps it before its log pieces; `checkpoint::read` reads the files.
+//! Neighbours: `turns` says which thread loads which file; an examination and a repair load all of them;
+//! `checkpoint::read` reads the files.
 
-use ensile_base::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
+use std::ops::Range;
+
+use ensile_base::sync::{Mutex, MutexGuard};
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -18,25 +19,13 @@ use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::{MANIFEST, PartName};
 use crate::{DurabilityError, Recoverable};
 
-/// What a step of the load came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LoadStep {
-    /// A file was loaded.
-    Loaded,
-    /// All are: replay may begin.
-    Ended,
-    /// Another thread's file could not be loaded.
-    Failed,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Loaded {
     files: usize,
     entries: u64,
     bytes: u64,
     /// Header checksums of end blocks, in the order of `parts`.
     ends: Vec<u32>,
-    has_failed: bool,
 }
 
 /// The load of one checkpoint, or of none.
@@ -44,23 +33,7 @@ struct Loaded {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     parts: Vec<PartName>,
-    taken: AtomicUsize,
     loaded: Mutex<Loaded>,
-    /// All files are loaded, or one cannot be.
-    ended: Condvar,
-}
-
-/// A thread at its file: however it leaves, the threads that wait for it are woken.
-struct FileTurn<'l> {
-    load: &'l Load,
-    is_loaded: bool,
-}
-
-impl Drop for FileTurn<'_> {
-    fn drop(&mut self) {
-        self.load.lock().has_failed |= !self.is_loaded;
-        self.load.ended.notify_all();
-    }
 }
 
 impl Load {
@@ -77,14 +50,8 @@ impl Load {
         }
         let files = checkpoint.as_ref().map_or(0, |of| of.checkpointers as usize * of.files as usize);
         assert_eq!(parts.len(), files, "each file is loaded");
-        let loaded = Loaded { ends: vec![0; parts.len()], ..Loaded::default() };
-        Ok(Self {
-            checkpoint,
-            parts,
-            taken: AtomicUsize::new(0),
-            loaded: Mutex::new(loaded),
-            ended: Condvar::new(),
-        })
+        let loaded = Loaded { files: 0, entries: 0, bytes: 0, ends: vec![0; files] };
+        Ok(Self { checkpoint, parts, loaded: Mutex::new(loaded) })
     }
 
     /// The checkpoint.
@@ -108,9 +75,14 @@ impl Load {
         (loaded.bytes, loaded.entries)
     }
 
-    /// Whether all is loaded.
-    pub(super) fn has_ended(&self) -> bool {
-        self.lock().files == self.parts.len()
+    /// Its files.
+    pub(super) fn files(&self) -> Range<usize> {
+        0..self.parts.len()
+    }
+
+    /// How many of them are not loaded.
+    pub(super) fn unloaded(&self) -> usize {
+        self.parts.len() - self.lock().files
     }
 
     fn lock(&self) -> MutexGuard<'_, Loaded> {
@@ -118,35 +90,30 @@ impl Load {
         self.loaded.lock()
     }
 
-    /// Loads one file that nobody has taken. When none is left, waits until all are loaded.
-    pub(super) fn step(
+    /// Loads a file; with the last one, compares all of them with what the manifest says.
+    pub(super) fn load(
         &self,
+        file: usize,
         disk: &dyn Disk,
         target: &dyn Recoverable,
-    ) -> Result<LoadStep, DurabilityError> {
-        // Relaxed: hands out numbers.
-        let index = self.taken.fetch_add(1, Ordering::Relaxed);
-        let Some(part) = self.parts.get(index) else { return Ok(self.wait_for_others()) };
-        let mut turn = FileTurn { load: self, is_loaded: false };
-        let result = self.load(disk, *part, target).and_then(|end| self.note(index, end));
-        turn.is_loaded = result.is_ok();
-        result.map(|()| LoadStep::Loaded)
-    }
-
-    fn wait_for_others(&self) -> LoadStep {
+    ) -> Result<(), DurabilityError> {
+        let end = self.load_part(disk, self.parts[file], target)?;
         let mut loaded = self.lock();
-        while loaded.files < self.parts.len() && !loaded.has_failed {
-            loaded = self.ended.wait(loaded);
+        assert!(loaded.files < self.parts.len(), "a file is loaded once");
+        loaded.ends[file] = end;
+        if loaded.files + 1 == self.parts.len() {
+            let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
+            let expected = self.checkpoint.as_ref().map(|of| (of.seal, of.entries, of.bytes));
+            if Some(found) != expected {
+                return Err(not_installed());
+            }
         }
-        assert!(
-            loaded.has_failed || loaded.files == self.parts.len(),
-            "K1: replay waits for the whole checkpoint"
-        );
-        if loaded.has_failed { LoadStep::Failed } else { LoadStep::Ended }
+        loaded.files += 1;
+        Ok(())
     }
 
     /// Loads one file; the header checksum of its end block.
-    fn load(
+    fn load_part(
         &self,
         disk: &dyn Disk,
         part: PartName,
@@ -177,23 +144,6 @@ impl Load {
         let mut loaded = self.lock();
         loaded.bytes += reader.end_bytes();
         Ok(end)
-    }
-
-    /// A file is loaded; with the last one, compares all of them with what the manifest says.
-    fn note(&self, index: usize, end: u32) -> Result<(), DurabilityError> {
-        let mut loaded = self.lock();
-        assert!(loaded.files < self.parts.len(), "a file is loaded once");
-        loaded.ends[index] = end;
-        if loaded.files + 1 == self.parts.len() {
-            let found = (seal(loaded.ends.iter().copied()), loaded.entries, loaded.bytes);
-            let checkpoint = self.checkpoint.as_ref();
-            let expected = checkpoint.map(|c| (c.seal, c.entries, c.bytes)).unwrap_or_default();
-            if found != expected {
-                return Err(not_installed());
-            }
-        }
-        loaded.files += 1;
-        Ok(())
     }
 }
 

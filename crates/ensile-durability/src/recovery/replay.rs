@@ -57,6 +57,16 @@ pub(super) struct Counts {
     pub(super) covered: u64,
 }
 
+impl Counts {
+    /// Those of another piece too.
+    pub(super) fn add(&mut self, Self { blocks, entries, ignored, covered }: Self) {
+        self.blocks += blocks;
+        self.entries += entries;
+        self.ignored += ignored;
+        self.covered += covered;
+    }
+}
+
 /// Cuts a chain into pieces; what holds no entry that counts is left out, and its entries are counted in the report.
 pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) -> Vec<LogPiece> {
     let mut pieces = Vec::new();

@@ -2,29 +2,27 @@
 //!
 //! Invariants:
 //! - L4: `seen` is the largest epoch in any block, ignored and torn ones included: the next generation begins above it.
-//! - K1: every file of the checkpoint is loaded before an entry of the log is replayed.
-//! - L8: the state hears that an epoch has passed only when no piece with an entry below it is left.
+//! - K1, L8: a file is loaded, a piece replayed, and an epoch called passed, as the machine of `turns` says.
 //!
-//! Neighbours: `scan` fills it, a repair too; `load`, `turns`, `watermark` and `replay` have the parts of the replay;
-//! `finish` makes the decision durable.
+//! Neighbours: `scan` fills it, a repair too; `turns` decides what a thread does, `load` and `replay` do it; `finish`
+//! makes the decision durable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{AtomicU64, Ordering};
+use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::Disk;
 
 use super::chain::Chain;
-use super::load::{Load, LoadStep};
+use super::load::Load;
 use super::progress::{Phase, Progress};
 use super::reading::BufferPool;
-use super::replay::{self, Bounds};
+use super::replay::{self, Bounds, Counts, LogPiece};
 use super::report::RecoveryReport;
-use super::turns::{self, Turns};
+use super::turns::{Turn, Turns};
 use super::verdict::Verdict;
-use super::watermark::Watermark;
 use crate::log::LogConfig;
 use crate::store::Locks;
 use crate::store::manifest::{Generation, ManifestKeeper};
@@ -60,21 +58,23 @@ pub struct Recovery {
     /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
-    pub(super) turns: Turns,
-    pub(super) watermark: Watermark,
-    pub(super) bytes_total: u64,
+    /// Of all logs and generations.
+    pub(super) pieces: Vec<LogPiece>,
+    bytes_total: u64,
+    shared: Mutex<SharedReplay>,
+    /// Another thread's turn has ended, or failed.
+    turn_ended: Condvar,
     pub(super) buffers: BufferPool,
-    pub(super) done: Done,
     pub(super) report: RecoveryReport,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Done {
-    pub(super) bytes: AtomicU64,
-    pub(super) blocks: AtomicU64,
-    pub(super) entries: AtomicU64,
-    pub(super) ignored: AtomicU64,
-    pub(super) covered: AtomicU64,
+/// What the threads of a replay share.
+#[derive(Debug)]
+struct SharedReplay {
+    turns: Turns,
+    /// Of pieces that are replayed, and what they held.
+    bytes: u64,
+    counts: Counts,
 }
 
 impl Recovery {
@@ -102,12 +102,16 @@ impl Recovery {
             proven: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             cuts: Vec::new(),
             seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
+            pieces: Vec::new(),
             bytes_total: 0,
+            shared: Mutex::new(SharedReplay {
+                turns: Turns::of_files(load.unloaded()),
+                bytes: 0,
+                counts: Counts::default(),
+            }),
+            turn_ended: Condvar::new(),
             load,
-            turns: Turns::default(),
-            watermark: Watermark::default(),
             buffers: BufferPool::default(),
-            done: Done::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         }
     }
@@ -122,18 +126,16 @@ impl Recovery {
             "L4: it was decided once"
         );
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
-        let mut pieces = Vec::new();
+        let before = self.pieces.len();
         self.log_bytes
             .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
         for chain in &chains {
             self.seen = self.seen.max(chain.seen);
-            pieces.extend(replay::cut(chain, bounds, &mut self.report));
+            self.pieces.extend(replay::cut(chain, bounds, &mut self.report));
         }
-        if !pieces.is_empty() {
+        if self.pieces.len() > before {
             self.with_entries.push(number);
         }
-        self.bytes_total += pieces.iter().map(|piece| piece.bytes).sum::<u64>();
-        self.turns.add(pieces);
         self.seen = self.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
@@ -150,10 +152,24 @@ impl Recovery {
 
     /// Gives the pieces of all logs and generations their turns.
     pub(super) fn order_pieces(&mut self) {
-        self.turns.order();
+        self.bytes_total = self.pieces.iter().map(|piece| piece.bytes).sum();
+        let SharedReplay { turns, .. } = self.shared.get_mut();
+        turns.order(&mut self.pieces);
         #[cfg(feature = "experiments")]
-        self.turns.limit_waiting(self.config.replay_waiting_bytes_max);
-        self.turns.pieces().iter().for_each(|piece| self.watermark.add(piece.oldest));
+        turns.limit_waiting(self.config.replay_waiting_bytes_max);
+    }
+
+    /// The next turn, once `take` gives one for what the state keeps.
+    fn take_turn(&self, target: &dyn Recoverable, take: fn(&mut Turns, u64) -> Turn) -> Turn {
+        loop {
+            // Asked before the lock is taken: the state has locks of its own.
+            let waiting = target.waiting();
+            let mut shared = self.shared.lock();
+            match take(&mut shared.turns, waiting) {
+                Turn::Wait => drop(self.turn_ended.wait(shared)),
+                turn => return turn,
+            }
+        }
     }
 
     /// Loads one file of the checkpoint that nobody has taken. `false` once all of them are loaded, or one cannot be.
@@ -161,7 +177,10 @@ impl Recovery {
     /// # Errors
     /// As [`Recovery::replay_step`].
     pub fn load_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
-        Ok(self.load.step(&*self.disk, target)? == LoadStep::Loaded)
+        match self.take_turn(target, |turns, _| turns.take_file()) {
+            Turn::Load(file) => self.load_file(file, target),
+            _ => Ok(false),
+        }
     }
 
     /// Loads one file of the checkpoint, or, once all of it is loaded, replays one piece of the log that nobody has
@@ -171,55 +190,58 @@ impl Recovery {
     /// # Errors
     /// As `target` says, or damage that was not there a moment ago. The recovery cannot be finished then.
     pub fn replay_step(&self, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
-        match self.load.step(&*self.disk, target)? {
-            LoadStep::Loaded => return Ok(true),
-            LoadStep::Failed => return Ok(false),
-            LoadStep::Ended => {}
-        }
-        let Some(turns::PieceTurn { piece, ahead }) = self.turns.take(target) else {
-            if self.watermark.wait_for_end() {
+        match self.take_turn(target, Turns::take) {
+            Turn::Load(file) => self.load_file(file, target),
+            Turn::Replay { piece, ahead } => {
+                ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, &self.pieces[later]));
+                self.replay_piece(&self.pieces[piece], target)
+            }
+            Turn::Ended => {
                 // Each thread says so: what the state has left to do is work for all of them.
                 target.passed(Epoch::MAX);
+                Ok(false)
             }
-            return Ok(false);
-        };
-        assert!(self.load.has_ended(), "K1: the checkpoint is loaded before the log is replayed");
-        let under_way = self.watermark.begin(piece.oldest);
-        ahead.into_iter().for_each(|later| replay::ask_for(&*self.disk, later));
+            Turn::Wait | Turn::Failed => Ok(false),
+        }
+    }
+
+    fn load_file(&self, file: usize, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        let turn = TurnUnderWay { recovery: self, is_done: false };
+        self.load.load(file, &*self.disk, target)?;
+        turn.end(|shared| shared.turns.loaded());
+        Ok(true)
+    }
+
+    fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
+        let turn = TurnUnderWay { recovery: self, is_done: false };
         let mut buffers = self.buffers.take();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
         self.buffers.give(buffers);
-        let add = |counter: &AtomicU64, count| {
-            // Relaxed: counts for people, read after the threads were joined or for progress only.
-            counter.fetch_add(count, Ordering::Relaxed);
-        };
-        add(&self.done.bytes, piece.bytes);
-        add(&self.done.blocks, counts.blocks);
-        add(&self.done.entries, counts.entries);
-        add(&self.done.ignored, counts.ignored);
-        add(&self.done.covered, counts.covered);
-        let watermark = under_way.end();
+        let watermark = turn.end(|shared| {
+            shared.bytes += piece.bytes;
+            shared.counts.add(counts);
+            shared.turns.replayed(piece.oldest)
+        });
         if watermark < Epoch::MAX {
             target.passed(watermark);
         }
         Ok(true)
     }
 
+    /// Is every file loaded and every piece replayed?
+    pub(super) fn is_replayed(&self) -> bool {
+        self.shared.lock().turns.has_ended()
+    }
+
     /// How far it is. The caller says how long this phase has run.
     #[must_use]
     pub fn progress(&self, elapsed: Duration) -> Progress {
-        if !self.load.has_ended() {
-            let bytes_done = self.load.done().0;
-            return Progress {
-                phase: Phase::Load,
-                bytes_done,
-                bytes_total: self.load.bytes_total(),
-                elapsed,
-            };
-        }
-        // Relaxed: for people.
-        let bytes_done = self.done.bytes.load(Ordering::Relaxed);
-        Progress { phase: Phase::Replay, bytes_done, bytes_total: self.bytes_total, elapsed }
+        let (phase, bytes_done, bytes_total) = if self.load.unloaded() == 0 {
+            (Phase::Replay, self.shared.lock().bytes, self.bytes_total)
+        } else {
+            (Phase::Load, self.load.done().0, self.load.bytes_total())
+        };
+        Progress { phase, bytes_done, bytes_total, elapsed }
     }
 
     /// What it came to; the next life begins at `first`.
@@ -229,16 +251,33 @@ impl Recovery {
         report.first_epoch = first;
         report.checkpoint = self.load.checkpoint().map(|checkpoint| (checkpoint.low, checkpoint.high));
         (report.checkpoint_bytes, report.checkpoint_entries) = self.load.done();
-        // Relaxed: the watermark's lock in `finish` came before.
-        report.blocks = self.done.blocks.load(Ordering::Relaxed);
-        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
-        report.entries = self.done.entries.load(Ordering::Relaxed);
-        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
-        report.bytes = self.done.bytes.load(Ordering::Relaxed);
-        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
-        report.ignored_entries += self.done.ignored.load(Ordering::Relaxed);
-        // Relaxed: the watermark's lock in `finish` came before; the threads that count have ended.
-        report.covered_entries += self.done.covered.load(Ordering::Relaxed);
+        let SharedReplay { bytes, counts, .. } = self.shared.get_mut();
+        (report.bytes, report.blocks, report.entries) = (*bytes, counts.blocks, counts.entries);
+        report.ignored_entries += counts.ignored;
+        report.covered_entries += counts.covered;
         report
+    }
+}
+
+/// A thread at its turn. However it leaves, the threads that wait for it are woken.
+struct TurnUnderWay<'r> {
+    recovery: &'r Recovery,
+    is_done: bool,
+}
+
+impl TurnUnderWay<'_> {
+    /// The turn was carried out.
+    fn end<T>(mut self, change: impl FnOnce(&mut SharedReplay) -> T) -> T {
+        self.is_done = true;
+        change(&mut self.recovery.shared.lock())
+    }
+}
+
+impl Drop for TurnUnderWay<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.recovery.shared.lock().turns.failed();
+        }
+        self.recovery.turn_ended.notify_all();
     }
 }

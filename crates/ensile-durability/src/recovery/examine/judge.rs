@@ -11,7 +11,7 @@ use super::super::chain::Chain;
 use super::super::file::{BlockRun, FileChain};
 use super::super::judgement::{self, Findings, Inventory};
 use super::super::listing::Files;
-use super::super::load::{Load, LoadStep};
+use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
@@ -186,8 +186,7 @@ impl<'a> Judge<'a> {
             bytes: installed.bytes,
         });
         let Some(load) = load else { return Ok(()) };
-        while let Some(LoadStep::Loaded) | None = self.found.note(load.step(self.disk, self.target))? {}
-        Ok(())
+        load.files().try_for_each(|file| self.found.note(load.load(file, self.disk, self.target)).map(drop))
     }
 
     fn generation(

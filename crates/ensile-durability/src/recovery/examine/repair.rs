@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ensile_disk::Disk;
 
 use super::super::finish::Recovered;
-use super::super::load::{Load, LoadStep};
+use super::super::load::Load;
 use super::super::replaying::Recovery;
 use super::cut::{self, GIVE_UP, RepairPlan};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
@@ -157,7 +157,7 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     let (number, logs) = last;
     let cut = generations.last().expect("a generation is cut");
     let target = Nowhere(cut.entries);
-    while load.step(&**disk, &target)? == LoadStep::Loaded {}
+    load.files().try_for_each(|file| load.load(file, &**disk, &target))?;
     assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
     assert_eq!(cut.durable, Some(loss.durable), "it is closed at the cut");
     assert!(cuts.iter().all(|(file, _)| !dropped.contains(file)), "a file is cut or removed");

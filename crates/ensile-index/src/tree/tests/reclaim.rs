@@ -47,7 +47,7 @@ impl<'e> Recycler<'e> {
     }
 
     fn collect(&mut self) {
-        let limit = self.epochs.limits().pins;
+        let limit = self.epochs.limits().pins();
         while let Some((block, layout)) = self.garbage_list.pop_below(limit) {
             // SAFETY: the block is ours again, of this size.
             unsafe { block.write_bytes(POISON, layout.size()) };
