@@ -192,8 +192,9 @@ pub(crate) fn forget_closed() {
         last.0.set(kept);
         closed
     });
-    let closed =
-        with_others(|others| others.extract_if(.., |session| is_closed(session)).collect::<Vec<IdleSession>>());
+    let closed = with_others(|others| {
+        others.extract_if(.., |session| is_closed(session)).collect::<Vec<IdleSession>>()
+    });
     // Outside the visits: what is dropped here gives its worker away.
     last.ok().flatten().into_iter().chain(closed.into_iter().flatten()).for_each(IdleSession::let_go);
 }

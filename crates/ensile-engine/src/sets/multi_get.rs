@@ -12,8 +12,8 @@ use ensile_epoch::Pinned;
 use super::KEEP_BYTES_MAX;
 use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
-use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::kept::HandleSpace;
+use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
 

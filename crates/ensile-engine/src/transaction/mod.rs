@@ -136,7 +136,10 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// What `call` returns, and [`Error::Expired`].
     #[inline(always)]
-    fn enter<R>(&mut self, call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> Result<R>) -> Result<R> {
+    fn enter<R>(
+        &mut self,
+        call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> Result<R>,
+    ) -> Result<R> {
         match self.kept().enter(call) {
             Ok(result) => result,
             Err(_) => self.expire(),
