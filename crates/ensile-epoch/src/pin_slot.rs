@@ -214,7 +214,26 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Ownership of a registered [`PinSlot`]; dropping it takes the slot out of the registry.
+/// Ownership of a registered pin; dropping it takes the pin out of the registry.
+///
+/// A pin does not end while a call of it lasts, and what was found in a call is not followed after it:
+/// ```compile_fail,E0499
+/// # use std::time::Duration;
+/// # use ensile_base::Epoch;
+/// # use ensile_epoch::{EpochConfig, Epochs};
+/// # let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
+/// let mut pin = epochs.register_pin();
+/// let call = pin.begin(epochs.now());
+/// let pinned = call.pinned();
+/// pin.end(); // the second mutable borrow
+/// let _ = pinned;
+/// ```
+///
+/// The evidence of a call stays on its thread:
+/// ```compile_fail,E0277
+/// fn sent<T: Send>() {}
+/// sent::<ensile_epoch::Pinned<'static>>();
+/// ```
 #[derive(Debug)]
 pub struct PinHandle {
     slot: Arc<PinSlot>,

@@ -106,7 +106,7 @@ impl Commit<'_, '_> {
 struct Placing<'c, 'p> {
     shared: &'c SharedState,
     worker: &'c mut Worker,
-    nodes: &'c mut NodeSet,
+    nodes: &'c mut NodeSet<'p>,
     /// Inserts into one table, one after the other: a key that follows the last one is placed next to it.
     run: Option<(u32, RecordRun<'c, 'c>)>,
     pinned: Pinned<'p>,
@@ -131,18 +131,17 @@ impl<'c, 'p: 'c> Placing<'c, 'p> {
             appender.check()?;
         }
         let placeholder = self.worker.blocks.placeholder(arena.value(write).len());
-        self.worker.changes.clear();
         let (mut memory, changes) = self.worker.nodes(&self.shared.epochs);
         let inserts = match &mut self.run {
             Some((id, inserts)) if *id == write.table => inserts,
             _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
         };
         match inserts.place(key, placeholder, &mut memory, changes, self.pinned) {
-            RecordPlacing::Placed(placeholder, absent) => {
+            RecordPlacing::Placed(placeholder, absent, changes) => {
                 write.record = Some(placeholder.handle());
                 write.placed = Some(absent);
                 debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
-                self.nodes.update_after_own_insert(&self.worker.changes)
+                self.nodes.update_after_own_insert(changes)
             }
             RecordPlacing::Exists(record, placeholder) => {
                 self.worker.blocks.discard_placeholder(placeholder);

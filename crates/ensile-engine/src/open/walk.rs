@@ -15,11 +15,11 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_durability::{CheckpointBlock, Slice, Walk};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::formats::checkpoint_entry;
 use crate::record::tree::RecordVisitor;
-use crate::record::{HEADER_BYTES, Record, Scratch};
+use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
 
 /// Slices of a part: progress is measured in them.
@@ -140,7 +140,7 @@ impl<'w> RowCopier<'w> {
 }
 
 impl<'w> RecordVisitor<'w> for RowCopier<'w> {
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'w>) {}
 
     #[inline]
     fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {

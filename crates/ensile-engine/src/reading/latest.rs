@@ -3,11 +3,10 @@
 //! Neighbours: `transaction` reads through them; commit validates what they remember.
 
 use ensile_epoch::Pinned;
-use ensile_index::Witness;
 
 use super::{Reader, VersionRead, lookup};
 use crate::error::{Error, Result};
-use crate::record::{Handle, Record, Scratch, Seen};
+use crate::record::{Handle, LeafWitness, Record, Scratch, Seen};
 use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Expect, WriteSet};
@@ -46,7 +45,7 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
     }
 
     #[inline]
-    fn witness(&mut self, witness: Witness) {
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.sets.nodes.push(witness);
     }
 
@@ -73,7 +72,7 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
 /// keys.
 pub(crate) struct ScanReader<'t, 'p> {
     reads: &'t mut Vec<Read<'p>>,
-    nodes: &'t mut NodeSet,
+    nodes: &'t mut NodeSet<'p>,
     pub(crate) writes: &'t WriteSet<'p>,
 }
 
@@ -86,7 +85,7 @@ impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     }
 
     #[inline]
-    fn witness(&mut self, witness: Witness) {
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.nodes.push(witness);
     }
 

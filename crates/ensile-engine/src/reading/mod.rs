@@ -11,12 +11,12 @@ pub(crate) mod snapshot;
 use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordVisitor};
-use crate::record::{Address, Fetch, Handle, Record, Scratch};
+use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
@@ -78,7 +78,7 @@ pub(crate) trait Reader<'p> {
     fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
-    fn witness(&mut self, witness: Witness);
+    fn witness(&mut self, witness: LeafWitness<'p>);
 
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet<'p>>;
@@ -266,7 +266,7 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
 impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'p>
     for Merge<'_, 'p, R, F>
 {
-    fn witness(&mut self, witness: Witness) {
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.reader.witness(witness);
     }
 

@@ -12,13 +12,13 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
 use ensile_epoch::{Epochs, Pinned};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
-use crate::record::{Fetch, Record, Scratch};
+use crate::record::{Fetch, LeafWitness, Record, Scratch};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
 use crate::sets::write_set::WriteSet;
@@ -60,7 +60,7 @@ impl<'p> Reader<'p> for VersionReader<'_> {
         VersionRead::of(!word.is_absent())
     }
 
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     fn own(&self) -> Option<&WriteSet<'p>> {
         None

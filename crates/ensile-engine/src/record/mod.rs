@@ -26,6 +26,7 @@ pub(crate) mod owned;
 mod scratch;
 pub(crate) mod tree;
 pub(crate) mod version_page;
+mod witness;
 pub(crate) mod word;
 
 use std::marker::PhantomData;
@@ -42,6 +43,7 @@ use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
 pub(crate) use scratch::Scratch;
+pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 use word::Word;
 
 /// Bytes before a record's data. The paper has 32 (§4.3).

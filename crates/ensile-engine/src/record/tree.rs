@@ -17,7 +17,7 @@ use ensile_index::{
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
 use super::owned::{Absent, Becomes, RetiredRecord, Unlinked};
 use super::word::Word;
-use super::{Address, Record};
+use super::{Address, LeafChanges, LeafWitness, Record};
 
 /// A tree of records.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum RecordLookup<'p> {
     /// The key's record.
     Found(Record<'p>),
     /// No such key; for as long as the witness holds there is none.
-    Missing(Witness),
+    Missing(LeafWitness<'p>),
 }
 
 /// The outcome of an insert.
@@ -41,9 +41,9 @@ pub(crate) enum RecordInsert<'p> {
 }
 
 /// The outcome of placing a placeholder.
-pub(crate) enum RecordPlacing<'p> {
-    /// The key was missing; the placeholder is there now.
-    Placed(Record<'p>, Absent<'p>),
+pub(crate) enum RecordPlacing<'c, 'p> {
+    /// The key was missing; the placeholder is there now. This is what it did to leaves.
+    Placed(Record<'p>, Absent<'p>, LeafChanges<'c, 'p>),
     /// The key was there, with this record; the placeholder is given back.
     Exists(Record<'p>, Placeholder),
 }
@@ -115,16 +115,20 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
 impl<'a: 'r, 'r> RecordRun<'a, 'r> {
     /// Places a placeholder for the next key unless the key is there.
     #[inline]
-    pub(crate) fn place<'p: 'r>(
+    pub(crate) fn place<'c, 'p: 'r>(
         &mut self,
         key: &'a [u8],
         Placeholder(fresh): Placeholder,
         nodes: &mut NodeBlocks<'_>,
-        changes: &mut NodeChanges,
+        changes: &'c mut NodeChanges,
         pinned: Pinned<'p>,
-    ) -> RecordPlacing<'p> {
+    ) -> RecordPlacing<'c, 'p> {
+        changes.clear();
         match self.insert(key, fresh, nodes, changes, pinned) {
-            RecordInsert::Inserted(record) => RecordPlacing::Placed(record, Absent(record.handle())),
+            RecordInsert::Inserted(record) => {
+                let changes = LeafChanges::new(changes, pinned);
+                RecordPlacing::Placed(record, Absent(record.handle()), changes)
+            }
             RecordInsert::Exists(record, fresh) => RecordPlacing::Exists(record, Placeholder(fresh)),
         }
     }
@@ -155,7 +159,7 @@ fn of_value<'p>(value: u64, _pinned: Pinned<'p>) -> Record<'p> {
 /// What a scan calls.
 pub(crate) trait RecordVisitor<'p> {
     /// A leaf that the answer depends on; before the entries read from it.
-    fn witness(&mut self, witness: Witness);
+    fn witness(&mut self, witness: LeafWitness<'p>);
 
     /// The next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
@@ -176,7 +180,7 @@ struct OfIndex<'v, 'p, V> {
 impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
     #[inline]
     fn witness(&mut self, witness: Witness) {
-        self.visitor.witness(witness);
+        self.visitor.witness(LeafWitness::new(witness, self.pinned));
     }
 
     #[inline]
@@ -203,7 +207,7 @@ impl RecordTree {
     pub(crate) fn get<'p>(&self, key: &[u8], pinned: Pinned<'p>) -> RecordLookup<'p> {
         match self.0.get(key, pinned) {
             Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
-            Lookup::Missing(witness) => RecordLookup::Missing(witness),
+            Lookup::Missing(witness) => RecordLookup::Missing(LeafWitness::new(witness, pinned)),
         }
     }
 
@@ -220,7 +224,7 @@ impl RecordTree {
                 label,
                 match lookup {
                     Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
-                    Lookup::Missing(witness) => RecordLookup::Missing(witness),
+                    Lookup::Missing(witness) => RecordLookup::Missing(LeafWitness::new(witness, pinned)),
                 },
             );
         });

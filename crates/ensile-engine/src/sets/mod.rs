@@ -38,13 +38,13 @@ pub(crate) struct LockOrder<'p> {
 #[derive(Debug, Default)]
 pub(crate) struct Sets<'p> {
     pub(crate) reads: Vec<Read<'p>>,
-    pub(crate) nodes: NodeSet,
+    pub(crate) nodes: NodeSet<'p>,
     pub(crate) writes: WriteSet<'p>,
     /// Commit: the write-set in lock order.
     pub(crate) order: Vec<LockOrder<'p>>,
 }
 
-forgets!(Sets: emptied [reads, order], forgotten [writes], free [nodes]);
+forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free []);
 
 impl Sets<'_> {
     #[inline(always)]

@@ -127,9 +127,11 @@ fn a_expired_transaction_fails_its_next_call_and_stops_holding_memory() {
     assert_eq!(epochs.scan().pins, Epoch::new(11), "still inside its first call: its pointers are honoured");
     drop(call);
     assert_eq!(epochs.scan().pins, Epoch::new(12), "between calls: ignored");
+    // SAFETY: the pin was begun, and has not ended.
     assert_eq!(unsafe { pin.enter() }.err(), Some(Expired));
     pin.end();
     drop(pin.begin(epochs.now()));
+    // SAFETY: the pin was begun, and has not ended.
     assert!(unsafe { pin.enter() }.is_ok(), "the next transaction of the slot starts clean");
 }
 

@@ -8,13 +8,13 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::limits::INDEX_KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicUsize, Ordering, thread_local};
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use super::new_tree;
 use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
-use crate::record::{Record, Scratch, Seen};
+use crate::record::{LeafWitness, Record, Scratch, Seen};
 use crate::session;
 use crate::shared::SharedState;
 use crate::tables::{TableSpec, check_length};
@@ -186,7 +186,7 @@ impl<'f> Fill<'f> {
 }
 
 impl<'f> RecordVisitor<'f> for Fill<'f> {
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'f>) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'f>) -> ControlFlow<()> {
         self.result = self.row(key, record);
