@@ -31,10 +31,9 @@ pub(crate) struct IdleSession {
 }
 
 impl Session {
-    /// Ends the transaction's pin and empties its context.
+    /// Ends the transaction's pin.
     #[inline(always)]
-    fn end(mut self) -> IdleSession {
-        self.kept.between(|context| context.end());
+    fn end(self) -> IdleSession {
         IdleSession { resting: self.kept.end(), worker: self.worker }
     }
 }
@@ -138,17 +137,20 @@ pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
 
 /// Ends a transaction's session, and keeps it for the thread's next one.
 #[inline(always)]
-pub(crate) fn give_back(session: Session) {
-    let idle = session.end();
-    if idle.worker.is_none() {
-        return keep(idle);
+pub(crate) fn give_back(from: &mut Option<Session>) {
+    let Some(session) = from else { return };
+    session.kept.between(
+        #[inline(always)]
+        |context| context.end(),
+    );
+    if session.worker.is_none() {
+        return from.take().into_iter().for_each(|session| keep(session.end()));
     }
-    let mut idle = Some(idle);
-    match LAST.try_with(|last| last.0.replace(idle.take())) {
+    match LAST.try_with(|last| last.0.replace(from.take().map(Session::end))) {
         Ok(Some(displaced)) => keep_displaced(displaced),
         Ok(None) => {}
         // The thread is being torn down.
-        Err(_) => idle.into_iter().for_each(IdleSession::let_go),
+        Err(_) => from.take().into_iter().for_each(|session| session.end().let_go()),
     }
 }
 

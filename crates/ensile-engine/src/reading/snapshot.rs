@@ -301,8 +301,6 @@ impl PinnedPart {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            session::give_back(session);
-        }
+        session::give_back(&mut self.session);
     }
 }

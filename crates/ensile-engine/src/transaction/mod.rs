@@ -284,7 +284,10 @@ impl<'db> Transaction<'db> {
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.
     #[inline]
     pub(crate) fn restart(&mut self) {
-        self.between(|context| context.clear());
+        self.between(
+            #[inline(always)]
+            |context| context.clear(),
+        );
         self.ended = None;
     }
 
@@ -308,9 +311,7 @@ impl<'db> Transaction<'db> {
 impl Drop for Transaction<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            session::give_back(session);
-        }
+        session::give_back(&mut self.session);
     }
 }
 

@@ -20,14 +20,17 @@ impl RawRead for Transaction<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, .. }| {
-            let met = sets.writes.find_key(table.id, key);
-            if let Some(at) = sets.writes.written(met) {
-                return Ok(sets.writes.put_value(at).map(read));
-            }
-            let present = sets.look_up((table, key), met, scratch, pinned);
-            Ok(present.then(|| read(scratch.bytes())))
-        })
+        self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, .. }| {
+                let met = sets.writes.find_key(table.id, key);
+                if let Some(at) = sets.writes.written(met) {
+                    return Ok(sets.writes.put_value(at).map(read));
+                }
+                let present = sets.look_up((table, key), met, scratch, pinned);
+                Ok(present.then(|| read(scratch.bytes())))
+            },
+        )
     }
 
     fn raw_get_many(

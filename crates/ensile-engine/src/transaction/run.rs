@@ -286,7 +286,10 @@ impl Database {
                 "announcements stand in the order of requests"
             );
             for (at, request) in requests.iter().enumerate() {
-                tx.between(|context| context.sets.writes.activate(bounds[at], bounds[at + 1]));
+                tx.between(
+                    #[inline(always)]
+                    |context| context.sets.writes.activate(bounds[at], bounds[at + 1]),
+                );
                 done(self.with_receipt(self.attempts(&mut tx, |tx| body(tx, request))));
                 tx.restart();
             }

@@ -29,7 +29,10 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
         self.check(table)?;
-        self.between(|Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode))
+        self.between(
+            #[inline(always)]
+            |Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode),
+        )
     }
 
     /// Runs `write` on a value in the transaction's own buffer: nothing is allocated.
@@ -92,13 +95,16 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
         }
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, value, .. }| {
-            sets.check_free(table, key, scratch, pinned)?;
-            match sets.put(table, key, Expect::Absent, value, encode) {
-                Ok(()) => Ok(()),
-                Err(error) => Err(sets.refused_insert(table, key, error, scratch, pinned)),
-            }
-        })
+        self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, value, .. }| {
+                sets.check_free(table, key, scratch, pinned)?;
+                match sets.put(table, key, Expect::Absent, value, encode) {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(sets.refused_insert(table, key, error, scratch, pinned)),
+                }
+            },
+        )
     }
 
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
@@ -140,29 +146,35 @@ impl Transaction<'_> {
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
         self.check(table)?;
-        let row = self.enter(|pinned, Context { sets, scratch, .. }| {
-            let met = sets.writes.find_key(table.id, key);
-            if let Some(at) = sets.writes.written(met) {
-                return Ok(UpdatedRow::Own(at));
-            }
-            let present = sets.look_up((table, key), met, scratch, pinned);
-            Ok(if present { UpdatedRow::Read } else { UpdatedRow::Missing })
-        })?;
+        let row = self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, .. }| {
+                let met = sets.writes.find_key(table.id, key);
+                if let Some(at) = sets.writes.written(met) {
+                    return Ok(UpdatedRow::Own(at));
+                }
+                let present = sets.look_up((table, key), met, scratch, pinned);
+                Ok(if present { UpdatedRow::Read } else { UpdatedRow::Missing })
+            },
+        )?;
         match row {
             UpdatedRow::Missing => Ok(false),
             UpdatedRow::Read if table.indexes.is_empty() => {
-                self.between(|Context { sets, scratch, .. }| {
-                    let old = scratch.bytes();
-                    let (met, place) = sets.writes.just_read(table.id, key);
-                    sets.writes.add_encoded(
-                        met,
-                        (table.id, key),
-                        Expect::Anything,
-                        place,
-                        |new| change(old, new),
-                        |new| table.check_value(new),
-                    )
-                })?;
+                self.between(
+                    #[inline(always)]
+                    |Context { sets, scratch, .. }| {
+                        let old = scratch.bytes();
+                        let (met, place) = sets.writes.just_read(table.id, key);
+                        sets.writes.add_encoded(
+                            met,
+                            (table.id, key),
+                            Expect::Anything,
+                            place,
+                            |new| change(old, new),
+                            |new| table.check_value(new),
+                        )
+                    },
+                )?;
                 Ok(true)
             }
             UpdatedRow::Read => {
