@@ -199,6 +199,17 @@ impl Call<'_> {
         unsafe { Pinned::assume() }
     }
 
+    /// The snapshot that the owner of the pin is registered as a reader of (S1).
+    #[inline]
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Epoch> {
+        // Relaxed: the owner reads its own store.
+        match self.slot.words.snapshot.load(Ordering::Relaxed) {
+            IDLE => None,
+            number => Some(Epoch::new(number)),
+        }
+    }
+
     /// Moves the pin of a long reader forward between batches (E4). What was found before is found no more: its tokens
     /// have ended.
     #[inline]

@@ -18,6 +18,7 @@ use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
+use crate::record::kept::Boundary;
 use crate::record::{Fetch, LeafWitness, Record, Scratch};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
@@ -47,12 +48,12 @@ impl std::fmt::Debug for Snapshot<'_> {
 }
 
 /// Reads versions of one boundary, and remembers nothing but the largest epoch.
-struct VersionReader<'s> {
-    boundary: Epoch,
+struct VersionReader<'s, 'p> {
+    boundary: Boundary<'p>,
     shown: &'s mut Epoch,
 }
 
-impl<'p> Reader<'p> for VersionReader<'_> {
+impl<'p> Reader<'p> for VersionReader<'_, 'p> {
     fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
         // No version as old: the key had no record then, so its absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
@@ -160,9 +161,9 @@ impl<'db> Snapshot<'db> {
         self.database.wait_durable(self.shown)
     }
 
-    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut KeptContext, VersionReader<'_>) {
+    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut KeptContext, &mut Epoch) {
         let Some(session) = &mut self.session else { unreachable!("taken by drop only") };
-        (&self.database, &mut session.kept, VersionReader { boundary: self.boundary, shown: &mut self.shown })
+        (&self.database, &mut session.kept, &mut self.shown)
     }
 }
 
@@ -173,9 +174,10 @@ impl RawRead for Snapshot<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let (shared, kept, mut reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter(|pinned, Context { scratch, .. }| {
+        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
+            let mut reader = VersionReader { boundary, shown };
             let present = reading::lookup(&mut reader, table, key, None, scratch, pinned);
             present.then(|| read(scratch.bytes()))
         });
@@ -188,21 +190,20 @@ impl RawRead for Snapshot<'_> {
         keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (shared, kept, reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let shown = kept.enter(|pinned, Context { scratch, descents, .. }| {
+        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, descents, .. }| {
             // Often the record is not the one to be read.
             let mut places = descents.descend(table, keys, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
             // and a record that is superseded now leads to the boundary's version all the same.
-            let VersionReader { boundary, shown } = reader;
             let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
             for (at, version) in versions.enumerate() {
                 found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
             }
             descents.end_many(places);
         });
-        Ok(shown?)
+        Ok(read?)
     }
 
     fn raw_scan(
@@ -247,15 +248,15 @@ impl Snapshot<'_> {
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        mut step: impl FnMut(
-            &mut VersionReader<'_>,
+        mut step: impl for<'p> FnMut(
+            &mut VersionReader<'_, 'p>,
             &ScanRange<'_>,
             (&mut Scratch, &mut Scratch),
-            Pinned<'_>,
+            Pinned<'p>,
             &mut PinnedPart,
         ),
     ) -> Result<()> {
-        let (shared, kept, mut reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
         let mut from: Option<Vec<u8>> = None;
         loop {
@@ -268,7 +269,9 @@ impl Snapshot<'_> {
             }
             let scan = ScanRange { table, range, direction, own: &[] };
             let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
-            kept.enter_moved(shared.epochs.now(), |pinned, Context { scratch, row_scratch, .. }| {
+            let now = Some(shared.epochs.now());
+            kept.enter_snapshot(now, |pinned, boundary, Context { scratch, row_scratch, .. }| {
+                let mut reader = VersionReader { boundary, shown };
                 step(&mut reader, &scan, (scratch, row_scratch), pinned, &mut batch);
             })?;
             if batch.last_key.is_none() {

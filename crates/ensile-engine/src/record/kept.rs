@@ -16,6 +16,7 @@
 //!   [`Forget`] is unsafe to implement; `forgets!` writes it from a list of all fields, and the compiler proves of each
 //!   field that is passed over that it holds no handle.
 //! - *A call needs a pin that was begun*: [`Resting`] and [`Kept`] are two types.
+//! - *A chain of versions is followed by a registered reader*: [`Kept::enter_snapshot`] alone makes a [`Boundary`].
 //!
 //! A transaction that is leaked leaves its pin standing. A closure that panics leaves its handles, which stay good. An
 //! expired pin lets no call in; forgetting follows no handle.
@@ -55,6 +56,30 @@ unsafe impl<T: Forget> Forget for Vec<T> {
     #[inline(always)]
     fn forget(&mut self) {
         self.iter_mut().for_each(Forget::forget);
+    }
+}
+
+/// The boundary of a snapshot that a reader is registered for (S1): the versions that it needs are not freed for `'p`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boundary<'p> {
+    epoch: Epoch,
+    _pinned: Pinned<'p>,
+}
+
+impl<'p> Boundary<'p> {
+    /// Claims that a reader is registered.
+    ///
+    /// # Safety
+    /// For `'p` a reader of the snapshot of this boundary is registered, or no version is freed.
+    #[inline]
+    pub(super) unsafe fn assume(epoch: Epoch, pinned: Pinned<'p>) -> Self {
+        Self { epoch, _pinned: pinned }
+    }
+
+    /// The snapshot shows versions with an epoch below this.
+    #[inline]
+    pub(crate) fn epoch(self) -> Epoch {
+        self.epoch
     }
 }
 
@@ -147,18 +172,26 @@ impl<F: Family> Kept<F> {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// As [`Kept::enter`], with the pin moved on to `epoch` and everything forgotten that was found before (E4).
-    pub(crate) fn enter_moved<R>(
+    /// As [`Kept::enter`], of a pin that was registered as a reader of a snapshot. With an epoch in `to` the pin moves on
+    /// to it, and everything is forgotten that was found before (E4).
+    #[inline]
+    pub(crate) fn enter_snapshot<R>(
         &mut self,
-        epoch: Epoch,
-        call: impl for<'p> FnOnce(Pinned<'p>, &mut F::Under<'p>) -> R,
+        to: Option<Epoch>,
+        call: impl for<'p> FnOnce(Pinned<'p>, Boundary<'p>, &mut F::Under<'p>) -> R,
     ) -> Result<R, Expired> {
         let PinAndKept { pin, kept } = &mut *self.0;
         // SAFETY: the pin was begun when `self` was made, and ends with `self`.
         let mut entered = unsafe { pin.enter() }?;
-        kept.forget();
-        entered.repin(epoch);
-        Ok(call(entered.pinned(), PinAndKept::<F>::under(kept)))
+        if let Some(epoch) = to {
+            kept.forget();
+            entered.repin(epoch);
+        }
+        let Some(epoch) = entered.snapshot() else { unreachable!("a snapshot is opened before it is read") };
+        let pinned = entered.pinned();
+        // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until it ends.
+        let boundary = unsafe { Boundary::assume(epoch, pinned) };
+        Ok(call(pinned, boundary, PinAndKept::<F>::under(kept)))
     }
 
     /// Registers the owner as a reader of the newest snapshot; says which one.

@@ -16,6 +16,7 @@ use ensile_epoch::{EpochConfig, Epochs, Pinned};
 use ensile_memory::SizeClass;
 use loom::thread;
 
+use super::kept::Boundary;
 use super::owned::VersionRoom;
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
@@ -86,6 +87,12 @@ fn epochs() -> Arc<Epochs> {
 fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
+}
+
+/// A snapshot's boundary: nothing frees a version.
+fn below(epoch: u64) -> Boundary<'static> {
+    // SAFETY: loom joins every thread before it drops the blocks.
+    unsafe { Boundary::assume(Epoch::new(epoch), pinned()) }
 }
 
 /// A commit that overwrites one record in place: lock, serialization point, install.
@@ -174,7 +181,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
             })
         };
         let mut scratch = Scratch::default();
-        let word = block.record().read_version(Epoch::new(2), &mut scratch);
+        let word = block.record().read_version(below(2), &mut scratch);
         assert!(word.is_some_and(|word| !word.is_absent()), "the key was there below epoch 2");
         assert_eq!(scratch.bytes(), SHORT);
         writer.join().unwrap();

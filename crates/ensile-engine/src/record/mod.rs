@@ -31,6 +31,7 @@ pub(crate) mod word;
 
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
@@ -39,6 +40,7 @@ use ensile_epoch::Pinned;
 use ensile_memory::prefetch::{self, LINE_BYTES};
 use ensile_memory::{FREED_WORD, SizeClass};
 
+use kept::Boundary;
 use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
@@ -341,7 +343,8 @@ impl<'p> Record<'p> {
     /// had, which may say that the key was absent then; `None` if no version is so old. The caller is a registered
     /// reader of that snapshot.
     #[inline]
-    fn find_version(self, boundary: Epoch) -> Option<(Self, Word)> {
+    fn find_version(self, boundary: Boundary<'p>) -> Option<(Self, Word)> {
+        let boundary = boundary.epoch();
         let mut version = self;
         let mut backoff = Backoff::new();
         loop {
@@ -364,7 +367,7 @@ impl<'p> Record<'p> {
     /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
     /// says that the key was present.
     #[inline]
-    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> Option<Word> {
+    pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut Scratch) -> Option<Word> {
         loop {
             let (version, word) = self.find_version(boundary)?;
             if word.is_absent() {
@@ -382,7 +385,7 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn show_version<'s>(
         self,
-        boundary: Epoch,
+        boundary: Boundary<'p>,
         shown: &mut Epoch,
         scratch: &'s mut Scratch,
     ) -> Option<&'s [u8]>
@@ -422,16 +425,15 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// Whether the version that the record holds now is of an epoch below `boundary`.
+    /// A step of [`Self::show_version`] for many records at a time: the version before, asked for, unless this one is of
+    /// an epoch below the boundary.
     #[inline]
-    pub(crate) fn is_below(self, boundary: Epoch) -> bool {
-        self.word().epoch() < boundary
-    }
-
-    /// The version before, if there is one, asked for: a step of [`Self::show_version`] for many records at a time.
-    #[inline]
-    pub(crate) fn follow(self, fetch: Fetch) -> Option<Self> {
-        self.previous().inspect(|version| fetch.ask_knowing(version.address(), self.class()))
+    pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
+        if self.word().epoch() < boundary.epoch() {
+            return ControlFlow::Break(());
+        }
+        let previous = self.previous();
+        ControlFlow::Continue(previous.inspect(|version| fetch.ask_knowing(version.address(), self.class())))
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.

@@ -6,13 +6,14 @@
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
-use ensile_base::Epoch;
+use std::ops::ControlFlow;
+
 use ensile_epoch::Pinned;
 
 use super::KEEP_BYTES_MAX;
 use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
-use crate::record::kept::HandleSpace;
+use crate::record::kept::{Boundary, HandleSpace};
 use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
@@ -139,7 +140,7 @@ impl Descents {
     pub(crate) fn versions<'f, 'p>(
         &mut self,
         found: &'f mut [Option<Handle<'p>>],
-        boundary: Epoch,
+        boundary: Boundary<'p>,
         fetch: Fetch,
         pinned: Pinned<'p>,
     ) -> impl Iterator<Item = Option<Record<'p>>> + use<'f, 'p> {
@@ -147,18 +148,21 @@ impl Descents {
         followed.clear();
         for (at, slot) in found.iter_mut().enumerate() {
             let Some(record) = slot.map(|record| record.at(pinned)) else { continue };
-            if record.is_below(boundary) {
-                fetch.ask_knowing(record.address(), record.class());
-            } else {
-                *slot = record.follow(fetch).map(Record::handle);
-                followed.push(at as u32);
+            match record.step_back(boundary, fetch) {
+                ControlFlow::Break(()) => fetch.ask_knowing(record.address(), record.class()),
+                ControlFlow::Continue(version) => {
+                    *slot = version.map(Record::handle);
+                    followed.push(at as u32);
+                }
             }
         }
         while !followed.is_empty() {
             followed.retain(|at| {
                 let slot = &mut found[*at as usize];
-                let too_new = slot.map(|version| version.at(pinned)).filter(|it| !it.is_below(boundary));
-                too_new.inspect(|version| *slot = version.follow(fetch).map(Record::handle)).is_some()
+                let Some(version) = slot.map(|version| version.at(pinned)) else { return false };
+                let ControlFlow::Continue(before) = version.step_back(boundary, fetch) else { return false };
+                *slot = before.map(Record::handle);
+                true
             });
         }
         found.iter().map(move |version| version.map(|version| version.at(pinned)))

@@ -107,8 +107,13 @@ fn a_pin_that_moves_has_forgotten_what_it_found_before() {
     let home = Home::new();
     let mut kept = home.begin();
     home.find(&mut kept);
-    let moved = kept.enter_moved(home.epochs.now(), |_, found| found.all.len() + found.last.iter().count());
-    assert_eq!(moved, Ok(0));
+    let opened = kept.open_snapshot(&home.epochs);
+    let stays = kept.enter_snapshot(None, |_, boundary, found| (boundary.epoch(), found.all.len()));
+    assert_eq!(stays, Ok((opened, 1)));
+    let moved = kept.enter_snapshot(Some(home.epochs.now()), |_, boundary, found| {
+        (boundary.epoch(), found.all.len() + found.last.iter().count())
+    });
+    assert_eq!(moved, Ok((opened, 0)));
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn an_expired_pin_lets_no_call_in_and_what_it_found_is_forgotten_unseen() {
     assert!(home.epochs.expire_oldest(Epoch::MAX).is_some());
     home.epochs.scan();
     assert!(kept.enter(|_, _| ()).is_err());
-    assert!(kept.enter_moved(home.epochs.now(), |_, _| ()).is_err());
+    assert!(kept.enter_snapshot(Some(home.epochs.now()), |_, _, _| ()).is_err());
     kept.between(|found| assert_eq!((found.all.len(), found.calls), (1, 1), "only followed no more"));
     let mut kept = kept.end().begin(home.epochs.now());
     assert_eq!(kept.enter(|_, found| found.all.len()), Ok(0), "the next transaction begins with nothing");
