@@ -7,12 +7,12 @@ use crate::{Database, Readable, Result, Transaction};
 
 /// Runs some steps of the transaction's commit.
 pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_, '_>) -> R) -> R {
-    let Some(Session { kept, worker }) = &mut tx.session else { unreachable!("it has not ended") };
+    let Some(Session { kept, worker }) = &mut *tx.session else { unreachable!("it has not ended") };
     let worker = session::worker_of(&tx.database, worker);
-    let call = kept.enter(|pinned, Context { sets, .. }| {
-        run(&mut Commit { shared: &tx.database, worker, sets, pinned })
-    });
-    call.expect("not expired")
+    kept.enter(
+        |pinned, Context { sets, .. }| run(&mut Commit { shared: &tx.database, worker, sets, pinned }),
+        |_| panic!("nobody expires it"),
+    )
 }
 
 /// The steps before binding.

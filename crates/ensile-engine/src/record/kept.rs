@@ -151,19 +151,19 @@ impl<F: Family> PinAndKept<F> {
 }
 
 impl<F: Family> Kept<F> {
-    /// Runs a call under the pin.
-    ///
-    /// # Errors
-    /// [`Expired`] if the pin was taken away: `call` is not run.
+    /// Runs a call under the pin, or `expired` if the pin was taken away.
     #[inline(always)]
     pub(crate) fn enter<R>(
         &mut self,
         call: impl for<'p> FnOnce(Pinned<'p>, &mut F::Under<'p>) -> R,
-    ) -> Result<R, Expired> {
+        expired: impl FnOnce(Expired) -> R,
+    ) -> R {
         let PinAndKept { pin, kept } = &mut *self.0;
         // SAFETY: the pin was begun when `self` was made, and ends with `self`.
-        let entered = unsafe { pin.enter() }?;
-        Ok(call(entered.pinned(), PinAndKept::<F>::under(kept)))
+        match unsafe { pin.enter() } {
+            Ok(entered) => call(entered.pinned(), PinAndKept::<F>::under(kept)),
+            Err(why) => expired(why),
+        }
     }
 
     /// Runs what follows no handle, outside the pin's calls.
@@ -172,8 +172,11 @@ impl<F: Family> Kept<F> {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// As [`Kept::enter`], of a pin that was registered as a reader of a snapshot. With an epoch in `to` the pin moves on
-    /// to it, and everything is forgotten that was found before (E4).
+    /// Runs a call under the pin of a registered reader of a snapshot. With an epoch in `to` the pin moves on to it, and
+    /// everything is forgotten that was found before (E4).
+    ///
+    /// # Errors
+    /// [`Expired`] if the pin was taken away: `call` is not run.
     #[inline]
     pub(crate) fn enter_snapshot<R>(
         &mut self,

@@ -58,8 +58,10 @@ impl Block {
     }
 
     /// What a transaction that read this record keeps of it.
-    fn seen(&self, word: Word) -> Read {
-        Read { record: self.record().handle(), word }
+    fn seen(&self, word: Word) -> Read<'static> {
+        // SAFETY: loom joins every thread before it drops the blocks.
+        let record: Record<'static> = unsafe { self.record().address().record() };
+        Read { record: record.handle(), word }
     }
 }
 
@@ -175,7 +177,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
                 let record = block.record();
                 let before = lock(record);
                 let _ = serialization_point(&epochs, true);
-                let _ = record.preserve(before, VersionRoom(room.record().handle()));
+                let _ = record.preserve(before, VersionRoom(room.record().address()));
                 record.overwrite(b"xy");
                 record.unlock_with(Word::written(tid(2)));
             })
@@ -190,7 +192,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
 
 /// A commit that read one record and writes another: lock, serialization point, validate, install. Its epoch if it
 /// took effect.
-fn read_one_write_other(seen: Read, own: &Block, epochs: &Epochs, epoch: u64) -> Option<Epoch> {
+fn read_one_write_other(seen: Read<'static>, own: &Block, epochs: &Epochs, epoch: u64) -> Option<Epoch> {
     let record = own.record();
     let before = lock(record);
     let serialized = serialization_point(epochs, true);

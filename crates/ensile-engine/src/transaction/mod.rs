@@ -20,6 +20,8 @@ pub(crate) mod receipt;
 mod run;
 mod writes;
 
+use std::mem::ManuallyDrop;
+
 use ensile_base::sync::Arc;
 use ensile_epoch::Pinned;
 
@@ -39,7 +41,8 @@ use receipt::Receipt;
 /// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
 pub struct Transaction<'db> {
     pub(crate) database: DatabaseRef<'db>,
-    pub(crate) session: Option<Session>,
+    /// Its drop gives the session back, and nothing is left to drop.
+    pub(crate) session: ManuallyDrop<Option<Session>>,
     durability: Durability,
     /// Why nothing can be read or committed any more.
     ended: Option<Ended>,
@@ -107,20 +110,20 @@ impl<'db> Transaction<'db> {
             Err(Error::Forked) => Some(Ended::Forked),
             Err(_) => Some(Ended::Closed),
         };
-        Self { database, session: Some(session), durability, ended }
+        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
     }
 
     /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
     #[inline(always)]
     pub(crate) fn begin_at_once(database: DatabaseRef<'db>, durability: Durability) -> Self {
         let session = session::take(&database).begin(&database);
-        Self { database, session: Some(session), durability, ended: None }
+        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended: None }
     }
 
     /// Pin and context.
     #[inline(always)]
     pub(crate) fn kept(&mut self) -> &mut KeptContext {
-        let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
+        let Some(session) = &mut *self.session else { unreachable!("taken when the transaction ends") };
         &mut session.kept
     }
 
@@ -140,10 +143,9 @@ impl<'db> Transaction<'db> {
         &mut self,
         call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> Result<R>,
     ) -> Result<R> {
-        match self.kept().enter(call) {
-            Ok(result) => result,
-            Err(_) => self.expire(),
-        }
+        let Self { session, ended, .. } = self;
+        let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.enter(call, |_| expire(ended))
     }
 
     /// Refuses tables of another database, and calls after a failure.
@@ -160,14 +162,6 @@ impl<'db> Transaction<'db> {
             None => Ok(()),
             Some(why) => Err(error_of(why)),
         }
-    }
-
-    /// Notes that the pin was taken away, and returns that error.
-    #[cold]
-    fn expire<R>(&mut self) -> Result<R> {
-        debug_assert!(self.ended.is_none(), "a transaction ends once");
-        self.ended = Some(Ended::Expired);
-        Err(Error::Expired)
     }
 }
 
@@ -244,7 +238,7 @@ impl<'db> Transaction<'db> {
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_open()?;
-        let Some(Session { kept, worker }) = &mut self.session else {
+        let Some(Session { kept, worker }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
         let shared: &SharedState = &self.database;
@@ -262,7 +256,8 @@ impl<'db> Transaction<'db> {
                     commit::commit_writes(shared, worker, sets, pinned)
                 }
             },
-        )?
+            |_| Err(Error::Expired),
+        )
     }
 
     /// Checks that what was read so far, and that the keys of inserts were free, stood together at one moment (R2);
@@ -270,15 +265,18 @@ impl<'db> Transaction<'db> {
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
-        let Some(Session { kept, .. }) = &mut self.session else {
+        let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
-        kept.enter(|pinned, Context { sets, scratch, .. }| {
-            #[cfg(debug_assertions)]
-            sets.check();
-            sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
-            commit::commit_read_only(sets, pinned)
-        })?
+        kept.enter(
+            |pinned, Context { sets, scratch, .. }| {
+                #[cfg(debug_assertions)]
+                sets.check();
+                sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
+                commit::commit_read_only(sets, pinned)
+            },
+            |_| Err(Error::Expired),
+        )
     }
 
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.
@@ -313,6 +311,14 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         session::give_back(&mut self.session);
     }
+}
+
+/// Notes that the pin was taken away, and returns that error.
+#[cold]
+fn expire<R>(ended: &mut Option<Ended>) -> Result<R> {
+    debug_assert!(ended.is_none(), "a transaction ends once");
+    *ended = Some(Ended::Expired);
+    Err(Error::Expired)
 }
 
 /// Out of line: a transaction without a failure does not pass through here.

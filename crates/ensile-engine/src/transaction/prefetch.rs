@@ -36,17 +36,20 @@ impl Transaction<'_> {
     pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
         self.check_alive()?;
         self.database.check_process()?;
-        let Some(Session { kept, .. }) = &mut self.session else {
+        let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
         let shared: &SharedState = &self.database;
         let from = kept.between(|context| context.sets.writes.keys.len());
         keys(&mut Prefetch { database: shared.id, kept });
-        let entered = kept.enter(|pinned, Context { sets, descents, .. }| {
-            descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), pinned);
-            sets.writes.keys.expect_from(from);
-        });
-        entered.or_else(|_| self.expire())
+        kept.enter(
+            |pinned, Context { sets, descents, .. }| {
+                descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), pinned);
+                sets.writes.keys.expect_from(from);
+                Ok(())
+            },
+            |_| super::expire(&mut self.ended),
+        )
     }
 }
 

@@ -318,10 +318,14 @@ impl Database {
             prefetch(request, &mut Prefetch { database: shared.id, kept });
             *end = kept.between(|context| context.sets.writes.keys.len());
         }
-        let entered = kept.enter(|pinned, Context { sets, descents, .. }| {
-            descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), pinned);
-        });
-        if entered.is_err() {
+        let is_ahead = kept.enter(
+            |pinned, Context { sets, descents, .. }| {
+                descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), pinned);
+                true
+            },
+            |_| false,
+        );
+        if !is_ahead {
             kept.between(|context| context.sets.writes.end_batch());
             bounds.fill(0);
         }

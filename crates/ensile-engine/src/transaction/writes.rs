@@ -7,7 +7,7 @@ use ensile_epoch::Pinned;
 use super::Transaction;
 use super::indexes::Maintenance;
 use crate::error::{Error, Result};
-use crate::reading::RawRead;
+use crate::reading::{self, RawRead};
 use crate::record::tree::RecordLookup;
 use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
@@ -289,7 +289,9 @@ impl<'p> Sets<'p> {
         pinned: Pinned<'p>,
     ) -> Error {
         let met = self.writes.find_key(table.id, key);
-        if self.writes.written(met).is_none() && self.look_up((table, key), met, scratch, pinned) {
+        if self.writes.written(met).is_none()
+            && reading::lookup(&mut self.reader(), table, key, None, scratch, pinned)
+        {
             return Error::KeyExists { table: table.name().to_owned() };
         }
         error

@@ -4,11 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::{EpochConfig, Epochs};
+use ensile_epoch::{EpochConfig, Epochs, Expired, Pinned};
 use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig};
 
-use super::{Family, HandleSpace, Resting};
+use super::{Family, HandleSpace, Kept, Resting};
 use crate::garbage::Garbage;
 use crate::record::blocks::Blocks;
 use crate::record::tree::{RecordInsert, RecordLookup, RecordTree};
@@ -41,6 +41,13 @@ struct Home {
 
 const KEY: &[u8] = b"key";
 
+fn in_call<R>(
+    kept: &mut Kept<Findings>,
+    call: impl for<'p> FnOnce(Pinned<'p>, &mut Found<'p>) -> R,
+) -> Result<R, Expired> {
+    kept.enter(|pinned, found| Ok(call(pinned, found)), Err)
+}
+
 impl Home {
     fn new() -> Self {
         let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
@@ -63,19 +70,19 @@ impl Home {
         self
     }
 
-    fn begin(&self) -> super::Kept<Findings> {
+    fn begin(&self) -> Kept<Findings> {
         Resting::new(self.epochs.register_pin(), Found::default()).begin(self.epochs.now())
     }
 
     /// Looks the key up in a call, and keeps its record.
-    fn find(&self, kept: &mut super::Kept<Findings>) {
-        kept.enter(|pinned, found| {
+    fn find(&self, kept: &mut Kept<Findings>) {
+        let calls = in_call(kept, |pinned, found| {
             let RecordLookup::Found(record) = self.tree.get(KEY, pinned) else { panic!("it is there") };
             found.all.push(record.handle());
             found.last = Some(record.handle());
             found.calls += 1;
-        })
-        .expect("nobody expires it");
+        });
+        calls.expect("nobody expires it");
     }
 }
 
@@ -85,7 +92,7 @@ fn what_one_call_finds_another_one_follows_until_the_pin_ends() {
     let mut kept = home.begin();
     home.find(&mut kept);
     home.find(&mut kept);
-    let read = kept.enter(|pinned, found| {
+    let read = in_call(&mut kept, |pinned, found| {
         let mut scratch = Scratch::default();
         let reads = found.all.iter().map(|record| record.at(pinned).read(&mut scratch));
         assert!(reads.into_iter().all(|seen| matches!(seen, Seen::Present(_))));
@@ -124,11 +131,15 @@ fn an_expired_pin_lets_no_call_in_and_what_it_found_is_forgotten_unseen() {
     home.epochs.try_advance(Duration::from_secs(1).as_nanos() as u64);
     assert!(home.epochs.expire_oldest(Epoch::MAX).is_some());
     home.epochs.scan();
-    assert!(kept.enter(|_, _| ()).is_err());
+    assert!(in_call(&mut kept, |_, _| ()).is_err());
     assert!(kept.enter_snapshot(Some(home.epochs.now()), |_, _, _| ()).is_err());
     kept.between(|found| assert_eq!((found.all.len(), found.calls), (1, 1), "only followed no more"));
     let mut kept = kept.end().begin(home.epochs.now());
-    assert_eq!(kept.enter(|_, found| found.all.len()), Ok(0), "the next transaction begins with nothing");
+    assert_eq!(
+        in_call(&mut kept, |_, found| found.all.len()),
+        Ok(0),
+        "the next transaction begins with nothing"
+    );
 }
 
 #[test]
@@ -137,13 +148,13 @@ fn a_call_that_panics_leaves_what_is_kept_and_its_pin() {
     let mut kept = home.begin();
     home.find(&mut kept);
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        kept.enter(|_, found| {
+        in_call(&mut kept, |_, found| {
             found.calls += 1;
             panic!("as asked");
         })
     }));
     assert!(panicked.is_err());
-    let seen = kept.enter(|pinned, found| found.all[0].at(pinned).read(&mut Scratch::default()));
+    let seen = in_call(&mut kept, |pinned, found| found.all[0].at(pinned).read(&mut Scratch::default()));
     assert!(matches!(seen, Ok(Seen::Present(_))));
 }
 
@@ -152,7 +163,7 @@ fn space_for_handles_keeps_its_allocation_and_nothing_else() {
     let home = Home::new();
     let mut space = HandleSpace::default();
     let mut kept = home.begin();
-    let used = kept.enter(|pinned, _| {
+    let used = in_call(&mut kept, |pinned, _| {
         let RecordLookup::Found(record) = home.tree.get(KEY, pinned) else { panic!("it is there") };
         let mut handles = space.take();
         handles.resize(100, Some(record.handle()));
@@ -161,7 +172,7 @@ fn space_for_handles_keeps_its_allocation_and_nothing_else() {
         start
     });
     assert!(space.kept_bytes() >= 100 * size_of::<usize>());
-    let again = kept.enter(|_, _| {
+    let again = in_call(&mut kept, |_, _| {
         let handles = space.take();
         assert!(handles.is_empty());
         handles.as_ptr() as usize
