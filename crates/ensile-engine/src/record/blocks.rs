@@ -180,6 +180,7 @@ impl Blocks {
     /// Frees a placeholder that was not placed.
     #[inline]
     pub(crate) fn discard_placeholder(&mut self, Placeholder(fresh): Placeholder) {
+        debug_assert!(fresh.record().word().is_placeholder(), "nobody has filled it");
         self.discard(fresh);
     }
 

@@ -172,8 +172,8 @@ impl<F: Family> Kept<F> {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// Runs a call under the pin of a registered reader of a snapshot. With an epoch in `to` the pin moves on to it, and
-    /// everything is forgotten that was found before (E4).
+    /// Runs a call under the pin of a registered reader of a snapshot. With an epoch in `to` the pin moves on to it,
+    /// and everything is forgotten that was found before (E4).
     ///
     /// # Errors
     /// [`Expired`] if the pin was taken away: `call` is not run.
@@ -191,6 +191,7 @@ impl<F: Family> Kept<F> {
             entered.repin(epoch);
         }
         let Some(epoch) = entered.snapshot() else { unreachable!("a snapshot is opened before it is read") };
+        debug_assert!(to.is_none_or(|to| to >= epoch), "a boundary is served once E has reached it (S1)");
         let pinned = entered.pinned();
         // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until it ends.
         let boundary = unsafe { Boundary::assume(epoch, pinned) };
@@ -227,6 +228,7 @@ impl HandleSpace {
     /// The space, for one call.
     #[inline]
     pub(crate) fn take<'p>(&mut self) -> Vec<Option<Handle<'p>>> {
+        debug_assert!(self.0.is_empty(), "no handle outlives its call");
         // An empty vector of one type becomes one of another, in the same allocation.
         std::mem::take(&mut self.0).into_iter().map(|_| None).collect()
     }

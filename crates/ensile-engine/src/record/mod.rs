@@ -117,6 +117,7 @@ impl Address {
     /// A record lies here, and nothing frees it within `'p`.
     #[inline]
     unsafe fn record<'p>(self) -> Record<'p> {
+        debug_assert!(self.0.get().is_multiple_of(8), "a record lies at a word's address");
         Record { words: NonNull::with_exposed_provenance(self.0), _pin: PhantomData }
     }
 
@@ -425,8 +426,8 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// A step of [`Self::show_version`] for many records at a time: the version before, asked for, unless this one is of
-    /// an epoch below the boundary.
+    /// A step of [`Self::show_version`] for many records at a time: the version before, asked for. It breaks at a
+    /// version of an epoch below the boundary.
     #[inline]
     pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
         if self.word().epoch() < boundary.epoch() {

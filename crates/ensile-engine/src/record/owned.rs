@@ -6,7 +6,7 @@
 //! | [`VersionRoom`] | `Blocks::version` | [`Record::preserve`], or back to `Blocks` |
 //! | [`PreservedVersion`] | [`Record::preserve`] | garbage, under the epoch of the commit that preserved it |
 //! | [`Unlinked`] | a tree, for the record that it no longer leads to | garbage |
-//! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which registers it and unhooks the record |
+//! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which unhooks the record |
 //!
 //! Invariant:
 //! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the record does not free it.
@@ -65,7 +65,9 @@ impl VersionRoom {
     #[inline]
     pub(super) fn record(&self) -> Record<'_> {
         // SAFETY: nobody else knows the room, and what frees it takes `self` by value.
-        unsafe { self.0.record() }
+        let room = unsafe { self.0.record() };
+        debug_assert!(cfg!(any(loom, shuttle)) || room.word().bits() == 0, "nothing was preserved here yet");
+        room
     }
 }
 
@@ -74,7 +76,9 @@ impl PreservedVersion {
     #[inline]
     pub(crate) fn own_block(self) -> Option<RetiredRecord> {
         // SAFETY: what frees the version takes `self` by value.
-        let class = unsafe { self.0.record() }.class();
+        let version = unsafe { self.0.record() };
+        debug_assert!(!version.word().is_latest(), "a version was superseded (C2)");
+        let class = version.class();
         (!VersionPage::takes(class)).then_some(RetiredRecord(self.0))
     }
 }
@@ -117,7 +121,9 @@ impl RegisteredAbsent {
     pub(crate) fn record(&self) -> Record<'_> {
         // SAFETY: the record was absent when it was registered. From then on nobody else frees it (U1), and what frees
         // it takes `self` by value.
-        unsafe { self.0.record() }
+        let record = unsafe { self.0.record() };
+        debug_assert!(record.word().is_absent(), "an absent record is superseded, never rewritten (U1)");
+        record
     }
 
     /// The record as garbage.
@@ -126,6 +132,10 @@ impl RegisteredAbsent {
     /// No tree leads to the record any more.
     #[inline]
     pub(crate) unsafe fn unhooked(self) -> RetiredRecord {
+        debug_assert!(
+            !self.record().word().is_latest(),
+            "what a tree leads to is its key's latest record (C2)"
+        );
         RetiredRecord(self.0)
     }
 }

@@ -123,6 +123,10 @@ impl<'a: 'r, 'r> RecordRun<'a, 'r> {
         changes: &'c mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> RecordPlacing<'c, 'p> {
+        debug_assert!(
+            fresh.record().word().is_placeholder(),
+            "it shows no row until its commit fills it (C3)"
+        );
         changes.clear();
         match self.insert(key, fresh, nodes, changes, pinned) {
             RecordInsert::Inserted(record) => {
@@ -357,7 +361,7 @@ impl RecordTree {
     }
 
     /// The word of a key's record, in a tree that nobody else has.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn word_alone(&mut self, key: &[u8]) -> Option<Word> {
         // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
         // time.

@@ -1,8 +1,8 @@
 //! What a search saw of a leaf, under the pin that it saw it under: what the node-set consists of.
 //!
 //! Invariant:
-//! - E3: a [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. Whether the leaf still is as it was seen is
-//!   asked under exactly that pin, so the leaf is not freed.
+//! - E3: a [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. Whether the leaf still is as it was seen
+//!   is asked under exactly that pin, so the leaf is not freed.
 //!
 //! Neighbours: `tree` makes them of the index's witnesses; `sets::node_set` keeps them; commit asks whether they hold.
 
@@ -40,6 +40,7 @@ impl<'p> LeafWitness<'p> {
     /// The same leaf at another version.
     #[inline]
     pub(crate) fn at_version(self, version: u64) -> Self {
+        debug_assert_ne!(version, self.version(), "a change moves the version (C4)");
         Self { witness: Witness::new(self.node(), version), pin: PhantomData }
     }
 
@@ -78,6 +79,7 @@ impl<'c, 'p> LeafChanges<'c, 'p> {
         self.changes.as_slice().iter().map(move |change| match *change {
             NodeChange::Changed { node, old, new } => LeafChange::Changed { node, old, new },
             NodeChange::Created { node, from, version } => {
+                debug_assert_ne!(node, from, "a new leaf takes keys from another one");
                 LeafChange::Created { from, leaf: LeafWitness::new(Witness::new(node, version), self.pinned) }
             }
         })

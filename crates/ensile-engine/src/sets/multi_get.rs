@@ -1,8 +1,8 @@
 //! Batches: descents that overlap and share the wait for memory.
 //!
 //! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. A common
-//! descent finds record handles, for as long as its call lasts. A handle is only a place to look: a record that is no longer its key's latest sends the reader back to
-//! the index.
+//! descent finds record handles, for as long as its call lasts. A handle is only a place to look: a record that is no
+//! longer its key's latest sends the reader back to the index.
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
@@ -85,8 +85,8 @@ pub(crate) struct Descents {
 }
 
 impl Descents {
-    /// Descends for all keys of a multi-get at once and asks for the records that it finds. [`Descents::end_many`] takes
-    /// them back.
+    /// Descends for all keys of a multi-get at once and asks for the records that it finds.
+    /// [`Descents::end_many`] takes them back.
     pub(crate) fn descend<'p>(
         &mut self,
         table: &TableCore,
