@@ -54,16 +54,16 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
     }
 
     #[inline]
-    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle<'p>) {
+    fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let Sets { reads, writes, .. } = &mut *self.sets;
-        if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table.id, key, record) {
+        if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table, key, record) {
             return;
         }
         let last = reads.len() - 1;
         let place = FoundPlace { record, read: (reads[last].record == record).then_some(last as u32) };
         match self.met {
             Some(at) => writes.keys.set_found(at, place),
-            None => writes.note_new_read((table.id, key), place),
+            None => writes.note_new_read((table, key), place),
         }
     }
 }
@@ -118,7 +118,8 @@ impl<'p> Sets<'p> {
         let mut reader = ScanReader { reads, nodes, writes };
         for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
             debug_assert!(write.placed.is_none(), "a transaction that was placed is committed, or renewed");
-            if lookup(&mut reader, table(write.table), writes.key(write), write.record, scratch, pinned) {
+            let table = table(write.table).place();
+            if lookup(&mut reader, table, writes.key(write), write.record, scratch, pinned) {
                 return Err(Error::Conflict);
             }
         }
@@ -137,7 +138,7 @@ impl<'p> Sets<'p> {
         let known = met.and_then(|at| self.read_met(at, scratch, pinned));
         known.unwrap_or_else(|| {
             let mut reader = PointReader { sets: self, met };
-            lookup(&mut reader, table, key, None, scratch, pinned)
+            lookup(&mut reader, table.place(), key, None, scratch, pinned)
         })
     }
 

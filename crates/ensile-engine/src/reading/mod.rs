@@ -15,7 +15,7 @@ use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::error::Result;
-use crate::record::tree::{RecordLookup, RecordVisitor};
+use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
 use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
@@ -84,7 +84,7 @@ pub(crate) trait Reader<'p> {
     fn own(&self) -> Option<&WriteSet<'p>>;
 
     /// Notes where the key was found.
-    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle<'p>) {
+    fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let _ = (table, key, record);
     }
 }
@@ -93,7 +93,7 @@ pub(crate) trait Reader<'p> {
 #[inline]
 pub(crate) fn lookup<'p>(
     reader: &mut impl Reader<'p>,
-    table: &TableCore,
+    (tree, table): (&RecordTree, u32),
     key: &[u8],
     place: Option<Handle<'p>>,
     scratch: &mut Scratch,
@@ -103,7 +103,7 @@ pub(crate) fn lookup<'p>(
     loop {
         let record = match place.take() {
             Some(record) => record.at(pinned),
-            None => match table.tree.get(key, pinned) {
+            None => match tree.get(key, pinned) {
                 RecordLookup::Found(record) => record,
                 RecordLookup::Missing(witness) => {
                     reader.witness(witness);
@@ -258,7 +258,9 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
         match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
             VersionRead::Absent => false,
-            VersionRead::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
+            VersionRead::Superseded => {
+                lookup(self.reader, self.table.place(), key, None, self.scratch, self.pinned)
+            }
         }
     }
 }
@@ -306,7 +308,7 @@ pub(crate) fn scan_index<'p, R: Reader<'p>>(
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
-        if lookup(reader, table, key, None, row_scratch, pinned) {
+        if lookup(reader, table.place(), key, None, row_scratch, pinned) {
             return visit(entry_key, key, row_scratch.bytes());
         }
         ControlFlow::Continue(())

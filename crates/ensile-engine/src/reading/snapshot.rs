@@ -178,7 +178,7 @@ impl RawRead for Snapshot<'_> {
         shared.check_table(table)?;
         let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            let present = reading::lookup(&mut reader, table, key, None, scratch, pinned);
+            let present = reading::lookup(&mut reader, table.place(), key, None, scratch, pinned);
             present.then(|| read(scratch.bytes()))
         });
         Ok(read?)

@@ -84,11 +84,17 @@ impl Context<'_> {
         }
     }
 
-    /// The transaction is over, and so is its batch: a batch may end by a panic.
+    /// The transaction is over, and so is its batch: a batch may end by a panic. What was read is forgotten as the pin
+    /// ends.
     #[inline(always)]
     pub(crate) fn end(&mut self) {
-        self.clear();
-        self.sets.writes.end_batch();
+        #[cfg(debug_assertions)]
+        self.sets.check();
+        let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
+        self.sets.writes.end();
+        if looks && self.kept_bytes() > KEEP_BYTES_MAX {
+            self.give_back();
+        }
     }
 
     /// Bytes of memory that reads and values have grown; descents look after their own.

@@ -91,7 +91,8 @@ impl<'p> NodeSet<'p> {
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         assert!(!self.sorted || self.entries.is_sorted(), "look-ups by bisection need an order");
-        assert!(!self.sorted || self.entries.len() > LINEAR_MAX, "a short set is looked through");
+        let is_long = self.entries.len() > LINEAR_MAX;
+        assert!(!self.sorted || is_long || self.entries.is_empty(), "a short set is looked through");
     }
 
     /// The entries of one leaf, or in a short set all entries up to it.

@@ -199,6 +199,17 @@ impl<'p> WriteSet<'p> {
         self.arena.capacity() + self.entries.capacity() * size_of::<Write<'_>>() + self.keys.kept_bytes()
     }
 
+    /// Forgets all entries and all keys, but for one key that alone was read: that is forgotten as the pin ends.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        if self.keys.is_empty() {
+            debug_assert!(self.entries.is_empty() && self.bytes == 0, "what is written has been met");
+        } else {
+            self.clear();
+            self.end_batch();
+        }
+    }
+
     /// Forgets what was announced too: the batch is over.
     #[inline]
     pub(crate) fn end_batch(&mut self) {

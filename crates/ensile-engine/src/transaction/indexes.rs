@@ -57,7 +57,8 @@ impl Maintenance<'_, '_> {
             Own::Deleted => false,
             Own::Unwritten => {
                 let mut reader = self.sets.reader();
-                reading::lookup(&mut reader, &index.entries, entry_key, None, self.scratch, self.pinned)
+                let entries = index.entries.place();
+                reading::lookup(&mut reader, entries, entry_key, None, self.scratch, self.pinned)
             }
         };
         if taken {

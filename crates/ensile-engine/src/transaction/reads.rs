@@ -48,7 +48,8 @@ impl RawRead for Transaction<'_> {
                     Own::Deleted => found(at, None),
                     Own::Unwritten => {
                         let mut reader = sets.reader();
-                        let present = reading::lookup(&mut reader, table, key, *place, scratch, pinned);
+                        let present =
+                            reading::lookup(&mut reader, table.place(), key, *place, scratch, pinned);
                         found(at, present.then(|| scratch.bytes()));
                     }
                 }

@@ -290,7 +290,7 @@ impl<'p> Sets<'p> {
     ) -> Error {
         let met = self.writes.find_key(table.id, key);
         if self.writes.written(met).is_none()
-            && reading::lookup(&mut self.reader(), table, key, None, scratch, pinned)
+            && reading::lookup(&mut self.reader(), table.place(), key, None, scratch, pinned)
         {
             return Error::KeyExists { table: table.name().to_owned() };
         }
