@@ -9,7 +9,8 @@
 //! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which unhooks the record |
 //!
 //! Invariant:
-//! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the record does not free it.
+//! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the
+//!   record does not free it.
 //!
 //! Neighbours: commit holds these values in its write-set; `garbage` and `blocks` take them.
 

@@ -1,8 +1,8 @@
 //! What a search saw of a leaf, under the pin that it saw it under: what the node-set consists of.
 //!
 //! Invariant:
-//! - E3: a [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. Whether the leaf still is as it was seen
-//!   is asked under exactly that pin, so the leaf is not freed.
+//! - E3: a [`LeafWitness`] carries its pin as a [`Handle`](super::Handle) does. Whether the leaf is as it was seen is
+//!   asked under exactly that pin, so the leaf is not freed.
 //!
 //! Neighbours: `tree` makes them of the index's witnesses; `sets::node_set` keeps them; commit asks whether they hold.
 
