@@ -269,8 +269,9 @@ impl PinHandle {
     /// The caller may load shared pointers once this returns.
     #[inline]
     pub fn begin(&mut self, epoch: Epoch) -> Call<'_> {
-        self.slot.begin(epoch);
-        Call { slot: &self.slot }
+        let slot: &PinSlot = &self.slot;
+        slot.begin(epoch);
+        Call { slot }
     }
 
     /// Enters a call of an open transaction.
@@ -282,8 +283,9 @@ impl PinHandle {
     /// The pin was begun, and has not ended since.
     #[inline]
     pub unsafe fn enter(&mut self) -> Result<Call<'_>, Expired> {
-        self.slot.enter()?;
-        Ok(Call { slot: &self.slot })
+        let slot: &PinSlot = &self.slot;
+        slot.enter()?;
+        Ok(Call { slot })
     }
 
     /// Ends the transaction, between calls: nothing is pinned, no snapshot is read.
