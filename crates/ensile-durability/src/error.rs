@@ -9,6 +9,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::block::NEWER;
+
 /// A failure of logging or recovery.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -224,6 +226,11 @@ impl DurabilityError {
 
     pub(crate) fn foreign_folder(folder: &str, place: &Path, detail: &str) -> Self {
         Self::ForeignFolder { folder: folder.into(), place: place.into(), detail: detail.into() }
+    }
+
+    /// A block that a newer version wrote (L7).
+    pub(crate) fn newer(file: &str, offset: u64) -> Self {
+        Self::Unknown { file: file.to_owned(), offset, detail: NEWER }
     }
 
     pub(crate) fn damaged(file: &str, offset: u64, detail: impl Into<String>) -> Self {

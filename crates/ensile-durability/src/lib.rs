@@ -28,6 +28,7 @@ mod control;
 mod counter;
 mod identity;
 mod number;
+mod on_panic;
 mod recoverable;
 
 mod error;

@@ -43,7 +43,7 @@ use std::sync::Arc as StdArc;
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
-use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use ensile_disk::{Disk, Process};
 use ensile_epoch::{CommitSlot, Epochs};
 
@@ -101,17 +101,20 @@ pub struct Log {
     next_logger: AtomicUsize,
     /// Whether every reserve is refused; `refusal` says why.
     refuses: AtomicBool,
+    /// Nothing under this lock leaves it half changed.
     refusal: Mutex<Refusal>,
     disk: StdArc<dyn Disk>,
     /// The process that opened the log: no other one uses it (I4).
     process: Process,
-    /// Files of closed generations, which the next checkpoint covers.
+    /// Files of closed generations, which the next checkpoint covers. Only whole elements are removed under this lock.
     older: Mutex<VecDeque<ClosedFile>>,
     /// Held by the thread that removes files.
     removing: Mutex<()>,
     /// The leases that a removal waits for.
     leases: Leases,
+    /// One that a panic cut short says nothing.
     hint: Mutex<HintWriter>,
+    /// Nothing under this lock leaves it half changed.
     reserved_epochs: Mutex<ReservedEpochs>,
     /// The manifest, for the installation of a checkpoint.
     pub(crate) manifest: Mutex<ManifestKeeper>,
@@ -189,13 +192,8 @@ impl Log {
         self.look_at_end();
         // A closed log has written its last one.
         if !self.refuses() {
-            self.lock_hint().step(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
+            self.hint.lock().step(self.clock.nanos(), self.marks.of_all(Frontier::Synced));
         }
-    }
-
-    fn lock_hint(&self) -> MutexGuard<'_, HintWriter> {
-        // A hint that a panic cut short says nothing.
-        self.hint.lock()
     }
 
     /// Asks every logger to begin a new file soon, so that what it wrote so far stands in closed ones. A logger whose
@@ -204,10 +202,5 @@ impl Log {
         if self.process.is_this() {
             self.loggers.iter().for_each(Logger::ask_roll);
         }
-    }
-
-    fn lock_older(&self) -> MutexGuard<'_, VecDeque<ClosedFile>> {
-        // Only whole elements are removed under this lock.
-        self.older.lock()
     }
 }

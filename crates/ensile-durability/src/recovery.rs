@@ -5,6 +5,14 @@
 //! them together and decides D; [`Recovery::replay_step`], called by any number of threads, loads one file of the
 //! checkpoint or replays one piece; [`Recovery::finish`] makes the decision durable and begins the next generation.
 //!
+//! ```text
+//! LogScan: files are read --> D is decided --> Recovery: files are loaded, then pieces replayed --> its ending
+//!           by any thread     by `verdict`               by any thread, as `turns` says          as `ending` says:
+//!                                                                                           open, read only, error
+//! ```
+//! Which thread does what, and what follows what, is decided by machines without a clock, lock or file: `verdict`,
+//! `turns`, `plan` and `ending`.
+//!
 //! Invariants:
 //! - L5: D is the minimum over the open generation's logs of the last mark of the whole chain; torn or damaged is
 //!   decided in `verdict`.

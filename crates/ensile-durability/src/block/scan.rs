@@ -5,7 +5,7 @@
 //! Neighbours: recovery walks over logs with this, replays what it has read, and writes it again; the checkpoint's
 //! reader loads with it.
 
-use ensile_disk::{DiskError, DiskFile};
+use ensile_disk::{Disk, DiskError, DiskFile};
 
 use super::origin::{OPENING_BYTES, Opened};
 use super::{ALIGN_BYTES, HEADER_BYTES, Header, MAGIC, NotABlock, Salt};
@@ -157,9 +157,10 @@ impl Scanner {
         Ok(Self { ahead: SEQUENTIAL_WINDOW_BYTES, is_sequential: true, ..Self::new(file)? })
     }
 
-    /// For the first block only.
-    pub(crate) fn of_first_block(file: Box<dyn DiskFile>) -> Result<Self, DiskError> {
-        Ok(Self { ahead: OPENING_BYTES, ..Self::new(file)? })
+    /// The block that opens the file of this name, or why there is none; nothing else of the file is read.
+    pub(crate) fn opening_of(disk: &dyn Disk, name: &str) -> Result<Result<Opened, NotABlock>, DiskError> {
+        let file = disk.open_to_read(name)?;
+        Self { ahead: OPENING_BYTES, ..Self::new(file)? }.opening()
     }
 
     pub(crate) fn length(&self) -> u64 {

@@ -30,6 +30,7 @@ use crate::control::pace::WritePace;
 use crate::identity::Identity;
 use crate::log::{Log, WakeUp};
 use crate::number;
+use crate::on_panic::OnPanic;
 use crate::recoverable::EntryKind;
 use crate::store::claim::{Wanted, claim};
 use crate::store::manifest::InstalledCheckpoint;
@@ -196,7 +197,12 @@ impl Checkpoints {
         if !self.log.process().is_this() {
             return CheckpointStep::Stopped;
         }
-        let _guard = EndOnPanic::new(self);
+        // A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it. The log goes
+        // on.
+        let _guard = OnPanic::new(|| {
+            let answers = self.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
+            self.send(answers);
+        });
         assert!(checkpointer < self.checkpointers.len(), "there is no such checkpointer");
         let mut part = self.checkpointers[checkpointer].part.lock();
         if checkpointer == 0 {
@@ -266,26 +272,4 @@ fn free_number(installed: Option<&InstalledCheckpoint>, there: &[PartName]) -> R
         let file = last.map_or(MANIFEST.to_owned(), PartName::to_string);
         DurabilityError::damaged(&file, 0, "no number is left behind that of the checkpoint that it names")
     })
-}
-
-/// A checkpointer that panics leaves its attempt unfinished for good: no caller must wait for it.
-struct EndOnPanic<'a> {
-    checkpoints: &'a Checkpoints,
-    unwinding: bool,
-}
-
-impl<'a> EndOnPanic<'a> {
-    fn new(checkpoints: &'a Checkpoints) -> Self {
-        Self { checkpoints, unwinding: std::thread::panicking() }
-    }
-}
-
-impl Drop for EndOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.unwinding {
-            // The log goes on.
-            let answers = self.checkpoints.life.lock().end(PANICKED, DurabilityError::CheckpointFailed);
-            self.checkpoints.send(answers);
-        }
-    }
 }

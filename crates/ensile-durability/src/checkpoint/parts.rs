@@ -7,7 +7,7 @@
 //!
 //! Neighbours: recovery removes at open, `manager` after an attempt that failed and after an install.
 
-use ensile_disk::{Disk, DiskError};
+use ensile_disk::Disk;
 
 use crate::DurabilityError;
 use crate::store::manifest::Manifest;
@@ -15,7 +15,7 @@ use crate::store::names::PartName;
 use crate::store::whose::proves_ours;
 
 /// All files of checkpoints in the folders that are this database's (I1).
-pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DiskError> {
+pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DurabilityError> {
     let mut parts = Vec::new();
     for folder in manifest.folders.keys() {
         let Some(checkpointer) = PartName::checkpointer_of(folder) else { continue };

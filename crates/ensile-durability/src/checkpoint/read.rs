@@ -16,7 +16,7 @@ use super::block::Totals;
 use crate::block::entries::{self, ENTRY_FRAME_BYTES};
 use crate::block::origin::{OPENING_BYTES, Opened, PartPlace};
 use crate::block::scan::{At, ChainPlace, Scanner};
-use crate::block::{BlockKind, Header, NEWER, NotABlock};
+use crate::block::{BlockKind, Header, NotABlock};
 use crate::recoverable::EntryKind;
 use crate::store::manifest::InstalledCheckpoint;
 use crate::store::names::PartName;
@@ -126,17 +126,14 @@ impl PartReader {
         DurabilityError::damaged(&self.name, offset, detail)
     }
 
-    /// L7: a newer version wrote what stands at `self.offset`.
-    fn newer(&self) -> DurabilityError {
-        DurabilityError::Unknown { file: self.name.clone(), offset: self.offset, detail: NEWER }
-    }
-
     /// The opening block: says whose file this is (I1), and of which checkpoint.
     fn read_opening(&mut self) -> Result<ChainPlace, DurabilityError> {
         assert_eq!((self.offset, self.totals), (0, Totals::default()), "it is read first");
         let opened = match self.scanner.opening()? {
             Ok(opened) => opened,
-            Err(NotABlock::Unknown | NotABlock::OtherFormat) => return Err(self.newer()),
+            Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
+                return Err(DurabilityError::newer(&self.name, self.offset));
+            }
             Err(NotABlock::NoMagic | NotABlock::Zeros) => {
                 let detail = "no checkpoint block begins here: overwritten, or not a file of one";
                 return Err(self.damaged(0, detail));
@@ -174,7 +171,7 @@ impl PartReader {
             return Err(self.damaged(self.offset, "the block does not continue the one before it"));
         }
         if !matches!(header.kind, BlockKind::Rows | BlockKind::End) {
-            return Err(self.newer());
+            return Err(DurabilityError::newer(&self.name, self.offset));
         }
         Ok((header, crc))
     }

@@ -54,10 +54,7 @@ impl CheckpointCounters {
             syncs: self.syncs.read(),
             files_removed: self.files_removed.read(),
             removals_failed: self.removals_failed.read(),
-            last_error: None,
-            misfit: None,
-            last: None,
-            running: None,
+            ..CheckpointStats::default()
         }
     }
 }

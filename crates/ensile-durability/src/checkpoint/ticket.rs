@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ensile_base::Epoch;
-use ensile_base::sync::{Condvar, Mutex, MutexGuard};
+use ensile_base::sync::{Condvar, Mutex};
 use ensile_disk::Process;
 
 use crate::DurabilityError;
@@ -52,16 +52,12 @@ pub(crate) struct Ticket {
     entries: Counter,
     slices: Counter,
     slices_done: Counter,
+    /// It is set in one step.
     outcome: Mutex<Option<AttemptOutcome>>,
     answered: Condvar,
 }
 
 impl Ticket {
-    fn lock(&self) -> MutexGuard<'_, Option<AttemptOutcome>> {
-        // The outcome is set in one step.
-        self.outcome.lock()
-    }
-
     /// Notes that the walk has this many slices.
     pub(crate) fn set_slices(&self, slices: u64) {
         assert_eq!(self.slices.read(), 0, "an attempt cuts the state once");
@@ -81,7 +77,7 @@ impl Ticket {
 
     /// What came of it, if that is known yet.
     pub(crate) fn outcome(&self) -> Option<AttemptOutcome> {
-        self.lock().clone()
+        self.outcome.lock().clone()
     }
 
     /// How far it is: each figure may be a little old.
@@ -93,7 +89,7 @@ impl Ticket {
 
     /// Answers everybody who asked.
     pub(crate) fn answer(&self, outcome: AttemptOutcome) {
-        let before = self.lock().replace(outcome);
+        let before = self.outcome.lock().replace(outcome);
         assert!(before.is_none(), "an attempt has one outcome");
         self.answered.notify_all();
     }
@@ -120,7 +116,7 @@ impl CheckpointHandle {
         if !self.process.is_this() {
             return Err(DurabilityError::Forked);
         }
-        let mut outcome = self.ticket.lock();
+        let mut outcome = self.ticket.outcome.lock();
         loop {
             match &*outcome {
                 Some(outcome) => return outcome.clone(),

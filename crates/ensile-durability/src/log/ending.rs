@@ -95,7 +95,7 @@ impl Log {
                     let blocks: Vec<u64> = self.loggers.iter().map(Logger::blocks).collect();
                     assert!(blocks.iter().all(|blocks| *blocks > 0), "a log has its opening block");
                     let ended = self.epochs.stop();
-                    self.lock_hint().close(self.marks.of_all(Frontier::Synced), blocks, ended);
+                    self.hint.lock().close(self.marks.of_all(Frontier::Synced), blocks, ended);
                 }
                 self.end(LogEnd::Closed);
                 // The next open may need it; without it that one begins as well as it can.

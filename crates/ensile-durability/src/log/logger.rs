@@ -33,6 +33,7 @@ use super::waiters::{LogEnd, wake_all};
 use super::wake_up::WakeUp;
 use super::worker_slot::WorkerSlot;
 use super::{Log, LoggerStep};
+use crate::on_panic::OnPanic;
 use rolling::NextFilePlan;
 use steps::{AfterWrite, FirstAction, LastAction, StepBy, Steps, closes_epoch, is_hurried};
 
@@ -47,6 +48,7 @@ const PANICKED: &str = "a logger panicked";
 #[derive(Debug)]
 pub(crate) struct Logger {
     index: usize,
+    /// Only whole elements are added and removed under this lock.
     slots: Mutex<Vec<Arc<WorkerSlot>>>,
     pub(super) queue: BufferQueue,
     wake_up: WakeUp,
@@ -62,7 +64,7 @@ pub(crate) struct Logger {
     /// Bytes of the current file and of the next one, for statistics.
     open_bytes: AtomicU64,
     next_bytes: AtomicU64,
-    /// The next file, locked before the writer.
+    /// The next file, locked before the writer. A panic stops the log, and a file that is half made counts for nothing.
     next: Mutex<NextFilePlan>,
     /// Zeros that the next file is to have; 0 while it is not time for one, or it is ready.
     next_wanted: AtomicU64,
@@ -138,11 +140,6 @@ impl Logger {
         self.wake();
     }
 
-    fn lock_slots(&self) -> MutexGuard<'_, Vec<Arc<WorkerSlot>>> {
-        // Only whole elements are added and removed under this lock.
-        self.slots.lock()
-    }
-
     /// `None` once a step has panicked: that leaves a half-written log, which must not be carried on.
     fn lock_writer(&self, log: &Log) -> Option<MutexGuard<'_, Writer>> {
         // Relaxed: a courtesy to the threads that wait, which orders nothing.
@@ -193,7 +190,7 @@ impl Logger {
     /// the E that the scan began with, so its entries are above the claim (L1).
     pub(super) fn add(&self, slot: Arc<WorkerSlot>) {
         self.queue.add_worker();
-        let mut slots = self.lock_slots();
+        let mut slots = self.slots.lock();
         assert!(!slots.iter().any(|known| Arc::ptr_eq(known, &slot)), "a worker joins once");
         slots.push(slot);
     }
@@ -223,7 +220,7 @@ impl Logger {
     /// logger. So they are woken while no lock is held.
     pub(super) fn step(&self, log: &Log) -> LoggerStep {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return LoggerStep::Stopped };
         self.step_with(log, writer, StepBy::Logger)
     }
@@ -236,7 +233,7 @@ impl Logger {
             return false;
         }
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         // A step that panicked is reported by the logger's thread.
         let Some(writer) = self.writer.try_lock_unless_panicked() else { return false };
         self.step_on(log, writer)
@@ -246,7 +243,7 @@ impl Logger {
     /// lock, and the next step serves all of them. False if it is not for a waiter to take.
     pub(super) fn step_of_leader(&self, log: &Log, epoch: Epoch) -> bool {
         // Before the lock, so that a panic lets go of the lock first.
-        let _guard = PoisonOnPanic::new(log);
+        let _guard = poison_on_panic(log);
         let Some(writer) = self.lock_writer(log) else { return false };
         debug_assert!(epoch <= log.epochs.now(), "a result of an epoch that has not begun");
         log.waiters.durable() >= epoch || self.step_on(log, writer)
@@ -414,7 +411,7 @@ impl Logger {
     )]
     fn gather(&self, log: &Log) -> (Epoch, Vec<Box<Buffer>>) {
         let before = log.marks.at(self.index, Frontier::Appended);
-        let mut slots = self.lock_slots();
+        let mut slots = self.slots.lock();
         let mut buffers = Vec::new();
         let claim = scan_slots(&log.epochs, &slots, &mut || self.queue.free_buffer(), PATIENCE, &mut buffers);
         // Ended workers whose last entries are taken (L2).
@@ -450,10 +447,7 @@ impl Logger {
         }
         match self.end_with_mark(log, &mut writer, last) {
             Ok(stands) => stands,
-            Err(error) => {
-                stop(log, writer, &error);
-                false
-            }
+            Err(error) => stop(log, writer, &error),
         }
     }
 
@@ -479,34 +473,21 @@ impl Logger {
     }
 }
 
-/// Stops the log for a failed write or sync, before the writer is let go: no other step may sync behind it. Wakers are
-/// woken after.
-fn stop(log: &Log, writer: MutexGuard<'_, Writer>, error: &DiskError) {
+/// Stops the log for a failed call before these locks are let go: no other step may sync behind it. Wakers are woken
+/// after. False: the log has stopped.
+fn stop<L>(log: &Log, locks: L, error: &DiskError) -> bool {
     let woken = log.waiters.end(LogEnd::Poisoned(error.to_string().into()));
-    drop(writer);
+    drop(locks);
     log.poison(&error.to_string());
     wake_all(woken);
+    false
 }
 
 /// A logger that panics will never announce anything again: its waiters must not wait for ever.
-struct PoisonOnPanic<'a> {
-    log: &'a Log,
-    /// Somebody else's panic is under way: a handle dropped by it closes the log, and these steps are as good as any.
-    unwinding: bool,
-}
-
-impl<'a> PoisonOnPanic<'a> {
-    fn new(log: &'a Log) -> Self {
-        Self { log, unwinding: std::thread::panicking() }
-    }
-}
-
-impl Drop for PoisonOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() && !self.unwinding {
-            self.log.poison(PANICKED);
-        }
-    }
+fn poison_on_panic(log: &Log) -> OnPanic<impl Fn()> {
+    OnPanic::new(|| {
+        log.poison(PANICKED);
+    })
 }
 
 /// Group commit follows the device: it is idle now, so if strict results wait for the current epoch, it closes. The

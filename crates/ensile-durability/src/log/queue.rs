@@ -11,7 +11,7 @@
 //! Neighbours: appenders push and ask for fresh buffers, the logger drains and returns them.
 
 use ensile_base::limits::LOG_BUFFER_BYTES;
-use ensile_base::sync::{Condvar, Mutex, MutexGuard};
+use ensile_base::sync::{Condvar, Mutex};
 
 use super::buffer::Buffer;
 use crate::counter::Counter;
@@ -102,6 +102,7 @@ impl QueueState {
 
 #[derive(Debug)]
 pub(crate) struct BufferQueue {
+    /// Nothing under this lock leaves it half changed.
     state: Mutex<QueueState>,
     space: Condvar,
 }
@@ -111,21 +112,16 @@ impl BufferQueue {
         Self { state: Mutex::new(QueueState::default()), space: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing under this lock leaves the state half changed.
-        self.state.lock()
-    }
-
     /// A worker joins.
     pub(crate) fn add_worker(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.workers += 1;
         state.check();
     }
 
     /// A worker has gone, and leaves this.
     pub(crate) fn remove_worker(&self, left: Option<Box<Buffer>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         assert!(state.workers > 0, "a worker goes that did not join");
         state.workers -= 1;
         state.take_back_all(left);
@@ -134,7 +130,7 @@ impl BufferQueue {
     /// A worker hands over a buffer that has no room left.
     pub(crate) fn push(&self, buffer: Box<Buffer>) {
         assert!(!buffer.is_empty(), "a buffer without entries is given back, not written");
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sealed.push(buffer);
         state.check();
     }
@@ -145,7 +141,7 @@ impl BufferQueue {
         reason = "the slot hands boxes over by one exchange; here they only pass through"
     )]
     pub(crate) fn drain(&self) -> Vec<Box<Buffer>> {
-        std::mem::take(&mut self.lock().sealed)
+        std::mem::take(&mut self.state.lock().sealed)
     }
 
     /// A buffer with room for an entry with a body of `body_bytes`, waited for while all together take more than
@@ -158,7 +154,7 @@ impl BufferQueue {
         waits: &Counter,
         stopped: impl Fn() -> bool,
     ) -> Option<Box<Buffer>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut waited = false;
         loop {
             if stopped() {
@@ -185,13 +181,13 @@ impl BufferQueue {
     /// An empty buffer of the usual size to put in the place of one that is taken, if one is free and no worker waits
     /// for it.
     pub(crate) fn free_buffer(&self) -> Option<Box<Buffer>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.waiting > 0 { None } else { state.free.pop() }
     }
 
     /// Takes back buffers that are empty, or whose entries are written.
     pub(crate) fn give_back(&self, buffers: impl IntoIterator<Item = Box<Buffer>>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.take_back_all(buffers);
         let wake = state.waiting > 0;
         drop(state);
@@ -202,12 +198,12 @@ impl BufferQueue {
 
     /// Capacity of all buffers.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().bytes
+        self.state.lock().bytes
     }
 
     /// Wakes workers that wait for space, to find the log stopped.
     pub(crate) fn wake_all(&self) {
-        drop(self.lock());
+        drop(self.state.lock());
         self.space.notify_all();
     }
 }

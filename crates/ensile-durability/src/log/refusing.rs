@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ensile_base::sync::{MutexGuard, Ordering};
+use ensile_base::sync::Ordering;
 use ensile_disk::DiskError;
 
 use super::Log;
@@ -76,7 +76,7 @@ impl Log {
             Some(LogEnd::Closed) => Health::Closed,
             Some(LogEnd::Poisoned(reason)) => Health::Poisoned(reason.to_string()),
             None => {
-                let refusal = self.lock_refusal();
+                let refusal = self.refusal.lock();
                 let full = refusal.full.values().next().map(|reason| Health::Full(reason.to_string()));
                 let ended = || refusal.epochs_ended.as_ref();
                 let or_ended = || ended().map(|reason| Health::EpochsEnded(reason.to_string()));
@@ -92,13 +92,8 @@ impl Log {
         self.refuses.load(Ordering::Acquire)
     }
 
-    pub(super) fn lock_refusal(&self) -> MutexGuard<'_, Refusal> {
-        // Nothing under this lock leaves it half changed.
-        self.refusal.lock()
-    }
-
     pub(super) fn refuse(&self, change: impl FnOnce(&mut Refusal)) {
-        let mut refusal = self.lock_refusal();
+        let mut refusal = self.refusal.lock();
         let had_stopped = refusal.stopped;
         change(&mut refusal);
         refusal.check();
@@ -129,7 +124,7 @@ impl Log {
 
     /// Ends the waiting of callers that have waited long enough for space. Wakes wakers: not under a lock.
     pub(super) fn expire_waiters(&self) {
-        let refusal = self.lock_refusal();
+        let refusal = self.refusal.lock();
         let reason = refusal.full.values().next().or(refusal.epochs_ended.as_ref()).cloned();
         let Some(reason) = reason else { return };
         let since_nanos = refusal.full_since_nanos;
@@ -158,16 +153,16 @@ impl Log {
 
     /// How often a logger has found the disk full, since the first did.
     pub(crate) fn full_tries(&self) -> u64 {
-        self.lock_refusal().tries
+        self.refusal.lock().tries
     }
 
     pub(super) fn full_reason(&self) -> Option<Arc<str>> {
-        self.lock_refusal().full.values().next().cloned()
+        self.refusal.lock().full.values().next().cloned()
     }
 
     /// Why nothing can be reserved; `None` if it can by now.
     pub(super) fn refusal(&self) -> Option<DurabilityError> {
-        let refusal = self.lock_refusal();
+        let refusal = self.refusal.lock();
         if refusal.stopped {
             let end = self.waiters.how_ended().unwrap_or(LogEnd::Closed);
             return Some(DurabilityError::Stopped(end.reason()));

@@ -87,10 +87,10 @@ impl Log {
     fn remove_older_files(&self, covered: Epoch, removed: &mut Removed) -> Result<(), DurabilityError> {
         let mut folders = BTreeSet::new();
         loop {
-            let oldest = self.lock_older().front().filter(|file| file.largest < covered).cloned();
+            let oldest = self.older.lock().front().filter(|file| file.largest < covered).cloned();
             let Some(oldest) = oldest else { break };
             self.remove_file(&oldest)?;
-            let popped = self.lock_older().pop_front();
+            let popped = self.older.lock().pop_front();
             assert_eq!(popped.as_ref(), Some(&oldest), "one thread at a time removes files");
             folders.insert(oldest.file.name.logger);
             self.note_removed(&oldest, removed);

@@ -6,13 +6,11 @@
 //! a close.
 
 use ensile_base::Epoch;
-use ensile_base::sync::MutexGuard;
 use ensile_disk::DiskError;
 
 use super::Log;
 use super::logger::Logger;
 use crate::store::manifest::{Manifest, NotReplaced};
-use crate::store::reserved_epochs::ReservedEpochs;
 
 impl Log {
     /// Reserves more epochs in the manifest when half of them are used (L6). For a thread that no caller waits for,
@@ -22,11 +20,11 @@ impl Log {
             return;
         }
         let now = self.clock.nanos();
-        let Some(due) = self.lock_reserved_epochs().due(now, self.epochs.now()) else { return };
+        let Some(due) = self.reserved_epochs.lock().due(now, self.epochs.now()) else { return };
         match self.write_reserved(due) {
             Ok(None) => {}
             Ok(Some(due)) => {
-                let mut reserved_epochs = self.lock_reserved_epochs();
+                let mut reserved_epochs = self.reserved_epochs.lock();
                 reserved_epochs.renewed(due);
                 assert!(reserved_epochs.limit() <= due, "E may go beyond what is reserved (L6)");
                 self.epochs.set_limit(reserved_epochs.limit());
@@ -34,7 +32,7 @@ impl Log {
                 self.look_at_end();
             }
             // Whichever of the two stands, E stays below what was reserved before.
-            Err(error) => self.lock_reserved_epochs().failed(now, &error.to_string()),
+            Err(error) => self.reserved_epochs.lock().failed(now, &error.to_string()),
         }
     }
 
@@ -62,7 +60,7 @@ impl Log {
     /// Reserves the few epochs that a close needs, where even those that are kept for it are used (L6). What stands in
     /// the way, if anything.
     pub(super) fn reserve_for_close(&self) -> Option<String> {
-        let Some(due) = self.lock_reserved_epochs().for_close(self.epochs.now()) else {
+        let Some(due) = self.reserved_epochs.lock().for_close(self.epochs.now()) else {
             return Some("the epochs are used up".to_owned());
         };
         let mut written = self.write_reserved(due);
@@ -71,7 +69,7 @@ impl Log {
         }
         match written {
             Ok(Some(due)) => {
-                self.lock_reserved_epochs().renewed(due);
+                self.reserved_epochs.lock().renewed(due);
                 assert!(self.epochs.now() <= due, "E is beyond what is reserved (L6)");
                 self.epochs.set_limit(due);
                 None
@@ -84,8 +82,8 @@ impl Log {
 
     /// Refuses commits while E is near the end of what is reserved.
     pub(crate) fn look_at_end(&self) {
-        let ended = self.lock_reserved_epochs().ended(self.epochs.now());
-        if ended.is_some() != self.lock_refusal().epochs_ended.is_some() {
+        let ended = self.reserved_epochs.lock().ended(self.epochs.now());
+        if ended.is_some() != self.refusal.lock().epochs_ended.is_some() {
             let now = self.clock.nanos();
             self.refuse(|refusal| {
                 if refusal.full.is_empty() {
@@ -101,11 +99,6 @@ impl Log {
     /// Lets E use what is kept at the end of the reserved epochs: for a close, which needs a few epochs more. Commits
     /// are refused by then.
     pub fn use_kept_epochs(&self) {
-        self.epochs.set_limit(self.lock_reserved_epochs().end());
-    }
-
-    fn lock_reserved_epochs(&self) -> MutexGuard<'_, ReservedEpochs> {
-        // Nothing under this lock leaves it half changed.
-        self.reserved_epochs.lock()
+        self.epochs.set_limit(self.reserved_epochs.lock().end());
     }
 }

@@ -32,7 +32,7 @@ use crate::store::reserved_epochs::ReservedEpochs;
 #[derive(Debug)]
 pub struct LogStart {
     /// E begins here.
-    pub(crate) next_first_epoch: Epoch,
+    pub(crate) first_epoch: Epoch,
     pub(crate) config: LogConfig,
     pub(crate) disk: StdArc<dyn Disk>,
     /// One for each logger.
@@ -49,16 +49,18 @@ pub struct LogStart {
 
 impl Log {
     /// Starts the log of the generation that recovery has begun. `epochs` must have been made with
-    /// `first = recovered.next_first_epoch` (L4).
+    /// `first = recovered.report.first_epoch` (L4).
     pub fn start(
         recovered: impl Into<LogStart>,
         epochs: Arc<Epochs>,
         clock: Clock,
     ) -> Result<StdArc<Self>, DurabilityError> {
         let recovered = recovered.into();
-        let durable = recovered.next_first_epoch.previous();
+        let durable = recovered.first_epoch.previous();
         if epochs.now() <= durable {
-            return Err(DurabilityError::config("epochs must begin at the recovered next_first_epoch (L4)"));
+            return Err(DurabilityError::config(
+                "epochs must begin at the first epoch of the recovery's report (L4)",
+            ));
         }
         let loggers: Box<[Logger]> = recovered
             .segments

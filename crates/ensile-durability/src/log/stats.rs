@@ -55,7 +55,7 @@ impl Log {
             return self.counters.read();
         }
         let (mut files, mut file_bytes) = {
-            let older = self.lock_older();
+            let older = self.older.lock();
             (older.len() as u64, older.iter().map(|file| file.bytes).sum::<u64>())
         };
         for logger in &self.loggers {
@@ -104,11 +104,7 @@ impl LogCounters {
             holds: self.holds.read(),
             files_removed: self.files_removed.read(),
             bytes_removed: self.bytes_removed.read(),
-            removals_put_off: 0,
-            leases_overrun: 0,
-            files: 0,
-            file_bytes: 0,
-            buffer_bytes: 0,
+            ..LogStats::default()
         }
     }
 }

@@ -18,9 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
 use ensile_base::Epoch;
-use ensile_base::sync::{
-    AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Thread, current, park, thread_local,
-};
+use ensile_base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Thread, current, park, thread_local};
 
 use super::marks::Frontier;
 use crate::DurabilityError;
@@ -83,6 +81,7 @@ pub(crate) struct Waiters {
     ended: AtomicBool,
     /// How often waiters were expired: parked threads compare it.
     expiries: AtomicU64,
+    /// Nothing under this lock leaves it half changed.
     list: Mutex<WaiterList>,
 }
 
@@ -118,11 +117,6 @@ impl Waiters {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaiterList> {
-        // Nothing under this lock leaves the list half changed.
-        self.list.lock()
-    }
-
     /// The frontier that they wait for.
     pub(crate) fn frontier(&self) -> Frontier {
         self.frontier
@@ -149,7 +143,7 @@ impl Waiters {
 
     /// How the log ended, if it has.
     pub(crate) fn how_ended(&self) -> Option<LogEnd> {
-        self.lock().end.clone()
+        self.list.lock().end.clone()
     }
 
     /// Is `epoch` durable, or known to have no answer? If neither, `waker` is called once it is: it stands in `slot`,
@@ -168,7 +162,7 @@ impl Waiters {
             return (Some(Ok(())), false);
         }
         let mut waker = waker.clone();
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         // Again, under the lock: D moves under it only, so from here on the announcement finds the waker.
         if self.durable() >= epoch {
             *slot = None;
@@ -203,20 +197,20 @@ impl Waiters {
     /// Does one registered waiter wait by itself, as the one before it did? Where several wait, those that the next
     /// sync releases together are about to come.
     fn is_one_alone(&self) -> bool {
-        let list = self.lock();
+        let list = self.list.lock();
         list.woken_together <= 1 && list.waiting.len() == 1
     }
 
     /// The waiter goes, with an answer or without.
     pub(crate) fn give_back(&self, epoch: Epoch, slot: u64) {
-        let waiter = self.lock().waiting.remove(&(epoch, slot));
+        let waiter = self.list.lock().waiting.remove(&(epoch, slot));
         drop(waiter);
     }
 
     /// Expires waiters that have waited for space for too long, and returns their wakers. They find that their slot is
     /// gone.
     pub(crate) fn expire(&self, full: &Fullness) -> Vec<Waker> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         let is_overdue = |_: &WaiterKey, waiter: &mut Waiter| {
             let since = waiter.since_nanos.max(full.since_nanos);
             full.now_nanos.saturating_sub(since) >= full.wait_nanos
@@ -266,7 +260,7 @@ impl Waiters {
 
     /// Announces the D that `compute` finds, unless the log has ended. Returns it if it is news.
     pub(crate) fn announce(&self, compute: impl FnOnce() -> Epoch) -> Option<Epoch> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         if list.end.is_some() {
             return None;
         }
@@ -291,7 +285,7 @@ impl Waiters {
     /// Ends the log for good: every waiter above D gets "outcome unknown", and D stands still. The first end
     /// stays. Returns the wakers: the caller may hold a lock, and wakers run code of others.
     pub(crate) fn end(&self, end: LogEnd) -> Vec<Waker> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         if list.end.is_some() {
             return Vec::new();
         }

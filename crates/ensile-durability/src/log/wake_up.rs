@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use ensile_base::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
+use ensile_base::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct WakeUp {
@@ -22,17 +22,12 @@ impl WakeUp {
         Self { asked: AtomicBool::new(false), sleeping: Mutex::new(()), condition: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        // It guards no data that a panic could leave half changed.
-        self.sleeping.lock()
-    }
-
     /// Ends the current or the next wait.
     pub(crate) fn wake(&self) {
         // AcqRel: what the ringer did before is seen by the wait that this ends, also if an earlier wake ended it
         // (partner: the swap in `wait`).
         if !self.asked.swap(true, Ordering::AcqRel) {
-            drop(self.lock());
+            drop(self.sleeping.lock());
             self.condition.notify_one();
         }
     }
@@ -45,7 +40,7 @@ impl WakeUp {
 
     /// Waits for a wake, or `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) {
-        let guard = self.lock();
+        let guard = self.sleeping.lock();
         // Acquire: partner is the swap in `wake`. Under the lock, so a wake from here on finds us asleep.
         if !self.asked.load(Ordering::Acquire) {
             // One sleep: a spurious end only makes the caller look once more.

@@ -19,8 +19,8 @@ use ensile_disk::Disk;
 use super::file::{BlockRun, FileChain, Tail};
 use super::listing::missing_file;
 use crate::DurabilityError;
+use crate::block::NotABlock;
 use crate::block::origin::{OPENING_BYTES, Origin};
-use crate::block::{NEWER, NotABlock};
 use crate::log::segments::ClosedFile;
 use crate::store::manifest::Generation;
 use crate::store::names::{SegmentFile, SegmentName};
@@ -244,9 +244,7 @@ pub(super) fn check_origin(generation: &Generation, file: &FileChain) -> Result<
     }
     let damaged = |detail| Err(DurabilityError::damaged(&name, 0, detail));
     match (&file.not_opened, &file.opening) {
-        (Some(NotABlock::Unknown), _) => {
-            Err(DurabilityError::Unknown { file: name, offset: 0, detail: NEWER })
-        }
+        (Some(NotABlock::Unknown), _) => Err(DurabilityError::newer(&name, 0)),
         (Some(why @ NotABlock::OtherFormat), _) => damaged(why.detail()),
         (_, Some(opening)) if opening.origin.salt != generation.salt => {
             damaged("the log, or the manifest, is of another time")

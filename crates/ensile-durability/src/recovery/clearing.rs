@@ -26,7 +26,7 @@ impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
     /// may need its name.
     pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
-        if !self.unlisted.is_empty() {
+        if !self.judged.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
             self.disk.sync_folder("")?;
         }
@@ -35,25 +35,24 @@ impl Recovery {
             let mut listed = self.keeper.manifest().generations.iter();
             listed.any(|listed| listed.number == generation && logger < listed.logs)
         };
-        assert!(!self.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
-        self.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
+        assert!(!self.judged.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
+        self.judged.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
     }
 
     /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,
     /// their torn tails and unused space, the files of dropped generations. A crash here leaves it to the next
     /// recovery. Returns what stays.
     pub(super) fn clear(&self, plan: &Plan) -> Result<Vec<ClosedFile>, DurabilityError> {
-        self.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
-        let folders: BTreeSet<u32> = self.given_up.iter().map(|file| file.name.logger).collect();
+        self.judged.given_up.iter().try_for_each(|file| self.disk.remove(&file.to_string()))?;
+        let folders: BTreeSet<u32> = self.judged.given_up.iter().map(|file| file.name.logger).collect();
         folders.into_iter().try_for_each(|logger| self.disk.sync_folder(&log_folder(logger)))?;
-        self.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
+        self.judged.cuts.iter().try_for_each(|(file, end)| self.cut_file(&file.to_string(), *end))?;
         let (mut kept, mut changed) = (Vec::new(), BTreeSet::new());
-        for chain in self.closed_chains.iter().chain(&self.open_chains) {
+        for chain in self.judged.closed_chains.iter().chain(&self.judged.open_chains) {
             let folder = log_folder(chain.logger);
             self.remove_unread(chain)?;
             let is_dropped = plan.drops(chain.generation);
-            let mut listed = self.keeper.manifest().generations.iter();
-            let is_listed = listed.any(|listed| listed.number == chain.generation);
+            let is_listed = self.keeper.manifest().lists(chain.generation);
             assert_eq!(is_listed, !is_dropped, "L4: the manifest says what counts before anything goes");
             let removed = if is_dropped { &chain.links[..] } else { &[] };
             for link in removed {
@@ -123,20 +122,20 @@ impl Recovery {
         self.disk.sync_folder("")?;
         // What cannot be removed, or is not ours, is reported by the same call behind the manifest.
         let _ = self.remove_other_parts();
-        if !self.given_up.is_empty() || !self.cuts.is_empty() {
+        if !self.judged.given_up.is_empty() || !self.judged.cuts.is_empty() {
             // A repair's files show which epochs were used, until its manifest does (L4).
             return Ok(());
         }
-        for chain in &self.closed_chains {
+        for chain in &self.judged.closed_chains {
             self.remove_unread(chain)?;
             self.cut_tail(chain)?;
             self.disk.sync_folder(&log_folder(chain.logger))?;
         }
-        for chain in self.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
+        for chain in self.judged.open_chains.iter().filter(|chain| chain.beyond.is_empty()) {
             self.cut_tail(chain)?;
         }
         let (disk, covered) = (&*self.disk, self.load.low());
-        let mut chains = self.closed_chains.iter_mut().chain(&mut self.open_chains);
+        let mut chains = self.judged.closed_chains.iter_mut().chain(&mut self.judged.open_chains);
         chains.try_for_each(|chain| free_covered(disk, chain, covered))
     }
 }

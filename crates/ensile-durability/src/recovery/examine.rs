@@ -37,6 +37,7 @@ use crate::store::Hold;
 use crate::store::names::LOCK;
 use crate::store::open::lock_existing;
 use crate::{DurabilityError, Entry, EntryKind, Recoverable, Refused};
+use cut::NoRepair;
 use judge::Judge;
 
 /// Reads all of a database's folder, which may be read-only and of which other readers may read; entries that count go
@@ -72,8 +73,11 @@ pub fn examine(disk: &Arc<dyn Disk>, target: &dyn Recoverable) -> Result<Examina
     }
     if !found.is_whole() {
         found.durable_epoch = None;
-        let plan = cut::plan(&**disk, &found, seen)?;
-        found.remedy = Some(plan.map_or_else(Remedy::Copy, |plan| Remedy::Cut(plan.loss)));
+        found.remedy = Some(match cut::plan(&**disk, &found, seen) {
+            Ok(plan) => Remedy::Cut(plan.loss),
+            Err(NoRepair::Reason(why)) => Remedy::Copy(why),
+            Err(NoRepair::Error(error)) => return Err(error),
+        });
     }
     assert_eq!(
         found.is_whole(),
@@ -136,11 +140,4 @@ impl Recoverable for Nowhere {
     fn load(&self, _section: u32, _entries: &[Entry<'_>]) -> Result<(), Refused> {
         Ok(())
     }
-}
-
-/// The larger range that holds both.
-fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> Option<(Epoch, Epoch)> {
-    assert!(low <= high, "{low} to {high}");
-    let (before_low, before_high) = range.unwrap_or((low, high));
-    Some((low.min(before_low), high.max(before_high)))
 }

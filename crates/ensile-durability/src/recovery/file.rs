@@ -22,7 +22,7 @@ use ensile_disk::Disk;
 use crate::DurabilityError;
 use crate::block::origin::{Opened, Origin};
 use crate::block::scan::{At, ChainPlace, Scanner};
-use crate::block::{BlockKind, Header, NEWER, NotABlock, Salt};
+use crate::block::{BlockKind, Header, NotABlock, Salt};
 use crate::identity::Identity;
 use crate::store::names::{SegmentFile, SegmentName};
 
@@ -58,9 +58,15 @@ impl Tail {
     }
 
     pub(super) fn add_epochs(&mut self, low: Epoch, high: Epoch) {
-        let (before_low, before_high) = self.epochs.unwrap_or((low, high));
-        self.epochs = Some((low.min(before_low), high.max(before_high)));
+        self.epochs = Some(widened(self.epochs, low, high));
     }
+}
+
+/// The range that holds these epochs too.
+fn widened(range: Option<(Epoch, Epoch)>, low: Epoch, high: Epoch) -> (Epoch, Epoch) {
+    assert!(low <= high, "{low} to {high}");
+    let (before_low, before_high) = range.unwrap_or((low, high));
+    (low.min(before_low), high.max(before_high))
 }
 
 /// What the block that opens a file says.
@@ -132,8 +138,7 @@ impl FileChain {
 
     /// Epochs of the entries in its chain.
     pub(super) fn epochs(&self) -> Option<(Epoch, Epoch)> {
-        let low = self.runs.iter().map(|run| run.epoch_min).min()?;
-        Some((low, self.runs.iter().map(|run| run.epoch_max).max()?))
+        self.runs.iter().fold(None, |range, run| Some(widened(range, run.epoch_min, run.epoch_max)))
     }
 
     /// Does it hold a block of its log besides the opening one?
@@ -306,12 +311,12 @@ fn check_kind(header: &Header, file: SegmentFile, offset: u64) -> Result<(), Dur
     if matches!(header.kind, BlockKind::Data | BlockKind::Mark) {
         return Ok(());
     }
-    Err(DurabilityError::Unknown { file: file.to_string(), offset, detail: NEWER })
+    Err(DurabilityError::newer(&file.to_string(), offset))
 }
 
 /// The place in the chain that the next file's first block has, if it can be read: everything before is synced.
 fn sequence_behind(disk: &dyn Disk, next: SegmentFile, salt: Salt) -> Result<u64, DurabilityError> {
-    let opening = Scanner::of_first_block(disk.open_to_read(&next.to_string())?)?.opening()?;
+    let opening = Scanner::opening_of(disk, &next.to_string())?;
     let ours = opening.ok().filter(|opened| opens(opened, next.name) && opened.origin.salt == salt);
     Ok(ours.map_or(0, |opened| opened.header.sequence))
 }

@@ -48,9 +48,7 @@ pub enum Finished {
 /// A recovery whose state can be read, and nothing else: the folder is as it was, but for what was not needed.
 #[derive(Debug)]
 pub struct ReadOnly {
-    /// Above every epoch that was recovered: `EpochConfig::first`.
-    pub next_first_epoch: Epoch,
-    /// What was found.
+    /// What was found. `EpochConfig::first` is its `first_epoch`.
     pub report: RecoveryReport,
     /// What is shown is on the medium up to this epoch. Smaller than the report's D if the disk had no space to write
     /// again what no block proves.
@@ -64,9 +62,7 @@ pub struct ReadOnly {
 /// A finished recovery: what [`crate::Log::start`] goes on from.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The first epoch in which transactions may commit: `EpochConfig::first`.
-    pub next_first_epoch: Epoch,
-    /// What was found and done.
+    /// What was found and done. `EpochConfig::first` is its `first_epoch`.
     pub report: RecoveryReport,
     log: LogStart,
 }
@@ -161,12 +157,10 @@ impl Recovery {
     /// What the next life begins with.
     fn plan(&mut self) -> Result<Plan, DurabilityError> {
         let recovered = plan::Decided {
-            generations: std::mem::take(&mut self.generations),
-            with_entries: &self.with_entries,
-            log_bytes: &self.log_bytes,
+            generations: std::mem::take(&mut self.judged.generations),
             number: self.report.generation,
-            seen: self.seen,
-            ended: self.ended,
+            seen: self.judged.seen,
+            ended: self.judged.ended,
         };
         Plan::new(recovered, self.keeper.manifest(), self.config.epoch_interval).ok_or_else(|| {
             DurabilityError::config(
@@ -211,7 +205,7 @@ impl Recovery {
     /// Writes again what may be in the system's cache only, in place. A file system that copies on write needs space
     /// for that.
     fn rewrite_tail(&mut self, at_once: AtOnce) -> Result<(), DurabilityError> {
-        let mut chains = self.open_chains.iter();
+        let mut chains = self.judged.open_chains.iter();
         chains.try_for_each(|chain| unproven::rewrite(&*self.disk, chain, at_once))?;
         assert!(self.proven <= self.report.durable_epoch, "what is proven was durable");
         self.proven = self.report.durable_epoch;
@@ -276,11 +270,8 @@ impl Recovery {
 
     /// Takes files away that no manifest lists.
     fn remove_logs(&self, next: &NextLife) {
-        let mut listed = self.keeper.manifest().generations.iter();
-        assert!(
-            listed.all(|listed| listed.number != next.plan.number),
-            "L3: files that a manifest lists stay"
-        );
+        let is_listed = self.keeper.manifest().lists(next.plan.number);
+        assert!(!is_listed, "L3: files that a manifest lists stay");
         for logger in 0..self.config.loggers as u32 {
             // The next open removes what stays.
             let _ = self.disk.remove(&next.log(logger).to_string());
@@ -306,7 +297,7 @@ impl Recovery {
         assert_eq!(keeper.manifest().generations.last().map(|open| open.first), Some(first), "L4");
         assert_eq!(segments.len(), config.loggers, "a log for each logger");
         let log = LogStart {
-            next_first_epoch: first,
+            first_epoch: first,
             config,
             disk,
             segments,
@@ -317,13 +308,13 @@ impl Recovery {
             reserve,
             replayed_bytes: report.bytes,
         };
-        Recovered { next_first_epoch: first, report, log }
+        Recovered { report, log }
     }
 
     /// What can be read of a recovery that could not begin the next generation.
-    fn into_read_only(mut self, next_first_epoch: Epoch, reason: Arc<str>) -> ReadOnly {
-        let report = self.final_report(next_first_epoch);
+    fn into_read_only(mut self, first: Epoch, reason: Arc<str>) -> ReadOnly {
+        let report = self.final_report(first);
         let durable = self.proven.min(report.durable_epoch);
-        ReadOnly { next_first_epoch, report, durable, reason, locks: self.locks }
+        ReadOnly { report, durable, reason, locks: self.locks }
     }
 }

@@ -85,9 +85,8 @@ impl Inventory {
             }
         }
         assert!(listed.values().all(|files| !files.is_empty()), "a log without files is missing");
-        let open = generations.last().map_or(0, |last| last.number);
         let mut removable =
-            findings.note(listing::check_unlisted(disk, manifest, &unlisted, open))?.unwrap_or_default();
+            findings.note(listing::check_unlisted(disk, manifest, &unlisted))?.unwrap_or_default();
         if findings.note(listing::check_unfinished(disk, manifest, &unfinished))?.is_some() {
             removable.extend(&unfinished);
         }

@@ -24,8 +24,6 @@ pub(super) fn find(
     manifest: &Manifest,
 ) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
     let mut unfinished = Vec::new();
-    let is_listed =
-        |file: &SegmentFile| manifest.generations.iter().any(|listed| listed.number == file.name.generation);
     let mut found = Files::new();
     for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
         // One that is missing shows by its files, which are missing too.
@@ -33,7 +31,7 @@ pub(super) fn find(
             continue;
         }
         for file in disk.list(folder)?.iter().filter_map(|name| SegmentFile::parse(logger, name)) {
-            if file.is_merged && !is_listed(&file) {
+            if file.is_merged && !manifest.lists(file.name.generation) {
                 unfinished.push(file);
             } else {
                 found.entry((file.name.generation, logger)).or_default().push(file);
@@ -65,9 +63,9 @@ pub(super) fn missing_file(name: SegmentName) -> DurabilityError {
     DurabilityError::damaged(&name.to_string(), 0, "a log that the manifest lists is missing")
 }
 
-/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. `open` is the
-/// number of the last generation that is listed. Returns the files that may be removed: those that prove to be this
-/// database's (I1), and those that ended before their opening block was whole.
+/// Looks at logs that are not listed: they hold nothing that counts, unless the manifest is not theirs. Returns the
+/// files that may be removed: those that prove to be this database's (I1), and those that ended before their opening
+/// block was whole.
 ///
 /// # Errors
 /// [`DurabilityError::NotOurs`] for a file of another database, [`DurabilityError::Unknown`] for one of a newer
@@ -76,8 +74,8 @@ pub(super) fn check_unlisted(
     disk: &dyn Disk,
     manifest: &Manifest,
     unlisted: &Files,
-    open: u64,
 ) -> Result<Vec<SegmentFile>, DurabilityError> {
+    let open = manifest.generations.last().map_or(0, |last| last.number);
     let mut ours = Vec::new();
     for (&(generation, _), files) in unlisted {
         for file in files {
@@ -87,8 +85,7 @@ pub(super) fn check_unlisted(
             }
             // Older ones were dropped for holding no entry that counts; newer ones were never listed, so they hold
             // none. A listed one has no logs but those that the manifest counts.
-            let is_listed = || manifest.generations.iter().any(|listed| listed.number == generation);
-            if generation >= open || is_listed() {
+            if generation >= open || manifest.lists(generation) {
                 check_empty(disk, *file, is_ours)?;
             }
         }

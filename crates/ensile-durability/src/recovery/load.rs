@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use ensile_base::sync::{Mutex, MutexGuard};
+use ensile_base::sync::Mutex;
 use ensile_base::{Epoch, Tid};
 use ensile_disk::Disk;
 
@@ -33,6 +33,7 @@ struct Loaded {
 pub(super) struct Load {
     checkpoint: Option<InstalledCheckpoint>,
     parts: Vec<PartName>,
+    /// Counts, raised one after the other.
     loaded: Mutex<Loaded>,
 }
 
@@ -71,7 +72,7 @@ impl Load {
 
     /// Bytes and entries loaded.
     pub(super) fn done(&self) -> (u64, u64) {
-        let loaded = self.lock();
+        let loaded = self.loaded.lock();
         (loaded.bytes, loaded.entries)
     }
 
@@ -82,12 +83,7 @@ impl Load {
 
     /// How many of them are not loaded.
     pub(super) fn unloaded(&self) -> usize {
-        self.parts.len() - self.lock().files
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Loaded> {
-        // Counts, raised one after the other.
-        self.loaded.lock()
+        self.parts.len() - self.loaded.lock().files
     }
 
     /// Loads a file; with the last one, compares all of them with what the manifest says.
@@ -98,7 +94,7 @@ impl Load {
         target: &dyn Recoverable,
     ) -> Result<(), DurabilityError> {
         let end = self.load_part(disk, self.parts[file], target)?;
-        let mut loaded = self.lock();
+        let mut loaded = self.loaded.lock();
         assert!(loaded.files < self.parts.len(), "a file is loaded once");
         loaded.ends[file] = end;
         if loaded.files + 1 == self.parts.len() {
@@ -134,14 +130,14 @@ impl Load {
                 tid: entries.get(refused.entry).map_or(Tid::ZERO, |entry| entry.tid),
                 detail: refused.detail.into(),
             })?;
-            let mut loaded = self.lock();
+            let mut loaded = self.loaded.lock();
             loaded.bytes += rows.bytes;
             loaded.entries += entries.len() as u64;
         }
         // What is not of blocks is the end block.
         let (totals, end) = reader.end().expect("behind its last block a file has ended");
         assert!(totals.blocks > 0 || totals.entries == 0, "entries stand in blocks");
-        let mut loaded = self.lock();
+        let mut loaded = self.loaded.lock();
         loaded.bytes += reader.end_bytes();
         Ok(end)
     }

@@ -17,7 +17,6 @@
 //! Neighbours: `replay` reads the entries and leaves out what does not count, `ordered` sorts them, `log::segments`
 //! writes; called by recovery's finish.
 
-use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -27,6 +26,7 @@ use ensile_base::random::Random;
 use ensile_disk::{Disk, DiskError};
 
 use super::ordered;
+use super::plan::DecidedGeneration;
 use super::replay::LogPiece;
 use crate::block::origin::Origin;
 use crate::block::{FORMAT, Salt};
@@ -74,21 +74,16 @@ fn choose(bytes: &[u64]) -> Option<usize> {
     from
 }
 
-/// Which of these generations are merged: `bytes` has those of each that may be, by number.
-pub(super) fn sources(
-    generations: &[Generation],
-    checkpoint: Option<u64>,
-    bytes: &BTreeMap<u64, u64>,
-) -> Option<Range<usize>> {
-    let kind = generations.last()?.entries;
-    let joins = |generation: &&Generation| {
+/// Which of these generations are merged; the checkpoint was written in the one of the number given.
+pub(super) fn sources(generations: &[DecidedGeneration], checkpoint: Option<u64>) -> Option<Range<usize>> {
+    let kind = generations.last()?.generation.entries;
+    let bytes_of = |DecidedGeneration { generation, log_bytes, .. }: &DecidedGeneration| {
         let is_after = checkpoint.is_none_or(|checkpoint| generation.number > checkpoint);
-        is_after && generation.entries == kind && bytes.contains_key(&generation.number)
+        log_bytes.filter(|_| is_after && generation.entries == kind)
     };
-    let joining = generations.iter().rev().take_while(joins).count();
-    let first = generations.len() - joining;
-    let bytes: Vec<u64> = generations[first..].iter().map(|generation| bytes[&generation.number]).collect();
-    Some(first + choose(&bytes)?..generations.len())
+    let mut bytes: Vec<u64> = generations.iter().rev().map_while(bytes_of).collect();
+    bytes.reverse();
+    Some(generations.len() - bytes.len() + choose(&bytes)?..generations.len())
 }
 
 /// Writes the entries that count of `sources` into one file of a generation of this database with this number, and

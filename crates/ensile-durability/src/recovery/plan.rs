@@ -9,7 +9,6 @@
 //!
 //! Neighbours: `replaying` has read, `merge` chooses and writes what is merged, `finish` carries the plan out.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -22,15 +21,22 @@ use crate::recoverable::EntryKind;
 use crate::store::manifest::{Generation, Making, Manifest};
 use crate::store::reserved_epochs;
 
+/// A generation that was read and decided over.
+#[derive(Clone, Debug)]
+pub(super) struct DecidedGeneration {
+    /// It is closed at its D.
+    pub(super) generation: Generation,
+    /// An entry of it counts.
+    pub(super) has_entries: bool,
+    /// Bytes of its logs; `None` in a repair, which merges nothing.
+    pub(super) log_bytes: Option<u64>,
+}
+
 /// What was read and decided over.
 #[derive(Clone, Debug)]
-pub(super) struct Decided<'r> {
-    /// The generations that the manifest lists, oldest first, each closed at its D; a repair's may be fewer.
-    pub(super) generations: Vec<Generation>,
-    /// Those with entries that count.
-    pub(super) with_entries: &'r [u64],
-    /// Bytes of log of those that may be merged.
-    pub(super) log_bytes: &'r BTreeMap<u64, u64>,
+pub(super) struct Decided {
+    /// The generations that the manifest lists, oldest first; a repair's may be fewer.
+    pub(super) generations: Vec<DecidedGeneration>,
     /// The first number of a generation that is free.
     pub(super) number: u64,
     /// The largest epoch in any block.
@@ -57,10 +63,11 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Behind what was recovered with this manifest. `None`: the epochs, or the numbers of generations, are used up.
-    pub(super) fn new(decided: Decided<'_>, before: &Manifest, interval: Duration) -> Option<Self> {
-        let Decided { generations, with_entries, log_bytes, number, seen, ended } = decided;
-        assert!(generations.iter().all(|generation| generation.durable.is_some()), "L4: each has its D");
-        assert!(generations.iter().all(|generation| generation.number < number), "numbers come once");
+    pub(super) fn new(decided: Decided, before: &Manifest, interval: Duration) -> Option<Self> {
+        let Decided { generations, number, seen, ended } = decided;
+        let mut all = generations.iter().map(|decided| &decided.generation);
+        assert!(all.clone().all(|generation| generation.durable.is_some()), "L4: each has its D");
+        assert!(all.all(|generation| generation.number < number), "numbers come once");
         // A hint of an epoch that was not reserved is damage: see `judgement::reserved`.
         let unused = ended.map_or(before.reserved, Epoch::next);
         assert!(unused <= before.reserved, "L6: {unused} of {}", before.reserved);
@@ -68,10 +75,11 @@ impl Plan {
         assert!(first > seen, "L4: the next life begins above {seen}");
         let reserved = reserved_epochs::at_open(first, interval)?;
         let (kept, dropped): (Vec<_>, Vec<_>) =
-            generations.into_iter().partition(|generation| with_entries.contains(&generation.number));
-        let dropped = dropped.iter().map(|generation| generation.number).collect();
+            generations.into_iter().partition(|generation| generation.has_entries);
+        let dropped = dropped.iter().map(|decided| decided.generation.number).collect();
         let checkpoint = before.checkpoint.as_ref().map(|checkpoint| checkpoint.generation);
-        let merging = merge::sources(&kept, checkpoint, log_bytes);
+        let merging = merge::sources(&kept, checkpoint);
+        let kept = kept.into_iter().map(|decided| decided.generation).collect();
         number::next(number)?;
         Some(Self { first, reserved, number, kept, dropped, merging })
     }

@@ -2,10 +2,9 @@
 //!
 //! Memory: a piece for each thread, and [`AHEAD`] pieces in the system's cache, which it may take back.
 //!
-//! Neighbours: `recovery` lends the buffers to each step; `replay` reads into them.
+//! Neighbours: `replaying` lends the buffers to each step; `replay` reads into them.
 
 use ensile_base::Tid;
-use ensile_base::sync::Mutex;
 use ensile_disk::Disk;
 
 use crate::{DurabilityError, Entry};
@@ -19,21 +18,6 @@ pub(super) struct ReadBuffers {
     bytes: Vec<u8>,
     /// Empty, for its memory.
     entries: Vec<Entry<'static>>,
-}
-
-/// Buffers that no thread has.
-#[derive(Debug, Default)]
-pub(super) struct BufferPool(Mutex<Vec<ReadBuffers>>);
-
-impl BufferPool {
-    pub(super) fn take(&self) -> ReadBuffers {
-        // Whole elements go in and out.
-        self.0.lock().pop().unwrap_or_default()
-    }
-
-    pub(super) fn give(&self, buffers: ReadBuffers) {
-        self.0.lock().push(buffers);
-    }
 }
 
 impl ReadBuffers {
@@ -73,14 +57,6 @@ impl ReadBuffers {
 pub(super) fn recycled<'p>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'p>> {
     entries.clear();
     entries.into_iter().map(|_| Entry { tid: Tid::ZERO, body: &[] }).collect()
-}
-
-/// Asks for a part of a file before its turn.
-pub(super) fn ask_for(disk: &dyn Disk, name: &str, offset: u64, bytes: u64) {
-    // An announcement: the read itself finds what is wrong with the file.
-    if let Ok(file) = disk.open_to_read(name) {
-        file.will_need(offset, bytes);
-    }
 }
 
 #[cfg(all(test, not(any(loom, shuttle))))]

@@ -13,7 +13,7 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::file::BlockRun;
-use super::reading::{self, ReadBuffers, recycled};
+use super::reading::{ReadBuffers, recycled};
 use super::report::RecoveryReport;
 use crate::block::entries;
 use crate::block::scan::ReadBlocks;
@@ -98,7 +98,10 @@ pub(super) fn cut(chain: &Chain, bounds: Bounds, report: &mut RecoveryReport) ->
 
 /// Asks for a piece before its turn.
 pub(super) fn ask_for(disk: &dyn Disk, piece: &LogPiece) {
-    reading::ask_for(disk, &piece.file.to_string(), piece.offset, piece.bytes);
+    // An announcement: the read itself finds what is wrong with the file.
+    if let Ok(file) = disk.open_to_read(&piece.file.to_string()) {
+        file.will_need(piece.offset, piece.bytes);
+    }
 }
 
 /// Reads a piece and replays its entries.

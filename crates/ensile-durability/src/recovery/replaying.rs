@@ -7,7 +7,6 @@
 //! Neighbours: `scan` fills it, a repair too; `turns` decides what a thread does, `load` and `replay` do it; `finish`
 //! makes the decision durable.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,8 +16,9 @@ use ensile_disk::Disk;
 
 use super::chain::Chain;
 use super::load::Load;
+use super::plan::DecidedGeneration;
 use super::progress::{Phase, Progress};
-use super::reading::BufferPool;
+use super::reading::ReadBuffers;
 use super::replay::{self, Bounds, Counts, LogPiece};
 use super::report::RecoveryReport;
 use super::turns::{Turn, Turns};
@@ -29,20 +29,12 @@ use crate::store::manifest::{Generation, ManifestKeeper};
 use crate::store::names::SegmentFile;
 use crate::{DurabilityError, Recoverable};
 
-/// A recovery under way.
-#[derive(Debug)]
-pub struct Recovery {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) keeper: ManifestKeeper,
-    pub(super) config: LogConfig,
-    pub(super) locks: Locks,
+/// What was read and decided over, by an open or by a repair.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
     /// As read; empty for a new database.
-    pub(super) generations: Vec<Generation>,
-    /// Numbers of generations with entries that count.
-    pub(super) with_entries: Vec<u64>,
-    /// Bytes of log of each generation that was read; none in a repair, which merges nothing.
-    pub(super) log_bytes: BTreeMap<u64, u64>,
-    /// Chains of all generations, and of the open one.
+    pub(super) generations: Vec<DecidedGeneration>,
+    /// Chains of closed generations, and of the open one.
     pub(super) closed_chains: Vec<Chain>,
     pub(super) open_chains: Vec<Chain>,
     /// Files of no listed generation, removed first.
@@ -52,9 +44,20 @@ pub struct Recovery {
     pub(super) given_up: Vec<SegmentFile>,
     /// Where a repair cuts files that stay, once the manifest is durable.
     pub(super) cuts: Vec<(SegmentFile, u64)>,
+    /// The largest epoch in any block.
     pub(super) seen: Epoch,
     /// The last E of the life before, if it was closed cleanly.
     pub(super) ended: Option<Epoch>,
+}
+
+/// A recovery under way.
+#[derive(Debug)]
+pub struct Recovery {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) keeper: ManifestKeeper,
+    pub(super) config: LogConfig,
+    pub(super) locks: Locks,
+    pub(super) judged: Judged,
     /// What is recovered is on the medium up to this epoch; up to D once what is not proven was written again.
     pub(super) proven: Epoch,
     pub(super) load: Load,
@@ -64,7 +67,8 @@ pub struct Recovery {
     shared: Mutex<SharedReplay>,
     /// Another thread's turn has ended, or failed.
     turn_ended: Condvar,
-    pub(super) buffers: BufferPool,
+    /// Those that no thread has.
+    buffers: Mutex<Vec<ReadBuffers>>,
     pub(super) report: RecoveryReport,
 }
 
@@ -78,30 +82,22 @@ struct SharedReplay {
 }
 
 impl Recovery {
-    /// Of a checkpoint and of no generation yet.
+    /// Of a checkpoint, and of no piece of a log yet.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         keeper: ManifestKeeper,
         config: LogConfig,
         locks: Locks,
         load: Load,
+        judged: Judged,
     ) -> Self {
         Self {
             disk,
             keeper,
             config,
             locks,
-            generations: Vec::new(),
-            with_entries: Vec::new(),
-            log_bytes: BTreeMap::new(),
-            closed_chains: Vec::new(),
-            open_chains: Vec::new(),
-            unlisted: Vec::new(),
-            given_up: Vec::new(),
-            ended: None,
+            judged,
             proven: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
-            cuts: Vec::new(),
-            seen: load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high),
             pieces: Vec::new(),
             bytes_total: 0,
             shared: Mutex::new(SharedReplay {
@@ -111,7 +107,7 @@ impl Recovery {
             }),
             turn_ended: Condvar::new(),
             load,
-            buffers: BufferPool::default(),
+            buffers: Mutex::default(),
             report: RecoveryReport { generation: 1, ..RecoveryReport::default() },
         }
     }
@@ -119,7 +115,10 @@ impl Recovery {
     /// Takes the verdict over a generation, oldest first.
     pub(super) fn take_generation(&mut self, generation: Generation, chains: Vec<Chain>, verdict: Verdict) {
         let number = generation.number;
-        assert!(self.generations.last().is_none_or(|last| last.number < number), "the oldest come first");
+        assert!(
+            self.judged.generations.last().is_none_or(|last| last.generation.number < number),
+            "the oldest come first"
+        );
         assert!(verdict.durable.next() >= generation.first, "L5: what is below a generation was durable");
         assert!(
             generation.durable.is_none_or(|durable| durable == verdict.durable),
@@ -127,27 +126,27 @@ impl Recovery {
         );
         let bounds = Bounds { first: generation.first, covered: self.load.low(), durable: verdict.durable };
         let before = self.pieces.len();
-        self.log_bytes
-            .insert(number, chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum());
+        let log_bytes = chains.iter().flat_map(|chain| &chain.links).map(|link| link.end).sum();
         for chain in &chains {
-            self.seen = self.seen.max(chain.seen);
+            self.judged.seen = self.judged.seen.max(chain.seen);
             self.pieces.extend(replay::cut(chain, bounds, &mut self.report));
         }
-        if self.pieces.len() > before {
-            self.with_entries.push(number);
-        }
-        self.seen = self.seen.max(verdict.durable).max(generation.first);
+        self.judged.seen = self.judged.seen.max(verdict.durable).max(generation.first);
         self.report.durable_epoch = verdict.durable;
         self.report.generation = number + 1;
         self.report.torn_tails.extend(verdict.torn);
         self.report.unfinished_epochs = verdict.unfinished;
         if generation.durable.is_none() {
-            assert!(self.open_chains.is_empty(), "one generation is open");
-            self.open_chains = chains;
+            assert!(self.judged.open_chains.is_empty(), "one generation is open");
+            self.judged.open_chains = chains;
         } else {
-            self.closed_chains.extend(chains);
+            self.judged.closed_chains.extend(chains);
         }
-        self.generations.push(Generation { durable: Some(verdict.durable), ..generation });
+        self.judged.generations.push(DecidedGeneration {
+            generation: Generation { durable: Some(verdict.durable), ..generation },
+            has_entries: self.pieces.len() > before,
+            log_bytes: Some(log_bytes),
+        });
     }
 
     /// Gives the pieces of all logs and generations their turns.
@@ -214,9 +213,9 @@ impl Recovery {
 
     fn replay_piece(&self, piece: &LogPiece, target: &dyn Recoverable) -> Result<bool, DurabilityError> {
         let turn = TurnUnderWay { recovery: self, is_done: false };
-        let mut buffers = self.buffers.take();
+        let mut buffers = self.buffers.lock().pop().unwrap_or_default();
         let counts = replay::replay(&*self.disk, piece, &mut buffers, target)?;
-        self.buffers.give(buffers);
+        self.buffers.lock().push(buffers);
         let watermark = turn.end(|shared| {
             shared.bytes += piece.bytes;
             shared.counts.add(counts);

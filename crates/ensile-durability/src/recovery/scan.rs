@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use ensile_base::Epoch;
 use ensile_base::sync::{AtomicUsize, Mutex, Ordering};
 use ensile_disk::Disk;
 
@@ -16,7 +17,7 @@ use super::file::FileChain;
 use super::judgement::{self, FirstEnds, Inventory};
 use super::listing::Files;
 use super::load::Load;
-use super::replaying::Recovery;
+use super::replaying::{Judged, Recovery};
 use super::verdict;
 use crate::DurabilityError;
 use crate::log::LogConfig;
@@ -104,35 +105,31 @@ impl LogScan {
         let Some(read) = read.into_iter().collect::<Option<Vec<_>>>() else {
             return Err(DurabilityError::config("every file must be read before a scan is finished"));
         };
-        let mut recovery = Recovery::new(disk, keeper, config, locks, load);
-        recovery.unlisted = unlisted;
+        let seen = load.checkpoint().map_or(Epoch::ZERO, |checkpoint| checkpoint.high);
+        let judged = Judged { unlisted, seen, ..Judged::default() };
+        let mut recovery = Recovery::new(disk, keeper, config, locks, load, judged);
         let mut read = read.into_iter();
-        let mut chains = Vec::new();
-        for ((number, _), files) in &listed {
-            let files: Vec<_> = read.by_ref().take(files.len()).collect();
-            let listing = generations.iter().find(|generation| generation.number == *number);
-            let (listing, low) = (listing.expect("it lists them"), recovery.load.low());
-            let chain = judgement::log(&*recovery.disk, listing, files, low, &mut FirstEnds)?;
-            chains.push(chain.expect(NOTHING_FOUND));
-        }
-        assert!(read.next().is_none(), "each file has its log");
-        let mut chains = chains.into_iter();
         for generation in generations {
-            let logs = generation.logs as usize;
-            let chains: Vec<_> = chains.by_ref().take(logs).collect();
+            let mut chains = Vec::new();
+            // Files were read in the order of generations and logs.
+            for logger in 0..generation.logs {
+                let files = read.by_ref().take(listed[&(generation.number, logger)].len()).collect();
+                let low = recovery.load.low();
+                chains.extend(judgement::log(&*recovery.disk, &generation, files, low, &mut FirstEnds)?);
+            }
             let checkpoint = recovery.load.checkpoint();
             let verdict =
                 judgement::generation(&generation, &chains, hint.as_ref(), checkpoint, &mut FirstEnds)?;
             if generation.durable.is_none() {
                 // The verdict has found all blocks that the hint counts: nothing was written after it.
                 let own = hint.as_ref().filter(|hint| hint.is_of(&generation));
-                recovery.ended = own.and_then(|hint| hint.ended);
+                recovery.judged.ended = own.and_then(|hint| hint.ended);
                 recovery.proven = verdict::shown(&generation, &chains, own).max(generation.first.previous());
             }
             recovery.take_generation(generation, chains, verdict.expect(NOTHING_FOUND));
         }
-        assert!(chains.next().is_none(), "each log has its generation");
-        judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.seen, &mut FirstEnds)?;
+        assert!(read.next().is_none(), "each file has its log, and each log its generation");
+        judgement::reserved(recovery.keeper.manifest(), hint.as_ref(), recovery.judged.seen, &mut FirstEnds)?;
         recovery.order_pieces();
         Ok(recovery)
     }

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::locks::{Hold, Locks};
+use super::locks::Locks;
 use super::manifest::ManifestKeeper;
 use super::names::MAIN;
 use super::{folders, whose};
@@ -31,7 +31,7 @@ pub(crate) fn claim(
     wanted: &[Wanted<'_>],
 ) -> Result<(Locks, bool), DurabilityError> {
     let disk = Arc::clone(keeper.disk());
-    let mut locks = Locks::none(Hold::Exclusive);
+    let mut locks = Locks::none();
     let names_of = |wanted: &Wanted<'_>| (0..wanted.count as u32).map(wanted.name).collect::<Vec<_>>();
     let names: Vec<String> = wanted.iter().flat_map(names_of).collect();
     for name in names.iter().filter(|name| keeper.manifest().folders.contains_key(*name)) {

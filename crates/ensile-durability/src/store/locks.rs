@@ -69,9 +69,9 @@ impl Locks {
         self.held.extend(others.file);
     }
 
-    /// None yet, of folders that are locked already.
-    pub(crate) fn none(hold: Hold) -> Self {
-        Self { hold, held: Vec::new(), file: None, is_folder_locked: true }
+    /// None yet, beside those of folders that are locked already.
+    pub(crate) fn none() -> Self {
+        Self { hold: Hold::Exclusive, held: Vec::new(), file: None, is_folder_locked: true }
     }
 
     /// Is the main folder itself locked?

@@ -214,6 +214,11 @@ impl Manifest {
         self.folders[MAIN]
     }
 
+    /// Does it list the generation of this number?
+    pub(crate) fn lists(&self, generation: u64) -> bool {
+        self.generations.iter().any(|listed| listed.number == generation)
+    }
+
     fn parse(text: &str) -> Result<Self, Unusable> {
         let body = checked_body(text).map_err(Unusable::Damaged)?;
         let (title, lines) = body.split_once('\n').ok_or(Unusable::Damaged("it has no title"))?;

@@ -28,9 +28,9 @@ use super::names::{
     FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
 };
 use crate::DurabilityError;
+use crate::block::NotABlock;
 use crate::block::origin::OPENING_BYTES;
 use crate::block::scan::Scanner;
-use crate::block::{NEWER, NotABlock};
 
 /// Foreign files that an error names, at most.
 const NAMED_MAX: usize = 3;
@@ -267,12 +267,10 @@ pub(crate) fn check_creating(disk: &dyn Disk, manifest: &Manifest) -> Result<(),
 /// # Errors
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`].
 pub(crate) fn proves_ours(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
-    let opening = Scanner::of_first_block(disk.open_to_read(name)?)?.opening()?;
+    let opening = Scanner::opening_of(disk, name)?;
     match opening {
         Ok(opened) => manifest.check_ours(name, opened.origin.identity).map(|()| true),
-        Err(NotABlock::Unknown | NotABlock::OtherFormat) => {
-            Err(DurabilityError::Unknown { file: name.to_owned(), offset: 0, detail: NEWER })
-        }
+        Err(NotABlock::Unknown | NotABlock::OtherFormat) => Err(DurabilityError::newer(name, 0)),
         Err(_) => Ok(Scanner::new(disk.open_to_read(name)?)?.used_to(0)? <= OPENING_BYTES as u64),
     }
 }

@@ -94,7 +94,7 @@ impl Rig {
         target: &dyn Recoverable,
     ) -> Result<Self, DurabilityError> {
         let recovered = recover(disk, config, target)?;
-        let (report, first) = (recovered.report.clone(), recovered.next_first_epoch);
+        let (report, first) = (recovered.report.clone(), recovered.report.first_epoch);
         let config_of_epochs = EpochConfig { first, snapshot_interval: Duration::from_secs(1) };
         let epochs = ensile_base::sync::Arc::new(Epochs::new(&config_of_epochs));
         let log = Log::start(recovered, epochs.clone(), clock.clone())?;

@@ -77,8 +77,8 @@ impl Builder {
             disk.map(|disk| self.recover(disk, opening, &replay)).transpose().map_err(told_to_free_space)?;
         let (first, report) = match &recovered {
             None => (Epoch::FIRST, None),
-            Some(Finished::Open(open)) => (open.next_first_epoch, Some(open.report.clone())),
-            Some(Finished::ReadOnly(closed)) => (closed.next_first_epoch, Some(closed.report.clone())),
+            Some(Finished::Open(open)) => (open.report.first_epoch, Some(open.report.clone())),
+            Some(Finished::ReadOnly(closed)) => (closed.report.first_epoch, Some(closed.report.clone())),
         };
         let snapshot_interval = self.tuning.snapshot_interval;
         let epochs = Arc::new(Epochs::new(&EpochConfig { first, snapshot_interval }));

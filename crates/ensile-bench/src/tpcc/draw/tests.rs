@@ -48,3 +48,19 @@ fn strings_have_their_lengths_and_a_tenth_of_the_data_is_original() {
     let original = (0..10_000).filter(|_| is_original(&data(&mut random))).count();
     assert!((900..1_100).contains(&original), "{original}");
 }
+
+#[test]
+fn a_brand_is_found_wherever_it_stands_and_no_other_word_is_one() {
+    let mut field = [b'O'; 50];
+    assert!(!is_original(&field));
+    for at in 0..=42 {
+        for field in [&mut [b'R'; 50], &mut [b'O'; 50], &mut [0; 50]] {
+            field[at..at + 8].copy_from_slice(b"ORIGINAL");
+            assert!(is_original(field), "at {at}");
+            field[at + 7] = b'l';
+            assert!(!is_original(field), "at {at}");
+        }
+    }
+    field[43..].copy_from_slice(b"ORIGINA");
+    assert!(!is_original(&field), "cut off");
+}

@@ -13,11 +13,10 @@
 use ensile_base::sync::{MutexGuard, Ordering};
 use ensile_disk::DiskError;
 
-use super::{Log, Logger, PANICKED, PoisonOnPanic, Writer};
+use super::{Log, Logger, PANICKED, Writer, poison_on_panic, stop};
 use crate::log::marks::Frontier;
 use crate::log::next::NextFile;
 use crate::log::segments::{ClosedFile, ROLL_PAUSE_NANOS, Segments};
-use crate::log::waiters::{LogEnd, wake_all};
 use crate::store::names::SegmentName;
 
 /// The next file, as far as it is made.
@@ -84,11 +83,6 @@ impl NextFilePlan {
 }
 
 impl Logger {
-    fn lock_next(&self) -> MutexGuard<'_, NextFilePlan> {
-        // A panic stops the log, and a file that is half made counts for nothing.
-        self.next.lock()
-    }
-
     /// What a step leaves for later: how many zeros the next file is to have, if it is time to make it.
     pub(super) fn note_next(&self, segments: &Segments, now_nanos: u64, heavy: bool) {
         // Relaxed: only the logger's thread acts on it, and reads it again under the locks.
@@ -106,8 +100,8 @@ impl Logger {
             // On a full disk blocks go first, of whichever log.
             return;
         }
-        let _guard = PoisonOnPanic::new(log);
-        let mut next = self.lock_next();
+        let _guard = poison_on_panic(log);
+        let mut next = self.next.lock();
         let now = log.clock.nanos();
         if next.is_over || log.waiters.has_ended() || now < next.not_before {
             return;
@@ -128,9 +122,7 @@ impl Logger {
                 self.next_ready.store(true, Ordering::Relaxed);
             }
             Err(error) => {
-                // The poison wakes wakers: not under this lock.
-                drop(next);
-                log.poison(&error.to_string());
+                stop(log, next, &error);
             }
         }
     }
@@ -154,14 +146,14 @@ impl Logger {
     /// Goes on in a new file, unless another step, or the close, came between and wrote what is not synced: then the
     /// next mark does it. False if the log has stopped.
     pub(super) fn roll(&self, log: &Log, now_nanos: u64, heavy: bool) -> bool {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
             return false;
         }
         match self.while_away(|| next.make_ready(log, heavy)) {
             Ok(Some(())) => {}
             Ok(None) => return self.hold_roll(log, next, now_nanos),
-            Err(error) => return fail(log, next, &error),
+            Err(error) => return stop(log, next, &error),
         }
         // A panic's poison wakes wakers: not under the lock of the next file.
         let Some(mut writer) = self.writer.lock_unless_panicked() else {
@@ -183,16 +175,7 @@ impl Logger {
                 drop(writer);
                 return self.hold_roll(log, next, now_nanos);
             }
-            Err(error) => {
-                // The writer first: no other step may sync behind it. Then the next file's lock: the poison wakes
-                // wakers.
-                let reason = error.to_string();
-                let woken = log.waiters.end(LogEnd::Poisoned(reason.as_str().into()));
-                drop((writer, next));
-                log.poison(&reason);
-                wake_all(woken);
-                return false;
-            }
+            Err(error) => return stop(log, (writer, next), &error),
         };
         assert!(next.made.is_none(), "the file that was made is in use");
         assert_ne!(next.name, writer.segments.next_name(), "the log is in the next file");
@@ -208,7 +191,7 @@ impl Logger {
         log.counters.rolls.add(1);
         match self.while_away(|| used.close(&*log.disk)) {
             Ok(closed) => self.add_closed(closed),
-            Err(error) => return fail(log, next, &error),
+            Err(error) => return stop(log, next, &error),
         }
         true
     }
@@ -227,7 +210,7 @@ impl Logger {
     fn hold_roll(&self, log: &Log, mut next: MutexGuard<'_, NextFilePlan>, now_nanos: u64) -> bool {
         log.counters.rolls_held.add(1);
         if let Err(error) = next.give_up(log) {
-            return fail(log, next, &error);
+            return stop(log, next, &error);
         }
         // Relaxed: a hint for the next step.
         self.next_ready.store(false, Ordering::Relaxed);
@@ -239,7 +222,7 @@ impl Logger {
 
     /// Blocks go before a file that is not used yet: gives up its space.
     pub(super) fn give_up_next(&self, log: &Log) {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         if next.is_over || log.waiters.has_ended() {
             // The folder may be the next open's by now.
             return;
@@ -252,14 +235,14 @@ impl Logger {
             Ok(true) => log.wake_loggers(),
             Ok(false) => {}
             Err(error) => {
-                fail(log, next, &error);
+                stop(log, next, &error);
             }
         }
     }
 
     /// There will be no next file: the log is being closed. One that cannot be removed is left to the next recovery.
     pub(in crate::log) fn end_next(&self, log: &Log) {
-        let mut next = self.lock_next();
+        let mut next = self.next.lock();
         next.is_over = true;
         let _ = next.give_up(log);
         next.check();
@@ -269,13 +252,6 @@ impl Logger {
 
     /// Waits until no file is being made or closed.
     pub(super) fn wait_for_files(&self) {
-        drop(self.lock_next());
+        drop(self.next.lock());
     }
-}
-
-/// Stops the log. The poison wakes wakers: not under the lock of the next file.
-fn fail(log: &Log, next: MutexGuard<'_, NextFilePlan>, error: &DiskError) -> bool {
-    drop(next);
-    log.poison(&error.to_string());
-    false
 }

@@ -33,7 +33,7 @@ fn waiters_are_woken_by_their_own_epoch_only() {
     assert!(poll(&waiters, 7, &mut None).is_none());
     assert_eq!(waiters.wanted(), Epoch::new(7));
     assert_eq!(waiters.announce(|| Epoch::new(5)), Some(Epoch::new(5)));
-    assert_eq!(waiters.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
+    assert_eq!(waiters.list.lock().waiting.keys().map(|slot| slot.0).collect::<Vec<_>>(), [Epoch::new(7)]);
     assert_eq!(waiters.announce(|| Epoch::new(4)), None, "D never goes back");
 }
 
@@ -53,10 +53,10 @@ fn a_waiter_has_one_slot_and_the_waker_of_its_last_poll() {
             assert!(waiters.poll(Epoch::new(5), slot, &waker, 0).0.is_none());
         }
     }
-    assert_eq!(waiters.lock().waiting.len(), 2);
+    assert_eq!(waiters.list.lock().waiting.len(), 2);
     assert_eq!(tasks.each_ref().map(Arc::strong_count), [2, 2], "one waker of each");
     waiters.give_back(Epoch::new(5), slots[0].expect("it waits"));
-    assert_eq!(waiters.lock().waiting.len(), 1);
+    assert_eq!(waiters.list.lock().waiting.len(), 1);
     waiters.announce(|| Epoch::new(5));
     assert_eq!(tasks.each_ref().map(Arc::strong_count), [1, 1]);
     waiters.give_back(Epoch::new(5), slots[1].expect("it waited"));

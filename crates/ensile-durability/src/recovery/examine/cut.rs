@@ -19,6 +19,8 @@ use super::super::chain::{self, Chain};
 use super::super::file::{FileChain, Tail};
 use super::super::judgement::{self, FirstEnds};
 use super::super::listing::{self, Files};
+use super::super::plan::DecidedGeneration;
+use super::super::replaying::Judged;
 use super::facts::{Damage, Examination, Loss, Unread};
 use crate::DurabilityError;
 use crate::block::origin::OPENING_BYTES;
@@ -34,64 +36,54 @@ pub(super) const GIVE_UP: &str = "`ensile verify DIR --repair --without-missing-
 /// What a repair would do.
 pub(super) struct RepairPlan {
     pub(super) loss: Loss,
-    /// Generations up to the cut one, which is closed at the cut, and the numbers of those that stay.
-    pub(super) generations: Vec<Generation>,
-    pub(super) with_entries: Vec<u64>,
-    /// Chains of the cut one, if it stays.
-    pub(super) chains: Vec<Chain>,
-    /// Where files that stay are cut.
-    pub(super) cuts: Vec<(SegmentFile, u64)>,
-    /// Files that do not stay, none of a chain.
-    pub(super) dropped: Vec<SegmentFile>,
-    /// Files of a merge that had not ended.
-    pub(super) unfinished: Vec<SegmentFile>,
-    /// The largest epoch that any file showed, and the last generation's number and logs.
-    pub(super) seen: Epoch,
+    /// Generations up to the cut one, which is closed at the cut, with its chains if it stays; files that do not stay,
+    /// none of a chain, and those of a merge that had not ended.
+    pub(super) judged: Judged,
+    /// The last generation's number and logs.
     pub(super) last: (u64, u32),
 }
 
-/// What a repair would do, or why there is none. `seen`: the largest epoch that any file showed.
-pub(super) fn plan(
-    disk: &dyn Disk,
-    found: &Examination,
-    seen: Epoch,
-) -> Result<Result<RepairPlan, String>, DurabilityError> {
+/// Why there is no plan.
+pub(super) enum NoRepair {
+    /// No cut leaves a consistent state, or one would do harm.
+    Reason(String),
+    /// It cannot be found out.
+    Error(DurabilityError),
+}
+
+impl From<DurabilityError> for NoRepair {
+    fn from(error: DurabilityError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// What a repair would do. `seen`: the largest epoch that any file showed.
+pub(super) fn plan(disk: &dyn Disk, found: &Examination, seen: Epoch) -> Result<RepairPlan, NoRepair> {
     assert!(!found.is_whole(), "what is whole is not repaired");
     if let Some(Unread { detail, .. }) = found.unread.first() {
-        return Ok(Err(format!(
+        return Err(NoRepair::Reason(format!(
             "{detail}: what stands there is unknown, and a cut might give it up; make it readable, or copy the folder to \
              another device"
         )));
     }
-    let limits = match limits_of(&found.damage) {
-        Ok(limits) => limits,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    let Some(manifest) = Manifest::read(disk)? else {
-        return Ok(Err("the manifest is missing, and no other file says what it held".to_owned()));
-    };
-    let is_listed = |number| manifest.generations.iter().any(|generation| generation.number == number);
-    if let Some((number, _)) = limits.keys().find(|(number, _)| !is_listed(*number)) {
-        return Ok(Err(format!("generation {number} is damaged, and not listed")));
+    let limits = limits_of(&found.damage).map_err(NoRepair::Reason)?;
+    let missing =
+        || NoRepair::Reason("the manifest is missing, and no other file says what it held".to_owned());
+    let manifest = Manifest::read(disk)?.ok_or_else(missing)?;
+    if let Some((number, _)) = limits.keys().find(|(number, _)| !manifest.lists(*number)) {
+        return Err(NoRepair::Reason(format!("generation {number} is damaged, and not listed")));
     }
-    let (files, unfinished) = match listing::find(disk, &manifest) {
-        Ok(files) => files,
-        Err(error) => {
-            let Damage { file, detail, .. } = Damage::of(error)?;
-            return Ok(Err(format!("{file}: {detail}; move that one away")));
-        }
-    };
+    let (files, unfinished) = listing::find(disk, &manifest).or_else(|error| {
+        let Damage { file, detail, .. } = Damage::of(error)?;
+        Err(NoRepair::Reason(format!("{file}: {detail}; move that one away")))
+    })?;
     let hint = judgement::hint(disk, &manifest, &mut FirstEnds)?;
     let cutting = Cutting { disk, manifest: &manifest, files: &files, limits: &limits, hint: hint.as_ref() };
-    let cut = match cutting.find()? {
-        Ok(cut) => cut,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    if let Some(reason) = cutting.reason_against(&cut)? {
-        return Ok(Err(reason));
-    }
-    let plan = cutting.plan(cut, found, seen)?;
-    Ok(Ok(RepairPlan { unfinished, ..plan }))
+    let cut = cutting.find()?;
+    cutting.check(&cut)?;
+    let mut plan = cutting.plan(cut, found, seen)?;
+    plan.judged.unlisted = unfinished;
+    Ok(plan)
 }
 
 /// A folder that is to be cut.
@@ -117,8 +109,8 @@ struct RepairCut {
 }
 
 impl Cutting<'_> {
-    /// The first generation that cannot be whole again, or the last one; or why nothing can be cut.
-    fn find(&self) -> Result<Result<RepairCut, String>, DurabilityError> {
+    /// The first generation that cannot be whole again, or the last one.
+    fn find(&self) -> Result<RepairCut, NoRepair> {
         let mut cuts = Vec::new();
         let generations = &self.manifest.generations;
         for (index, generation) in generations.iter().enumerate() {
@@ -130,7 +122,7 @@ impl Cutting<'_> {
             if let Some((durable, chains)) = self.whole(generation)? {
                 cuts.extend(self.cuts_of(&chains)?);
                 if is_last {
-                    return Ok(Ok(RepairCut { index, durable, chains, is_lossless: true, cuts }));
+                    return Ok(RepairCut { index, durable, chains, is_lossless: true, cuts });
                 }
                 continue;
             }
@@ -143,7 +135,7 @@ impl Cutting<'_> {
             let chains: Vec<Chain> = chains.into_iter().flatten().collect();
             cuts.extend(self.cuts_of(&chains)?);
             if self.is_strange(generation)? {
-                return Ok(Err(format!(
+                return Err(NoRepair::Reason(format!(
                     "no log of generation {} is that of the manifest: if the manifest is of another database or of another \
                      time, put the right one back; if the logs are, move them away",
                     generation.number
@@ -151,9 +143,9 @@ impl Cutting<'_> {
             }
             let durable =
                 whole.min(generation.durable.unwrap_or(Epoch::MAX)).max(generation.first.previous());
-            return Ok(Ok(RepairCut { index, durable, chains, is_lossless: false, cuts }));
+            return Ok(RepairCut { index, durable, chains, is_lossless: false, cuts });
         }
-        Ok(Err("the manifest lists no log".to_owned()))
+        Err(NoRepair::Reason("the manifest lists no log".to_owned()))
     }
 
     /// D and the logs of a generation in which nothing is missing: bytes that do not belong there are left out, and the
@@ -174,7 +166,7 @@ impl Cutting<'_> {
             let verdict = judgement::generation(generation, &chains, self.hint, checkpoint, &mut FirstEnds)?;
             Ok(verdict.map(|verdict| (verdict.durable, chains)))
         };
-        let judged = judged().or_else(|error| Damage::of(error).map(|_| None))?;
+        let judged = Damage::unless(judged())?.flatten();
         Ok(judged.filter(|(_, chains)| chains.iter().all(|chain| self.is_damaged_behind_only(chain))))
     }
 
@@ -204,13 +196,8 @@ impl Cutting<'_> {
     fn is_strange(&self, generation: &Generation) -> Result<bool, DurabilityError> {
         let (mut own, mut strange) = (false, false);
         for file in files_of(self.files, generation) {
-            let opening = match FileChain::read(self.disk, *file, None) {
-                Ok(chain) => chain.opening,
-                Err(error) => {
-                    Damage::of(error)?;
-                    continue;
-                }
-            };
+            let read = Damage::unless(FileChain::read(self.disk, *file, None))?;
+            let opening = read.and_then(|chain| chain.opening);
             own |= opening.as_ref().is_some_and(|opening| opening.origin.salt == generation.salt);
             strange |= opening.is_some_and(|opening| opening.origin.salt != generation.salt);
         }
@@ -235,33 +222,32 @@ impl Cutting<'_> {
     }
 
     /// Why a cut there would not help, or would do harm.
-    fn reason_against(&self, cut: &RepairCut) -> Result<Option<String>, DurabilityError> {
+    fn check(&self, cut: &RepairCut) -> Result<(), NoRepair> {
         let RepairCut { durable, is_lossless, .. } = *cut;
         let installed = self.manifest.checkpoint.as_ref();
         if let Some(checkpoint) = installed.filter(|checkpoint| checkpoint.high > durable) {
-            return Ok(Some(format!(
+            return Err(NoRepair::Reason(format!(
                 "what is whole ends at epoch {durable}, but the checkpoint needs the log up to epoch {}, and the log before \
                  the checkpoint is gone",
                 checkpoint.high
             )));
         }
         if is_lossless {
-            return Ok(None);
+            return Ok(());
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
         for part in parts::list(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
         {
-            let file = self.disk.open_to_read(&part.to_string())?;
             // A checkpoint's opening block says its e_l there.
-            if Scanner::of_first_block(file)?.opening()?.is_ok_and(|opened| opened.header.epoch_max > durable)
-            {
-                return Ok(Some(format!(
+            let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;
+            if opening.is_ok_and(|opened| opened.header.epoch_max > durable) {
+                return Err(NoRepair::Reason(format!(
                     "{part} is of a checkpoint that the manifest does not list, and holds more than the cut would keep: if \
                      the manifest is an older copy, put the newer one back; if not, move that file away"
                 )));
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     fn plan(&self, cut: RepairCut, found: &Examination, seen: Epoch) -> Result<RepairPlan, DurabilityError> {
@@ -294,11 +280,13 @@ impl Cutting<'_> {
         );
         let last = self.manifest.generations.last().map_or((0, 1), |last| (last.number, last.logs));
         let closed = Generation { durable: Some(durable), ..generation.clone() };
-        let with_entries =
-            before.iter().chain(stays.then_some(generation)).map(|other| other.number).collect();
-        let generations = before.iter().cloned().chain([closed]).collect();
-        let unfinished = Vec::new();
-        Ok(RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last })
+        let decided =
+            |generation, has_entries| DecidedGeneration { generation, has_entries, log_bytes: None };
+        let before = before.iter().cloned().map(|generation| decided(generation, true));
+        let generations = before.chain([decided(closed, stays)]).collect();
+        let judged =
+            Judged { generations, open_chains: chains, given_up: dropped, cuts, seen, ..Judged::default() };
+        Ok(RepairPlan { loss, judged, last })
     }
 }
 
@@ -330,7 +318,7 @@ fn limits_of(damage: &[Damage]) -> Result<WholeLimits, String> {
 
 fn parsed(path: &str) -> Option<SegmentFile> {
     let (folder, name) = path.split_once('/')?;
-    SegmentFile::parse(folder.strip_prefix("log")?.parse().ok()?, name)
+    SegmentFile::parse(logger_of(folder)?, name)
 }
 
 fn files_of<'f>(files: &'f Files, generation: &Generation) -> impl Iterator<Item = &'f SegmentFile> {
@@ -382,9 +370,8 @@ fn cut_chain(
     let strange = read.iter().position(|file| chain::check_origin(generation, file).is_err());
     read.truncate(strange.unwrap_or(read.len()));
     while !read.is_empty() {
-        match Chain::stitch(disk, read.clone(), covered) {
-            Ok(chain) => return Ok((!chain.links.is_empty()).then_some(chain)),
-            Err(error) => drop(Damage::of(error)?),
+        if let Some(chain) = Damage::unless(Chain::stitch(disk, read.clone(), covered))? {
+            return Ok((!chain.links.is_empty()).then_some(chain));
         }
         let number = |file: &FileChain| file.file.name.number;
         let gap = read.windows(2).rposition(|pair| number(&pair[0]) + 1 != number(&pair[1]));
@@ -404,13 +391,7 @@ fn entries_above(
     let counted = generation.durable.unwrap_or(Epoch::MAX);
     let mut entries = 0;
     for file in files_of(files, generation) {
-        let chain = match FileChain::read(disk, *file, None) {
-            Ok(chain) => chain,
-            Err(error) => {
-                Damage::of(error)?;
-                continue;
-            }
-        };
+        let Some(chain) = Damage::unless(FileChain::read(disk, *file, None))? else { continue };
         let lost = chain.runs.iter().filter(|run| run.epoch_max > durable && run.epoch_min <= counted);
         entries += lost.map(|run| run.entries).sum::<u64>();
     }

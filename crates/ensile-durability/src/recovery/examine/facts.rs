@@ -46,6 +46,11 @@ impl Damage {
             other => Err(other),
         }
     }
+
+    /// The outcome, or `None` for damage.
+    pub(super) fn unless<T>(outcome: Result<T, DurabilityError>) -> Result<Option<T>, DurabilityError> {
+        outcome.map(Some).or_else(|error| Self::of(error).map(|_| None))
+    }
 }
 
 /// Something that cannot be read: whether it is damaged is unknown.

@@ -8,21 +8,21 @@ use ensile_base::Epoch;
 use ensile_disk::{Disk, DiskError};
 
 use super::super::chain::Chain;
-use super::super::file::{BlockRun, FileChain};
+use super::super::file::FileChain;
 use super::super::judgement::{self, Findings, Inventory};
 use super::super::listing::Files;
 use super::super::load::Load;
 use super::super::reading::ReadBuffers;
 use super::super::replay::{self, Bounds, LogPiece};
 use super::super::report::RecoveryReport;
+use super::Nowhere;
 use super::facts::{CheckpointFacts, Damage, Examination, FileFacts, GenerationFacts, Role};
-use super::{Nowhere, widened};
 use crate::checkpoint::parts;
 use crate::store::hint::Hint;
 use crate::store::manifest::{Generation, InstalledCheckpoint, Manifest};
 use crate::store::names::{
     FOLDER, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, SegmentFile, SegmentName,
-    log_folder,
+    log_folder, logger_of,
 };
 use crate::store::whose::expect_manifest;
 use crate::{DurabilityError, Recoverable};
@@ -121,7 +121,7 @@ impl<'a> Judge<'a> {
     fn list_root(&mut self) -> Result<(), DurabilityError> {
         for name in self.disk.list("")? {
             // A link to a folder is one of the folders that hold the files.
-            if is_folder(&name) {
+            if logger_of(&name).is_some() || PartName::checkpointer_of(&name).is_some() {
                 continue;
             }
             let role = match &*name {
@@ -273,14 +273,13 @@ impl<'a> Judge<'a> {
         let length = self.disk.open_to_read(&name).and_then(|file| file.len());
         let Some(bytes) = self.length(length)? else { return Ok(()) };
         assert!(chain.end <= bytes, "the whole part of {name} is in it");
-        let wider = |range, run: &BlockRun| widened(range, run.epoch_min, run.epoch_max);
         self.found.files.push(FileFacts {
             name,
             role: Role::Log { generation, logger },
             bytes,
             whole_bytes: Some(chain.end),
             entries: chain.runs.iter().map(|run| run.entries).sum(),
-            epochs: chain.runs.iter().fold(None, wider),
+            epochs: chain.epochs(),
         });
         Ok(())
     }
@@ -345,11 +344,4 @@ impl<'a> Judge<'a> {
         }
         Ok(())
     }
-}
-
-/// Is this the name of a folder of log or checkpoint files?
-fn is_folder(name: &str) -> bool {
-    let number = name.strip_prefix("log").or_else(|| name.strip_prefix("checkpoint"));
-    let number = number.and_then(|number| number.parse().ok());
-    number.is_some_and(|number: u32| log_folder(number) == name || PartName::folder(number) == name)
 }

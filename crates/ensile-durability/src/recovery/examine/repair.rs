@@ -17,14 +17,14 @@ use ensile_disk::Disk;
 use super::super::finish::Recovered;
 use super::super::load::Load;
 use super::super::replaying::Recovery;
-use super::cut::{self, GIVE_UP, RepairPlan};
+use super::cut::{self, GIVE_UP, NoRepair, RepairPlan};
 use super::facts::{Damage, Examination, Loss, Repaired, Unread};
 use super::{Nowhere, examine_locked};
 use crate::log::LogConfig;
 use crate::store::claim::{Wanted, claim};
 use crate::store::folders::is_folder;
 use crate::store::manifest::ManifestKeeper;
-use crate::store::names::{MANIFEST, log_folder, logger_of};
+use crate::store::names::{MANIFEST, SegmentFile, log_folder, logger_of};
 use crate::store::open::{lock_existing, watched};
 use crate::store::whose::expect_manifest;
 use crate::store::{Hold, Locks};
@@ -74,7 +74,10 @@ fn cut_folder(
     if found.is_whole() {
         return Ok(None);
     }
-    let plan = cut::plan(&**disk, &found, seen)?.map_err(DurabilityError::config)?;
+    let plan = cut::plan(&**disk, &found, seen).map_err(|why| match why {
+        NoRepair::Reason(why) => DurabilityError::config(why),
+        NoRepair::Error(error) => error,
+    })?;
     let copies = copy_aside(&**disk, &plan.loss)?;
     let loss = plan.loss.clone();
     // The locks are held until the folder is examined once more.
@@ -153,14 +156,14 @@ fn copy(disk: &dyn Disk, from: &str, mut offset: u64, to: &str) -> Result<(), Du
 fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result<Recovered, DurabilityError> {
     let mut keeper = ManifestKeeper::of(disk, expect_manifest(&**disk)?);
     let load = Load::new(&**disk, keeper.manifest().checkpoint.clone())?;
-    let RepairPlan { loss, generations, with_entries, chains, cuts, dropped, unfinished, seen, last } = plan;
-    let (number, logs) = last;
-    let cut = generations.last().expect("a generation is cut");
+    let RepairPlan { loss, judged, last: (number, logs) } = plan;
+    let cut = &judged.generations.last().expect("a generation is cut").generation;
     let target = Nowhere(cut.entries);
     load.files().try_for_each(|file| load.load(file, &**disk, &target))?;
-    assert!(seen >= loss.durable, "L4: the next generation begins above what is kept");
+    assert!(judged.seen >= loss.durable, "L4: the next generation begins above what is kept");
     assert_eq!(cut.durable, Some(loss.durable), "it is closed at the cut");
-    assert!(cuts.iter().all(|(file, _)| !dropped.contains(file)), "a file is cut or removed");
+    let is_removed = |file: &SegmentFile| judged.given_up.contains(file);
+    assert!(!judged.cuts.iter().any(|(file, _)| is_removed(file)), "a file is cut or removed");
     let config = LogConfig { loggers: logs as usize, ..LogConfig::default() };
     // The next generation's files need a folder each, also where one was removed: that is a new one.
     for folder in (0..logs).map(log_folder) {
@@ -170,14 +173,7 @@ fn carry_out(disk: &Arc<dyn Disk>, plan: RepairPlan, mut locks: Locks) -> Result
     }
     let logs = Wanted { count: config.loggers, links: &[], name: log_folder };
     locks.extend(claim(&mut keeper, &[logs])?.0);
-    let mut recovery = Recovery::new(Arc::clone(disk), keeper, config, locks, load);
-    recovery.generations = generations;
-    recovery.with_entries = with_entries;
-    recovery.open_chains = chains;
-    recovery.given_up = dropped;
-    recovery.cuts = cuts;
-    recovery.unlisted = unfinished;
-    recovery.seen = seen;
+    let mut recovery = Recovery::new(Arc::clone(disk), keeper, config, locks, load, judged);
     (recovery.report.durable_epoch, recovery.report.generation) = (loss.durable, number + 1);
     recovery.finish(&target)
 }

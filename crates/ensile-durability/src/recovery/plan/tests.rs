@@ -1,13 +1,12 @@
 //! A test for each decision over the next life.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ensile_base::Epoch;
 use ensile_base::limits::UNMERGED_GENERATIONS_MAX;
 use ensile_disk::FolderId;
 
-use super::{Decided, Plan};
+use super::{Decided, DecidedGeneration, Plan};
 use crate::block::{FORMAT, Salt};
 use crate::identity::Identity;
 use crate::recoverable::EntryKind;
@@ -32,65 +31,58 @@ fn generation(number: u64) -> Generation {
     Generation { number, first, format, entries, logs: 1, salt: salt(), database: Identity::draw(), durable }
 }
 
-/// The generations `numbers`, each with a hundred bytes of entries.
-fn recovered<'r>(numbers: &'r [u64], log_bytes: &'r BTreeMap<u64, u64>) -> Decided<'r> {
+/// The generations `numbers`, each with entries and, in an open, with a hundred bytes of log.
+fn recovered(numbers: &[u64], log_bytes: Option<u64>) -> Decided {
     let number = numbers.last().map_or(1, |last| last + 1);
+    let decided =
+        |number: &u64| DecidedGeneration { generation: generation(*number), has_entries: true, log_bytes };
     Decided {
-        generations: numbers.iter().copied().map(generation).collect(),
-        with_entries: numbers,
-        log_bytes,
+        generations: numbers.iter().map(decided).collect(),
         number,
         seen: numbers.last().map_or(Epoch::ZERO, |last| Epoch::new(10 * last + 10)),
         ended: None,
     }
 }
 
-fn bytes(numbers: &[u64]) -> BTreeMap<u64, u64> {
-    numbers.iter().map(|number| (*number, 100)).collect()
-}
-
-fn plan(decided: Decided<'_>, before: &Manifest) -> Plan {
+fn plan(decided: Decided, before: &Manifest) -> Plan {
     Plan::new(decided, before, INTERVAL).expect("epochs are left")
 }
 
 #[test]
 fn a_new_database_begins_at_the_first_epoch_that_is_not_reserved() {
-    let plan = plan(recovered(&[], &BTreeMap::new()), &manifest(1));
+    let plan = plan(recovered(&[], None), &manifest(1));
     assert_eq!((plan.first, plan.number), (Epoch::new(1), 1));
     assert!(plan.reserved > plan.first);
 }
 
 #[test]
 fn l6_after_a_crash_nothing_below_what_was_reserved_is_used_again() {
-    let plan = plan(recovered(&[1], &BTreeMap::new()), &manifest(5000));
+    let plan = plan(recovered(&[1], None), &manifest(5000));
     assert_eq!(plan.first, Epoch::new(5000));
 }
 
 #[test]
 fn l6_a_clean_close_gives_back_what_was_not_used() {
-    let none = BTreeMap::new();
-    let closed = Decided { ended: Some(Epoch::new(131)), ..recovered(&[1], &none) };
+    let closed = Decided { ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
     assert_eq!(plan(closed, &manifest(5000)).first, Epoch::new(132));
 }
 
 #[test]
 fn l4_the_next_life_begins_above_every_block_that_was_seen() {
-    let none = BTreeMap::new();
-    let torn = Decided { seen: Epoch::new(300), ended: Some(Epoch::new(131)), ..recovered(&[1], &none) };
+    let torn = Decided { seen: Epoch::new(300), ended: Some(Epoch::new(131)), ..recovered(&[1], None) };
     assert_eq!(plan(torn, &manifest(5000)).first, Epoch::new(301));
 }
 
 #[test]
 fn when_the_epochs_are_used_up_there_is_no_plan() {
-    let none = BTreeMap::new();
-    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..recovered(&[1], &none) };
+    let last = Decided { seen: Epoch::new(Epoch::MAX.number() - 2), ..recovered(&[1], None) };
     assert_eq!(Plan::new(last, &manifest(5000), INTERVAL), None);
 }
 
 #[test]
 fn generations_without_entries_leave_the_list() {
-    let none = BTreeMap::new();
-    let some = Decided { with_entries: &[2], ..recovered(&[1, 2, 3], &none) };
+    let mut some = recovered(&[1, 2, 3], None);
+    some.generations.iter_mut().for_each(|decided| decided.has_entries = decided.generation.number == 2);
     let before = manifest(5000);
     let plan = plan(some, &before);
     assert_eq!([1, 2, 3].map(|number| plan.drops(number)), [true, false, true]);
@@ -102,16 +94,14 @@ fn generations_without_entries_leave_the_list() {
 
 #[test]
 fn few_generations_are_not_merged() {
-    let bytes = bytes(&[1, 2]);
-    assert!(plan(recovered(&[1, 2], &bytes), &manifest(5000)).merging().is_empty());
+    assert!(plan(recovered(&[1, 2], Some(100)), &manifest(5000)).merging().is_empty());
 }
 
 #[test]
 fn many_small_generations_are_listed_as_one_once_they_are_merged() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
-    let bytes = bytes(&numbers);
     let before = manifest(5000);
-    let mut plan = plan(recovered(&numbers, &bytes), &before);
+    let mut plan = plan(recovered(&numbers, Some(100)), &before);
     let sources = plan.merging().to_vec();
     assert_eq!(sources.len(), numbers.len());
     let merged =
@@ -126,7 +116,6 @@ fn many_small_generations_are_listed_as_one_once_they_are_merged() {
 #[test]
 fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
-    let bytes = bytes(&numbers);
     let mut before = manifest(5000);
     before.checkpoint = Some(InstalledCheckpoint {
         number: 1,
@@ -141,11 +130,11 @@ fn k1_the_generation_beside_which_the_checkpoint_was_written_is_not_merged() {
         seal: 0,
         database: before.identity,
     });
-    assert!(plan(recovered(&numbers, &bytes), &before).merging().is_empty(), "one too few are left");
+    assert!(plan(recovered(&numbers, Some(100)), &before).merging().is_empty(), "one too few are left");
 }
 
 #[test]
 fn a_repair_knows_no_bytes_and_merges_nothing() {
     let numbers: Vec<u64> = (1..=UNMERGED_GENERATIONS_MAX as u64 + 1).collect();
-    assert!(plan(recovered(&numbers, &BTreeMap::new()), &manifest(5000)).merging().is_empty());
+    assert!(plan(recovered(&numbers, None), &manifest(5000)).merging().is_empty());
 }
