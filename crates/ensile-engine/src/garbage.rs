@@ -17,7 +17,7 @@ use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
 
 use crate::gate::Gate;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
-use crate::record::owned::{Absent, Becomes, PreservedVersion, RetiredRecord, Unlinked};
+use crate::record::owned::{Absent, Becomes, PreservedVersion, RegisteredAbsent, RetiredRecord, Unlinked};
 use crate::record::word::Word;
 use crate::tables::Directory;
 
@@ -29,7 +29,7 @@ const FETCHED_AHEAD: usize = 8;
 struct Unhook {
     table: u32,
     key: Box<[u8]>,
-    record: Absent,
+    record: RegisteredAbsent,
     /// The word that the record must still have (U1).
     word: Word,
 }
@@ -37,8 +37,7 @@ struct Unhook {
 impl Unhook {
     /// Bytes that it keeps from being freed.
     fn bytes(&self) -> usize {
-        // SAFETY: `Garbage::unhook` registers absent records only.
-        unsafe { self.record.record() }.class().bytes() + self.key.len()
+        self.record.record().class().bytes() + self.key.len()
     }
 }
 
@@ -186,17 +185,17 @@ impl Garbage {
 
     /// A record that became absent in `epoch`, under this word, and is its registrar's from here on (U1). `pinned` is
     /// the pin of the transaction that made it absent or placed it.
-    pub(crate) fn unhook(
+    pub(crate) fn unhook<'p>(
         &mut self,
         epoch: Epoch,
         (table, key): (u32, &[u8]),
-        (record, word): (Absent, Word),
-        pinned: Pinned<'_>,
+        (record, word): (Absent<'p>, Word),
+        pinned: Pinned<'p>,
     ) {
-        if !record.is_absent(pinned) {
+        let Some(record) = record.register(pinned) else {
             debug_assert!(false, "a record that shows a row is not unhooked");
             return;
-        }
+        };
         let unhook = Unhook { table, key: key.into(), record, word };
         self.version_bytes += unhook.bytes();
         self.unhooks.push(epoch, unhook);
@@ -291,12 +290,11 @@ impl Garbage {
     fn unhook_now(&mut self, unhook: Unhook, blocks: &mut Blocks, horizon: &Horizon<'_>, pinned: Pinned<'_>) {
         self.version_bytes -= unhook.bytes();
         let Some(table) = horizon.tables.get(unhook.table) else { return };
-        // SAFETY: `unhook` registers absent records only.
-        let record = unsafe { unhook.record.record() };
+        let record = unhook.record.record();
         let word = record.lock();
         if !word.is_latest() {
             record.unlock_with(word);
-            // SAFETY: `unhook` registers absent records only, and this one was superseded.
+            // SAFETY: the record was superseded: the tree leads to the one that took its place.
             let record = unsafe { unhook.record.unhooked() };
             self.superseded(horizon.epochs.now(), record);
             return;
@@ -319,7 +317,7 @@ impl Garbage {
             Becomes::AnothersGarbage,
             "an absent record is its registrar's (U1)"
         );
-        // SAFETY: `unhook` registers absent records only, and the tree leads to this one no more.
+        // SAFETY: the record was just removed from the tree.
         let record = unsafe { unhook.record.unhooked() };
         self.unlinked(record, horizon.epochs);
     }

@@ -10,72 +10,88 @@ use std::cell::{Cell, RefCell};
 
 use ensile_base::sync::thread_local;
 
-use crate::sets::context::Context;
+use crate::sets::context::{Context, KeptContext, RestingContext};
 use crate::shared::SharedState;
 use crate::worker::Worker;
 
 /// Idle sessions that a thread keeps beside its last one: it may have several transactions open at once, or databases.
 const OTHERS_MAX: usize = 8;
 
-/// What one transaction works with: its context, and a worker once it needs one.
-///
-/// A session that is dropped, with its thread or because the thread has enough of them, leaves its worker to the
-/// database.
+/// What one transaction works with: its pin and context, and a worker once it needs one.
 pub(crate) struct Session {
-    pub(crate) context: Box<Context>,
+    pub(crate) kept: KeptContext,
     pub(crate) worker: Option<Box<Worker>>,
 }
 
+/// What the next transaction will work with.
+#[must_use = "a session that is not kept is let go, so that its worker goes to the database"]
+pub(crate) struct IdleSession {
+    resting: RestingContext,
+    worker: Option<Box<Worker>>,
+}
+
 impl Session {
+    /// Ends the transaction's pin.
+    #[inline(always)]
+    fn end(self) -> IdleSession {
+        IdleSession { resting: self.kept.end(), worker: self.worker }
+    }
+}
+
+impl IdleSession {
     #[cold]
     fn new(shared: &SharedState) -> Self {
-        Self { context: Box::new(Context::new(shared)), worker: None }
+        Self { resting: RestingContext::of(shared), worker: None }
+    }
+
+    /// Begins a transaction, or a snapshot.
+    #[inline(always)]
+    pub(crate) fn begin(self, shared: &SharedState) -> Session {
+        debug_assert!(self.is_of(shared), "a session is of one database");
+        debug_assert!(self.context().sets.is_empty(), "a transaction begins with empty sets");
+        Session { kept: self.resting.begin(shared.epochs.now()), worker: self.worker }
+    }
+
+    #[inline(always)]
+    fn context(&self) -> &Context<'static> {
+        self.resting.get()
     }
 
     #[inline]
     fn is_of(&self, shared: &SharedState) -> bool {
-        self.context.database == shared.id
+        self.context().database == shared.id
     }
-}
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            self.context.idle_workers.give(worker);
-        }
-    }
-}
-
-impl Session {
-    /// Drops a session that no thread keeps, unless this is a forked child: there its pin's list may be locked for
-    /// ever, and the session is leaked (I4).
+    /// Drops a session that no thread keeps, and leaves its worker to the database. In a forked child the session is
+    /// leaked: there its pin's list may be locked for ever (I4).
     #[cold]
-    fn let_go(self) {
-        if self.context.idle_workers.process.is_this() {
-            drop(self);
-        } else {
-            std::mem::forget(self);
+    fn let_go(mut self) {
+        if !self.context().idle_workers.process.is_this() {
+            return std::mem::forget(self);
+        }
+        if let Some(worker) = self.worker.take() {
+            self.context().idle_workers.give(worker);
         }
     }
 }
 
 /// A session that goes with its thread.
 #[derive(Default)]
-struct LastSession(Cell<Option<Session>>);
+struct LastSession(Cell<Option<IdleSession>>);
 
 impl Drop for LastSession {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Session::let_go);
+        self.0.take().into_iter().for_each(IdleSession::let_go);
     }
 }
 
 /// Sessions that go with their thread.
 #[derive(Default)]
-struct OtherSessions(RefCell<Vec<Session>>);
+struct OtherSessions(RefCell<Vec<IdleSession>>);
 
 impl Drop for OtherSessions {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(Session::let_go);
+        self.0.take().into_iter().for_each(IdleSession::let_go);
     }
 }
 
@@ -89,7 +105,7 @@ thread_local! {
 /// A session for a transaction that commits before its thread does anything else: with the thread's worker, if it has
 /// one.
 #[inline(always)]
-pub(crate) fn take(shared: &SharedState) -> Session {
+pub(crate) fn take(shared: &SharedState) -> IdleSession {
     match LAST.try_with(|last| last.0.take()) {
         Ok(Some(session)) if session.is_of(shared) => session,
         last => take_other(shared, last.ok().flatten()),
@@ -97,7 +113,7 @@ pub(crate) fn take(shared: &SharedState) -> Session {
 }
 
 #[inline(never)]
-fn take_other(shared: &SharedState, last: Option<Session>) -> Session {
+fn take_other(shared: &SharedState, last: Option<IdleSession>) -> IdleSession {
     if let Some(foreign) = last {
         keep(foreign);
     }
@@ -106,70 +122,71 @@ fn take_other(shared: &SharedState, last: Option<Session>) -> Session {
         let at = attached.or_else(|| others.iter().position(|session| session.is_of(shared)))?;
         Some(others.swap_remove(at))
     });
-    kept.flatten().unwrap_or_else(|| Session::new(shared))
+    kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
 /// A session for a transaction or a snapshot that may stay open. It has no worker: the thread keeps its own.
 #[inline]
-pub(crate) fn take_unattached(shared: &SharedState) -> Session {
+pub(crate) fn take_unattached(shared: &SharedState) -> IdleSession {
     let kept = with_others(|others| {
         let at = others.iter().position(|session| session.is_of(shared) && session.worker.is_none())?;
         Some(others.swap_remove(at))
     });
-    kept.flatten().unwrap_or_else(|| Session::new(shared))
+    kept.flatten().unwrap_or_else(|| IdleSession::new(shared))
 }
 
-/// Takes a session back. Its transaction has ended its pin.
+/// Ends a transaction's session, and keeps it for the thread's next one.
 #[inline(always)]
 pub(crate) fn give_back(from: &mut Option<Session>) {
     let Some(session) = from else { return };
-    session.context.clear();
-    // Found under the pin that has ended; a batch may end by a panic.
-    session.context.sets.writes.end_batch();
+    session.kept.between(
+        #[inline(always)]
+        |context| context.end(),
+    );
     if session.worker.is_none() {
-        return from.take().into_iter().for_each(keep);
+        return from.take().into_iter().for_each(|session| keep(session.end()));
     }
-    match LAST.try_with(|last| last.0.replace(from.take())) {
+    match LAST.try_with(|last| last.0.replace(from.take().map(Session::end))) {
         Ok(Some(displaced)) => keep_displaced(displaced),
         Ok(None) => {}
         // The thread is being torn down.
-        Err(_) => from.take().into_iter().for_each(Session::let_go),
+        Err(_) => from.take().into_iter().for_each(|session| session.end().let_go()),
     }
 }
 
 /// Keeps a session that another one took the last place from. A transaction that ran within another's left it: its
 /// worker goes to the database, so that its garbage does not wait for the thread to nest transactions again.
 #[inline(never)]
-fn keep_displaced(mut displaced: Session) {
-    let database = displaced.context.database;
-    if with_last(|last| last.context.database == database) == Some(true)
+fn keep_displaced(mut displaced: IdleSession) {
+    let database = displaced.context().database;
+    if with_last(|last| last.context().database == database) == Some(true)
         && let Some(worker) = displaced.worker.take()
     {
-        displaced.context.idle_workers.give(worker);
+        displaced.context().idle_workers.give(worker);
     }
     keep(displaced);
 }
 
 /// Keeps an idle session beside the last one, as long as there are few.
 #[inline(never)]
-fn keep(session: Session) {
+fn keep(session: IdleSession) {
     let mut session = Some(session);
     let dropped = with_others(|others| {
         others.extend(session.take());
         let surplus = if others.len() > OTHERS_MAX { Some(others.swap_remove(0)) } else { None };
         // A closed database's sessions hold its memory.
-        let stale = others.extract_if(.., |session| session.context.idle_workers.is_closed());
-        stale.chain(surplus).collect::<Vec<Session>>()
+        let stale = others.extract_if(.., |session| session.context().idle_workers.is_closed());
+        stale.chain(surplus).collect::<Vec<IdleSession>>()
     });
     // Outside the visit: what is dropped here gives its worker away. With the thread being torn down it is all that is
     // left.
-    dropped.into_iter().flatten().chain(session).for_each(Session::let_go);
+    dropped.into_iter().flatten().chain(session).for_each(IdleSession::let_go);
 }
 
 /// Drops this thread's sessions of closed databases. What other threads have of them is small without the memory, which
 /// is given back all the same, and goes when they run a transaction of another database, or end.
 pub(crate) fn forget_closed() {
-    let is_closed = |session: &Session| session.context.idle_workers.is_closed();
+    let is_closed = |session: &IdleSession| session.context().idle_workers.is_closed();
     let last = LAST.try_with(|last| {
         let (closed, kept) = last.0.take().map_or((None, None), |session| {
             if is_closed(&session) { (Some(session), None) } else { (None, Some(session)) }
@@ -177,15 +194,16 @@ pub(crate) fn forget_closed() {
         last.0.set(kept);
         closed
     });
-    let closed =
-        with_others(|others| others.extract_if(.., |session| is_closed(session)).collect::<Vec<Session>>());
+    let closed = with_others(|others| {
+        others.extract_if(.., |session| is_closed(session)).collect::<Vec<IdleSession>>()
+    });
     // Outside the visits: what is dropped here gives its worker away.
-    last.ok().flatten().into_iter().chain(closed.into_iter().flatten()).for_each(Session::let_go);
+    last.ok().flatten().into_iter().chain(closed.into_iter().flatten()).for_each(IdleSession::let_go);
 }
 
 /// Runs `f` on the thread's other sessions; `None` while the thread is being torn down.
 #[inline]
-fn with_others<R>(f: impl FnOnce(&mut Vec<Session>) -> R) -> Option<R> {
+fn with_others<R>(f: impl FnOnce(&mut Vec<IdleSession>) -> R) -> Option<R> {
     OTHERS.try_with(|others| f(&mut others.0.borrow_mut())).ok()
 }
 
@@ -218,7 +236,7 @@ fn take_worker(shared: &SharedState) -> Box<Worker> {
 }
 
 /// Runs `f` on the thread's last session; `None` if there is none, or the thread is being torn down.
-fn with_last<R>(f: impl FnOnce(&mut Session) -> R) -> Option<R> {
+fn with_last<R>(f: impl FnOnce(&mut IdleSession) -> R) -> Option<R> {
     LAST.try_with(|last| {
         let mut session = last.0.take();
         let done = session.as_mut().map(f);

@@ -258,10 +258,10 @@ impl Epochs {
 
     /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun.
     #[must_use]
-    pub fn open_snapshot(&self, pin: &PinSlot) -> Epoch {
+    pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {
             let boundary = self.served_snapshot();
-            pin.register_snapshot(boundary);
+            pin.slot().register_snapshot(boundary);
             // A scan that missed the registration read its served boundary before our fence: if that was a newer
             // one, so do we now, and register again (S1).
             if self.served_snapshot() == boundary {

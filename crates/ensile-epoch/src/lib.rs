@@ -23,5 +23,5 @@ mod registry;
 pub use commit_slot::{CommitHandle, CommitSlot, InIndex};
 pub use epochs::{Advance, EpochConfig, Epochs, ReclaimLimits};
 pub use garbage_list::GarbageList;
-pub use pin_slot::{Call, Expired, PinHandle, PinSlot};
+pub use pin_slot::{Call, Expired, PinHandle};
 pub use pinned::Pinned;

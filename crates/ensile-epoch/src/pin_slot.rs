@@ -36,7 +36,7 @@ pub struct Expired;
 
 /// One transaction's registration, on a cache line of its own.
 #[derive(Debug)]
-pub struct PinSlot {
+pub(crate) struct PinSlot {
     words: CachePadded<Words>,
     fences: Fences,
 }
@@ -66,10 +66,9 @@ impl PinSlot {
         Self { words: CachePadded::new(words), fences }
     }
 
-    /// Pins `epoch` (just read from the global epoch; a stale one only holds more back) and enters the first call.
-    /// The caller may load shared pointers once this returns.
+    /// Pins `epoch` and enters the first call.
     #[inline]
-    pub fn begin(&self, epoch: Epoch) -> Call<'_> {
+    fn begin(&self, epoch: Epoch) {
         // Relaxed, both: ordered before the load of `expiry` and before every later pointer load by the light fence;
         // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
@@ -81,7 +80,6 @@ impl PinSlot {
         if self.words.expiry.load(Ordering::Relaxed) != NONE {
             self.forget_expiry();
         }
-        Call { slot: self }
     }
 
     /// An expiry of this slot's previous transaction is none of the new one's.
@@ -103,24 +101,21 @@ impl PinSlot {
 
     /// Moves the pin of a long reader forward between batches (E4). Pointers that were loaded before are invalid.
     #[inline]
-    pub fn repin(&self, epoch: Epoch) {
+    fn repin(&self, epoch: Epoch) {
         // Release: loads through the old pin come before; then as in `begin`.
         self.words.pin.store(epoch.number(), Ordering::Release);
         self.fences.light();
     }
 
     /// Enters a call of an open transaction.
-    ///
-    /// # Errors
-    /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
     #[inline]
-    pub fn enter(&self) -> Result<Call<'_>, Expired> {
+    fn enter(&self) -> Result<(), Expired> {
         // Relaxed: ordered before the load of `expiry` by the light fence; partner: `try_expire`.
         self.words.in_call.store(true, Ordering::Relaxed);
         self.fences.light();
         // Acquire: partner is the store in `ask_expiry`.
         if self.words.expiry.load(Ordering::Acquire) == NONE {
-            Ok(Call { slot: self })
+            Ok(())
         } else {
             self.leave();
             Err(Expired)
@@ -136,7 +131,7 @@ impl PinSlot {
 
     /// Ends the transaction, between calls: nothing is pinned, no snapshot is read.
     #[inline]
-    pub fn end(&self) {
+    fn end(&self) {
         // Relaxed: the owner reads its own store.
         debug_assert!(!self.words.in_call.load(Ordering::Relaxed), "a transaction ends between its calls");
         // Release, all three: the transaction's loads come before what it pinned may be freed; partner: `held`.
@@ -200,8 +195,26 @@ impl Call<'_> {
     #[must_use]
     pub fn pinned(&self) -> Pinned<'_> {
         // SAFETY: the slot was begun before this call was entered, the heartbeat does not ignore the pin while the
-        // call lasts (module header), and the token cannot outlive the call.
+        // call lasts (module header), and the token outlives neither the call nor the pin's present place.
         unsafe { Pinned::assume() }
+    }
+
+    /// The snapshot that the owner of the pin is registered as a reader of (S1).
+    #[inline]
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Epoch> {
+        // Relaxed: the owner reads its own store.
+        match self.slot.words.snapshot.load(Ordering::Relaxed) {
+            IDLE => None,
+            number => Some(Epoch::new(number)),
+        }
+    }
+
+    /// Moves the pin of a long reader forward between batches (E4). What was found before is found no more: its tokens
+    /// have ended.
+    #[inline]
+    pub fn repin(&mut self, epoch: Epoch) {
+        self.slot.repin(epoch);
     }
 }
 
@@ -212,7 +225,26 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Ownership of a registered [`PinSlot`]; dropping it takes the slot out of the registry.
+/// Ownership of a registered pin; dropping it takes the pin out of the registry.
+///
+/// A pin does not end while a call of it lasts, and what was found in a call is not followed after it:
+/// ```compile_fail,E0499
+/// # use std::time::Duration;
+/// # use ensile_base::Epoch;
+/// # use ensile_epoch::{EpochConfig, Epochs};
+/// # let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
+/// let mut pin = epochs.register_pin();
+/// let call = pin.begin(epochs.now());
+/// let pinned = call.pinned();
+/// pin.end(); // the second mutable borrow
+/// let _ = pinned;
+/// ```
+///
+/// The evidence of a call stays on its thread:
+/// ```compile_fail,E0277
+/// fn sent<T: Send>() {}
+/// sent::<ensile_epoch::Pinned<'static>>();
+/// ```
 #[derive(Debug)]
 pub struct PinHandle {
     slot: Arc<PinSlot>,
@@ -227,12 +259,39 @@ impl PinHandle {
     }
 }
 
-impl std::ops::Deref for PinHandle {
-    type Target = PinSlot;
-
-    #[inline]
-    fn deref(&self) -> &PinSlot {
+// Exclusive references: a pin does not end, and is not begun anew, while a call of it lasts.
+impl PinHandle {
+    pub(crate) fn slot(&self) -> &PinSlot {
         &self.slot
+    }
+
+    /// Pins `epoch` (just read from the global epoch; a stale one only holds more back) and enters the first call.
+    /// The caller may load shared pointers once this returns.
+    #[inline]
+    pub fn begin(&mut self, epoch: Epoch) -> Call<'_> {
+        let slot: &PinSlot = &self.slot;
+        slot.begin(epoch);
+        Call { slot }
+    }
+
+    /// Enters a call of an open transaction.
+    ///
+    /// # Errors
+    /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
+    ///
+    /// # Safety
+    /// The pin was begun, and has not ended since.
+    #[inline]
+    pub unsafe fn enter(&mut self) -> Result<Call<'_>, Expired> {
+        let slot: &PinSlot = &self.slot;
+        slot.enter()?;
+        Ok(Call { slot })
+    }
+
+    /// Ends the transaction, between calls: nothing is pinned, no snapshot is read.
+    #[inline]
+    pub fn end(&mut self) {
+        self.slot.end();
     }
 }
 

@@ -8,8 +8,10 @@
 use std::marker::PhantomData;
 
 /// A copyable token: "the caller holds a pin for `'p`" (E3).
+///
+/// The token is not `Send`: what is kept between a transaction's calls must be, so it holds no token.
 #[derive(Clone, Copy, Debug)]
-pub struct Pinned<'p>(PhantomData<&'p ()>);
+pub struct Pinned<'p>(PhantomData<(&'p (), *const ())>);
 
 impl Pinned<'_> {
     /// Claims that a pin is held for the token's lifetime.

@@ -117,14 +117,14 @@ impl Shared {
 
 /// A reader and a worker that unlinks, each a thread, while this one is the heartbeat that scans; the epoch is moved on
 /// by the heartbeat, or early by the worker.
-fn check_e3(worker_advances: bool, read: fn(&Shared, &PinHandle)) {
+fn check_e3(worker_advances: bool, read: fn(&Shared, &mut PinHandle)) {
     loom::model(move || {
         let shared = shared();
-        let pin = shared.epochs.register_pin();
+        let mut pin = shared.epochs.register_pin();
         let reader = {
             let shared = shared.clone();
             thread::spawn(move || {
-                read(&shared, &pin);
+                read(&shared, &mut pin);
                 pin.end();
                 pin
             })
@@ -151,14 +151,14 @@ fn check_e3(worker_advances: bool, read: fn(&Shared, &PinHandle)) {
     });
 }
 
-fn read_once(shared: &Shared, pin: &PinHandle) {
+fn read_once(shared: &Shared, pin: &mut PinHandle) {
     let _call = pin.begin(shared.epochs.now());
     shared.follow();
 }
 
-fn read_and_move(shared: &Shared, pin: &PinHandle) {
-    let _call = pin.begin(shared.epochs.now());
-    pin.repin(shared.epochs.now());
+fn read_and_move(shared: &Shared, pin: &mut PinHandle) {
+    let mut call = pin.begin(shared.epochs.now());
+    call.repin(shared.epochs.now());
     shared.follow();
 }
 
@@ -183,14 +183,16 @@ fn e3_a_pin_that_moves_holds_what_it_finds_afterwards() {
 fn e3_a_pin_that_moves_has_read_what_it_lets_go() {
     loom::model(|| {
         let shared = shared();
-        let pin = shared.epochs.register_pin();
-        let call = pin.begin(shared.epochs.now());
-        std::mem::forget(call);
+        let mut pin = shared.epochs.register_pin();
+        drop(pin.begin(shared.epochs.now()));
         let reader = {
             let shared = shared.clone();
             thread::spawn(move || {
+                // SAFETY: the pin was begun, and has not ended.
+                let mut call = unsafe { pin.enter() }.expect("nobody expires it");
                 shared.follow();
-                pin.repin(shared.epochs.now());
+                call.repin(shared.epochs.now());
+                drop(call);
                 pin
             })
         };
@@ -199,16 +201,14 @@ fn e3_a_pin_that_moves_has_read_what_it_lets_go() {
         if tag < shared.epochs.scan().pins() {
             shared.thing.free();
         }
-        let pin = reader.join().unwrap();
-        drop(pin.enter());
-        drop(pin);
+        drop(reader.join().unwrap());
     });
 }
 
 /// A transaction that holds a pointer to a thing that is garbage by now, E past its tag.
 fn idle_holder() -> (Arc<Shared>, PinHandle, Epoch) {
     let shared = shared();
-    let pin = shared.epochs.register_pin();
+    let mut pin = shared.epochs.register_pin();
     drop(pin.begin(shared.epochs.now()));
     let tag = shared.retire();
     shared.advance();
@@ -220,13 +220,14 @@ fn idle_holder() -> (Arc<Shared>, PinHandle, Epoch) {
 /// scan may be another thread's than the request, and past its fence when that comes.
 fn check_e4(another_asks: bool) {
     loom::model(move || {
-        let (shared, pin, tag) = idle_holder();
+        let (shared, mut pin, tag) = idle_holder();
         let owner = {
             let shared = shared.clone();
             thread::spawn(move || {
                 // Two calls: the first may be under way when the expiry is asked for, the second must then fail.
                 for _ in 0..2 {
-                    if let Ok(call) = pin.enter() {
+                    // SAFETY: the pin was begun, and has not ended.
+                    if let Ok(call) = unsafe { pin.enter() } {
                         shared.thing.read();
                         drop(call);
                     }
@@ -270,13 +271,13 @@ fn e4_a_expired_pin_is_ignored_only_between_calls_when_another_scans() {
 fn e4_a_slot_that_begins_anew_is_honoured_again() {
     loom::model(|| {
         let shared = shared();
-        let pin = shared.epochs.register_pin();
+        let mut pin = shared.epochs.register_pin();
         drop(pin.begin(shared.epochs.now()));
         let owner = {
             let shared = shared.clone();
             thread::spawn(move || {
                 pin.end();
-                read_once(&shared, &pin);
+                read_once(&shared, &mut pin);
                 pin.end();
                 pin
             })
@@ -297,18 +298,17 @@ fn e4_a_slot_that_begins_anew_is_honoured_again() {
 fn check_s1(other_advances: bool) {
     loom::model(move || {
         let epochs = epochs();
-        let pin = epochs.register_pin();
+        let mut pin = epochs.register_pin();
         let thing = Thing::new();
         // The version was superseded in the epoch before the next boundary: readers of the first boundary need it.
         let superseded = epochs.now();
         let reader = {
             let (epochs, thing) = (epochs.clone(), thing.clone());
             thread::spawn(move || {
-                let call = pin.begin(epochs.now());
-                if epochs.open_snapshot(&pin) <= superseded {
+                drop(pin.begin(epochs.now()));
+                if epochs.open_snapshot(&mut pin) <= superseded {
                     thing.read();
                 }
-                drop(call);
                 pin.end();
                 pin
             })

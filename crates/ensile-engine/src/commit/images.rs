@@ -26,7 +26,7 @@ use crate::tables::is_logged;
 /// Reserves for an entry that takes `bytes` without before-images, and for values as long as they are now, before they
 /// are locked.
 #[inline(never)]
-pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
+pub(super) fn reserve(commit: &mut Commit<'_, '_>, bytes: usize) -> Result<()> {
     debug_assert!(commit.shared.settings.before_images, "only then the log has before-images");
     let logged = logged_writes(commit.sets).count();
     debug_assert!(logged > 0 && bytes >= logged * log_entry::bytes(0, 0), "each logged write has its header");
@@ -40,13 +40,13 @@ pub(super) fn reserve(commit: &mut Commit<'_>, bytes: usize) -> Result<()> {
 
 /// The same for the longest values that the records can hold, after a commit that found too little room.
 #[cold]
-pub(super) fn reserve_again(commit: &mut Commit<'_>) -> Result<()> {
+pub(super) fn reserve_again(commit: &mut Commit<'_, '_>) -> Result<()> {
     debug_assert!(commit.worker.images.entry_bytes > 0, "a commit reserves a guess first");
     let values = sum(commit.sets, |record| record.capacity(), commit.pinned);
     reserve_for(commit, values)
 }
 
-fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
+fn reserve_for(commit: &mut Commit<'_, '_>, values: usize) -> Result<()> {
     debug_assert!(
         commit.worker.commit.slot().bound().is_none(),
         "log space is waited for before binding (E1)"
@@ -63,10 +63,10 @@ fn reserve_for(commit: &mut Commit<'_>, values: usize) -> Result<()> {
 
 /// Checks, under the locks, that the values that are there fit what was reserved.
 #[inline(never)]
-pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
+pub(super) fn check<'p>(commit: &mut Commit<'_, 'p>) -> Result<()> {
     let Commit { worker, sets, pinned, .. } = commit;
     let replaced =
-        |write: &Write| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
+        |write: &Write<'p>| if write.before.is_absent() { 0 } else { write.record_at(*pinned).length() };
     let values: usize = logged_writes(sets).map(replaced).sum();
     if values <= worker.images.bytes {
         return Ok(());
@@ -82,11 +82,11 @@ pub(super) fn check(commit: &mut Commit<'_>) -> Result<()> {
 
 /// The log entry, from the write-set and the locked records.
 #[inline(never)]
-pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
+pub(super) fn append(commit: &mut Commit<'_, '_>, tid: Tid) {
     let Commit { shared, worker, sets, pinned, .. } = commit;
     debug_assert!(worker.commit.slot().bound().is_some(), "old values are read under the locks");
     let Some(appender) = &mut worker.appender else { return };
-    let changes = |write: &&Write| write.kind == WriteKind::Put || !write.before.is_absent();
+    let changes = |write: &&Write<'_>| write.kind == WriteKind::Put || !write.before.is_absent();
     if !logged_writes(sets).any(|write| changes(&write)) {
         return;
     }
@@ -109,12 +109,12 @@ pub(super) fn append(commit: &mut Commit<'_>, tid: Tid) {
 }
 
 /// The writes that may stand in the log entry. A delete that finds nothing will not.
-fn logged_writes(sets: &Sets) -> impl Iterator<Item = &Write> {
+fn logged_writes<'s, 'p>(sets: &'s Sets<'p>) -> impl Iterator<Item = &'s Write<'p>> {
     sets.writes.entries.iter().filter(|write| write.record.is_some() && is_logged(write.table))
 }
 
 /// The sum of `of` over their records.
-fn sum(sets: &Sets, of: impl Fn(Record<'_>) -> usize, pinned: Pinned<'_>) -> usize {
+fn sum<'p>(sets: &Sets<'p>, of: impl Fn(Record<'p>) -> usize, pinned: Pinned<'p>) -> usize {
     logged_writes(sets).map(|write| of(write.record_at(pinned))).sum()
 }
 

@@ -11,11 +11,12 @@ use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
 use crate::record::word::Word;
+use crate::sets::Sets;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
 
-impl Locked<'_, '_> {
+impl Locked<'_, '_, '_> {
     /// Installs every write, releases its lock, and appends the log entry. Before-images are read before any of them is
     /// overwritten.
     #[inline]
@@ -34,13 +35,13 @@ impl Locked<'_, '_> {
     }
 }
 
-impl Commit<'_> {
+impl Commit<'_, '_> {
     #[inline(always)]
     fn install(&mut self, tid: Tid, boundary: Epoch) {
-        let (entries, arena) = self.sets.writes.parts();
-        let worker = &*self.worker;
+        let Sets { writes, order, .. } = &mut *self.sets;
+        let (entries, arena) = writes.parts();
         let installing = Installing { shared: self.shared, arena, pinned: self.pinned, tid, boundary };
-        for lock in &worker.order {
+        for lock in order.iter() {
             let write = &mut entries[lock.at as usize];
             write.effect = installing.install(write);
         }
@@ -52,7 +53,7 @@ impl Commit<'_> {
         let Some(appender) = &mut self.worker.appender else { return };
         let (entries, arena) = self.sets.writes.parts();
         let logged =
-            |write: &&Write| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table);
+            |write: &&Write<'_>| !matches!(write.effect, WriteEffect::Untouched) && is_logged(write.table);
         if !entries.iter().any(|write| logged(&write)) {
             return;
         }
@@ -76,17 +77,17 @@ impl Commit<'_> {
 }
 
 /// What installing an entry needs.
-struct Installing<'i> {
+struct Installing<'i, 'p> {
     shared: &'i SharedState,
     arena: Arena<'i>,
-    pinned: Pinned<'i>,
+    pinned: Pinned<'p>,
     tid: Tid,
     boundary: Epoch,
 }
 
-impl Installing<'_> {
+impl<'p> Installing<'_, 'p> {
     #[inline(always)]
-    fn install(&self, write: &mut Write) -> WriteEffect {
+    fn install(&self, write: &mut Write<'p>) -> WriteEffect<'p> {
         debug_assert!(write.before.tid() < self.tid, "a record's TID grows");
         let record = write.record_at(self.pinned);
         debug_assert!(record.word().is_locked(), "a record is changed under its lock");
@@ -117,7 +118,7 @@ impl Installing<'_> {
 
     /// Copies the present version into its old version's block if a snapshot needs it (§4.9, K3).
     #[inline]
-    fn preserve(&self, write: &mut Write) {
+    fn preserve(&self, write: &mut Write<'p>) {
         if !write.must_preserve(self.boundary) {
             return;
         }
@@ -130,7 +131,7 @@ impl Installing<'_> {
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
-    fn replace(&self, write: &mut Write) -> WriteEffect {
+    fn replace(&self, write: &mut Write<'p>) -> WriteEffect<'p> {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
         debug_assert!(
             write.kind == WriteKind::Put && write.placed.is_none(),

@@ -7,7 +7,7 @@ use crate::record::blocks::VersionPlace;
 use crate::record::word::Word;
 use crate::sets::write_set::{OldVersion, WriteEffect};
 
-impl Commit<'_> {
+impl Commit<'_, '_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned, .. } = self;

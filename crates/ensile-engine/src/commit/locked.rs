@@ -13,16 +13,16 @@ use crate::sets::{Read, Sets};
 
 /// A commit that holds the locks of its whole write-set. Dropping it releases each lock and restores the word that the
 /// lock was taken over. `install` takes it over and releases each lock as it installs.
-pub(super) struct Locked<'l, 'c> {
-    pub(super) commit: &'l mut Commit<'c>,
+pub(super) struct Locked<'l, 'c, 'p> {
+    pub(super) commit: &'l mut Commit<'c, 'p>,
 }
 
-impl<'c> Commit<'c> {
+impl<'c, 'p> Commit<'c, 'p> {
     /// Phase 1: locks the write-set in order, and checks what must hold of it (C2).
     #[inline]
-    pub(super) fn lock<'l>(&'l mut self) -> Result<Locked<'l, 'c>> {
-        let Sets { reads, writes, .. } = &mut *self.sets;
-        for (locked, lock) in self.worker.order.iter().enumerate() {
+    pub(super) fn lock<'l>(&'l mut self) -> Result<Locked<'l, 'c, 'p>> {
+        let Sets { reads, writes, order, .. } = &mut *self.sets;
+        for (locked, lock) in order.iter().enumerate() {
             let write = &mut writes.entries[lock.at as usize];
             debug_assert_eq!(write.record, Some(lock.record), "the order is that of the entries' records");
             debug_assert!(
@@ -57,8 +57,8 @@ impl<'c> Commit<'c> {
 
     /// Puts back the words of the first `locked` records in lock order.
     fn unlock(&self, locked: usize) {
-        debug_assert!(locked <= self.worker.order.len(), "no more is unlocked than was locked");
-        for lock in &self.worker.order[..locked] {
+        debug_assert!(locked <= self.sets.order.len(), "no more is unlocked than was locked");
+        for lock in &self.sets.order[..locked] {
             let write = &self.sets.writes.entries[lock.at as usize];
             let record = write.record_at(self.pinned);
             debug_assert!(
@@ -70,17 +70,17 @@ impl<'c> Commit<'c> {
     }
 }
 
-impl Drop for Locked<'_, '_> {
+impl Drop for Locked<'_, '_, '_> {
     fn drop(&mut self) {
-        self.commit.unlock(self.commit.worker.order.len());
+        self.commit.unlock(self.commit.sets.order.len());
     }
 }
 
-impl Locked<'_, '_> {
+impl<'p> Locked<'_, '_, 'p> {
     /// Whether it holds any lock: deletes of missing keys take none.
     #[inline]
     pub(super) fn has_records(&self) -> bool {
-        !self.commit.worker.order.is_empty()
+        !self.commit.sets.order.is_empty()
     }
 
     /// Refuses a commit into a closed database, and one beside somebody else's turn, which is made again after it (P1).
@@ -103,12 +103,12 @@ impl Locked<'_, '_> {
     /// Phase 2: the read-set and the node-set are as they were seen, and no other transaction is changing them.
     #[inline]
     pub(super) fn validate(&self) -> Result<()> {
-        let Commit { worker, sets, pinned, .. } = &*self.commit;
-        let own = |record: Handle| {
-            if let [only] = worker.order.as_slice() {
+        let Commit { sets, pinned, .. } = &*self.commit;
+        let own = |record: Handle<'p>| {
+            if let [only] = sets.order.as_slice() {
                 return only.record == record;
             }
-            worker.order.binary_search_by_key(&record, |lock| lock.record).is_ok()
+            sets.order.binary_search_by_key(&record, |lock| lock.record).is_ok()
         };
         for Read { record, word } in &sets.reads {
             let now = record.at(*pinned).word();
@@ -123,8 +123,8 @@ impl Locked<'_, '_> {
     /// Checks that what `reserve` obtained suffices for what the locks found. If it does not, the commit runs again.
     #[inline]
     pub(super) fn check_room(&self, boundary: Epoch) -> Result<()> {
-        let Commit { worker, sets, pinned, .. } = &*self.commit;
-        for lock in &worker.order {
+        let Commit { sets, pinned, .. } = &*self.commit;
+        for lock in &sets.order {
             let write = &sets.writes.entries[lock.at as usize];
             debug_assert!(write.before.is_latest(), "what is locked is its key's latest record (C2)");
             if write.replacement.is_some() || write.before.is_absent() && write.kind == WriteKind::Delete {

@@ -45,11 +45,11 @@ pub(crate) struct Committed {
 
 /// Commits a transaction that wrote nothing.
 #[inline(always)]
-pub(crate) fn commit_reads(
+pub(crate) fn commit_reads<'p>(
     shared: &SharedState,
     worker: &mut Worker,
-    sets: &Sets,
-    pinned: Pinned<'_>,
+    sets: &Sets<'p>,
+    pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(sets.writes.is_empty(), "a write-set is committed under locks");
     let committed = commit_read_only(sets, pinned);
@@ -60,11 +60,11 @@ pub(crate) fn commit_reads(
 
 /// Commits the transaction's sets. A commit that fails leaves nothing but placeholders, which cleanup removes.
 #[inline(never)]
-pub(crate) fn commit_writes(
+pub(crate) fn commit_writes<'p>(
     shared: &SharedState,
     worker: &mut Worker,
-    sets: &mut Sets,
-    pinned: Pinned<'_>,
+    sets: &mut Sets<'p>,
+    pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
     let committed = Commit { shared, worker, sets, pinned, passing: None }.run();
@@ -79,7 +79,7 @@ pub(crate) fn commit_writes(
 
 /// Commits a read-only transaction: its reads are validated, it takes no lock and gets no TID of its own (R1).
 #[inline]
-pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Committed> {
+pub(crate) fn commit_read_only<'p>(sets: &Sets<'p>, pinned: Pinned<'p>) -> Result<Committed> {
     // One read, or one witnessed leaf, was consistent by itself at the moment it was read: that is its serialization
     // point, and there is nothing to validate it against.
     debug_assert!(sets.reads.iter().all(|read| !read.word.is_locked()), "reads wait for locks");
@@ -96,17 +96,17 @@ pub(crate) fn commit_read_only(sets: &Sets, pinned: Pinned<'_>) -> Result<Commit
 }
 
 /// A transaction's sets on their way into the database.
-struct Commit<'c> {
+struct Commit<'c, 'p> {
     shared: &'c SharedState,
     worker: &'c mut Worker,
-    sets: &'c mut Sets,
-    pinned: Pinned<'c>,
+    sets: &'c mut Sets<'p>,
+    pinned: Pinned<'p>,
     /// It made way for a turn: the next one waits for it (P1).
     passing: Option<Passing<'c>>,
 }
 
 // The steps, in the order and under the names of `docs/protocols/commit.md`.
-impl<'c> Commit<'c> {
+impl Commit<'_, '_> {
     #[inline(always)]
     fn run(mut self) -> Result<Committed> {
         let versions = self.worker.blocks.place();
@@ -185,13 +185,13 @@ pub(crate) fn serialization_point(epochs: &Epochs, has_locked: bool) -> Epoch {
 
 /// A commit whose worker is bound to an epoch. Dropping it unbinds the worker; the epoch cannot end before that (E1,
 /// E2).
-struct Bound<'b, 'c> {
-    commit: &'b mut Commit<'c>,
+struct Bound<'b, 'c, 'p> {
+    commit: &'b mut Commit<'c, 'p>,
 }
 
-impl<'b, 'c> Bound<'b, 'c> {
+impl<'b, 'c, 'p> Bound<'b, 'c, 'p> {
     #[inline(always)]
-    fn bind(commit: &'b mut Commit<'c>) -> Self {
+    fn bind(commit: &'b mut Commit<'c, 'p>) -> Self {
         debug_assert!(
             commit.worker.commit.slot().bound().is_none(),
             "a worker commits one transaction at a time"
@@ -205,7 +205,7 @@ impl<'b, 'c> Bound<'b, 'c> {
     }
 }
 
-impl Drop for Bound<'_, '_> {
+impl Drop for Bound<'_, '_, '_> {
     #[inline(always)]
     fn drop(&mut self) {
         let whole = WholeOrAbort;

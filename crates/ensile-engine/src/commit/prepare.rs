@@ -14,14 +14,14 @@ use crate::record::HEADER_BYTES;
 use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
 use crate::record::word::Word;
-use crate::sets::Sets;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteKind};
+use crate::sets::{LockOrder, Sets};
 use crate::shared::SharedState;
 use crate::tables::is_logged;
-use crate::worker::{LockOrder, Worker};
+use crate::worker::Worker;
 
-impl Commit<'_> {
+impl Commit<'_, '_> {
     /// Gives every entry of the write-set its record (C3).
     pub(super) fn place(&mut self) -> Result<()> {
         let Self { shared, worker, sets, pinned, passing } = self;
@@ -60,12 +60,13 @@ impl Commit<'_> {
         );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
         let logging = worker.appender.is_some();
-        let (entries, arena) = sets.writes.parts();
-        worker.order.clear();
+        let Sets { writes, order, .. } = &mut **sets;
+        let (entries, arena) = writes.parts();
+        order.clear();
         let mut log_bytes = 0;
         for (at, write) in entries.iter_mut().enumerate() {
             let Some(record) = write.record else { continue };
-            worker.order.push(LockOrder { record, at: at as u32 });
+            order.push(LockOrder { record, at: at as u32 });
             let (record, value) = (record.at(*pinned), arena.value(write));
             let word = record.word();
             let in_place = shared.settings.switches.overwrites() || write.placed.is_some();
@@ -83,9 +84,9 @@ impl Commit<'_> {
             }
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
-        worker.order.sort_unstable_by_key(|lock| lock.record);
+        order.sort_unstable_by_key(|lock| lock.record);
         debug_assert!(
-            worker.order.is_sorted_by(|a, b| a.record < b.record),
+            order.is_sorted_by(|a, b| a.record < b.record),
             "each record is locked once, in the order of addresses"
         );
         if log_bytes == 0 {
@@ -149,21 +150,21 @@ fn enter_index<'w, 'c>(
 }
 
 /// What placing an entry needs.
-struct Placing<'p> {
-    shared: &'p SharedState,
-    appender: &'p Option<Appender>,
-    memory: NodeBlocks<'p>,
-    changes: &'p mut NodeChanges,
-    nodes: &'p mut NodeSet,
+struct Placing<'c, 'p> {
+    shared: &'c SharedState,
+    appender: &'c Option<Appender>,
+    memory: NodeBlocks<'c>,
+    changes: &'c mut NodeChanges,
+    nodes: &'c mut NodeSet<'p>,
     /// Inserts into one table, one after the other: a key that follows the last one is placed next to it.
-    run: Option<(u32, RecordRun<'p, 'p>)>,
+    run: Option<(u32, RecordRun<'c, 'c>)>,
     pinned: Pinned<'p>,
 }
 
-impl<'p> Placing<'p> {
+impl<'c, 'p: 'c> Placing<'c, 'p> {
     /// Finds the record of an entry's key in the index, and puts a placeholder there if the key is missing (C3, §4.5).
     /// A delete of a missing key gets no record: it depends on the leaf instead.
-    fn place(&mut self, write: &mut Write, arena: Arena<'p>) -> Result<()> {
+    fn place(&mut self, write: &mut Write<'p>, arena: Arena<'c>) -> Result<()> {
         debug_assert!(write.record.is_none() && write.placed.is_none(), "an entry is placed once");
         let table = self.shared.table(write.table);
         let key = arena.key(write);
@@ -179,23 +180,21 @@ impl<'p> Placing<'p> {
             appender.check()?;
         }
         let placeholder = self.memory.blocks.placeholder(arena.value(write).len());
-        self.changes.clear();
         let inserts = match &mut self.run {
             Some((id, inserts)) if *id == write.table => inserts,
             _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,
         };
         match inserts.place(key, placeholder, &mut self.memory, self.changes, self.pinned) {
-            RecordPlacing::Placed(placeholder, absent) => {
+            RecordPlacing::Placed(placeholder, absent, changes) => {
                 write.record = Some(placeholder.handle());
                 write.placed = Some(absent);
                 debug_assert!(placeholder.word().is_absent(), "a placeholder shows no row");
-                self.nodes.update_after_own_insert(self.changes)
+                self.nodes.update_after_own_insert(changes)
             }
             RecordPlacing::Exists(record, placeholder) => {
                 self.memory.blocks.discard_placeholder(placeholder);
-                let record = record.handle();
-                record.prefetch(HEADER_BYTES);
-                write.record = Some(record);
+                record.address().prefetch(HEADER_BYTES);
+                write.record = Some(record.handle());
                 Ok(())
             }
         }

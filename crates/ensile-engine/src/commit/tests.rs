@@ -6,16 +6,19 @@ use crate::sets::context::Context;
 use crate::{Database, Readable, Result, Transaction};
 
 /// Runs some steps of the transaction's commit.
-pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_>) -> R) -> R {
-    let Some(Session { context, worker }) = &mut tx.session else { unreachable!("it has not ended") };
-    let Context { pin, sets, .. } = &mut **context;
-    let call = pin.enter().expect("not expired");
+pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Commit<'_, '_>) -> R) -> R {
+    let Some(Session { kept, worker }) = &mut *tx.session else { unreachable!("it has not ended") };
     let worker = session::worker_of(&tx.database, worker);
-    run(&mut Commit { shared: &tx.database, worker, sets, pinned: call.pinned(), passing: None })
+    kept.enter(
+        |pinned, Context { sets, .. }| {
+            run(&mut Commit { shared: &tx.database, worker, sets, pinned, passing: None })
+        },
+        |_| panic!("nobody expires it"),
+    )
 }
 
 /// The steps before binding.
-pub(super) fn prepare(commit: &mut Commit<'_>) -> Result<()> {
+pub(super) fn prepare(commit: &mut Commit<'_, '_>) -> Result<()> {
     commit.place()?;
     commit.reserve().map(drop)
 }

@@ -22,7 +22,7 @@ pub use ensile_durability::examine::{
 };
 pub use ensile_durability::{Adopted, Lease, LeasedFile};
 use ensile_durability::{DurabilityError, Entry, Recoverable, Refused};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub use crate::formats::log_entry::Before;
 use crate::formats::log_entry::{LoggedWrite, Writes};
 use crate::open::replay::Replay;
 use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{Record, Scratch, Seen};
+use crate::record::{LeafWitness, Record, Scratch, Seen};
 use crate::tables::CATALOG_ID;
 use crate::tables::catalog::Trees;
 
@@ -325,7 +325,7 @@ struct RowVisitor<'v> {
 }
 
 impl<'p> RecordVisitor<'p> for RowVisitor<'_> {
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
         if matches!(record.read(&mut self.scratch), Seen::Present(_)) {

@@ -119,7 +119,7 @@ pub(crate) fn step(shared: &SharedState) {
         }
     }
     let limits = shared.epochs.scan();
-    let pin = shared.epochs.register_pin();
+    let mut pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
     for worker in shared.idle_workers.lock().iter_mut() {
         shared.collect_idle(worker, call.pinned());

@@ -15,11 +15,11 @@ use std::ops::{Bound, ControlFlow};
 
 use ensile_base::Epoch;
 use ensile_durability::{CheckpointBlock, Slice, Walk};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::formats::checkpoint_entry;
 use crate::record::tree::RecordVisitor;
-use crate::record::{HEADER_BYTES, Record, Scratch};
+use crate::record::{HEADER_BYTES, LeafWitness, Record, Scratch};
 use crate::shared::SharedState;
 
 /// Slices of a part: progress is measured in them.
@@ -32,7 +32,7 @@ const PREFETCHED_BYTES_MAX: usize = 512;
 impl Walk for SharedState {
     fn slices(&self, parts: usize) -> Vec<Vec<Slice>> {
         let mut result = vec![Vec::new(); parts];
-        let pin = self.epochs.register_pin();
+        let mut pin = self.epochs.register_pin();
         for (section, tree) in self.logged_trees.all() {
             let call = pin.begin(self.epochs.now());
             let separators = tree.separators(parts * SLICES_PER_PART, call.pinned());
@@ -54,7 +54,7 @@ impl Walk for SharedState {
 
     fn walk(&self, slice: &Slice, resume: &mut Vec<u8>, low: Epoch, block: &mut CheckpointBlock) -> bool {
         let Some(tree) = self.logged_trees.get(slice.section) else { return false };
-        let pin = self.epochs.register_pin();
+        let mut pin = self.epochs.register_pin();
         let call = pin.begin(self.epochs.now());
         let pinned = call.pinned();
         let mut visit = RowCopier {
@@ -140,11 +140,11 @@ impl<'w> RowCopier<'w> {
 }
 
 impl<'w> RecordVisitor<'w> for RowCopier<'w> {
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'w>) {}
 
     #[inline]
     fn entry(&mut self, key: &[u8], record: Record<'w>) -> ControlFlow<()> {
-        record.handle().prefetch_exactly(self.record_bytes);
+        record.address().prefetch_exactly(self.record_bytes);
         self.keys.extend_from_slice(key);
         self.batch.push((self.keys.len(), record));
         if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }

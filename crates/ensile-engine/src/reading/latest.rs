@@ -3,11 +3,10 @@
 //! Neighbours: `transaction` reads through them; commit validates what they remember.
 
 use ensile_epoch::Pinned;
-use ensile_index::Witness;
 
 use super::{Reader, VersionRead, lookup};
 use crate::error::{Error, Result};
-use crate::record::{Handle, Record, Scratch, Seen};
+use crate::record::{Handle, LeafWitness, Record, Scratch, Seen};
 use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Expect, WriteSet};
@@ -17,7 +16,7 @@ use crate::tables::TableCore;
 /// Reads a record's latest version: what a transaction remembers of it, and whether the key is present. `None` if
 /// another record has taken its place.
 #[inline(always)]
-fn read_latest(record: Record<'_>, scratch: &mut Scratch) -> Option<(Read, bool)> {
+fn read_latest<'p>(record: Record<'p>, scratch: &mut Scratch) -> Option<(Read<'p>, bool)> {
     let (word, present) = match record.read(scratch) {
         Seen::Present(word) => (word, true),
         Seen::Absent(word) => (word, false),
@@ -27,15 +26,15 @@ fn read_latest(record: Record<'_>, scratch: &mut Scratch) -> Option<(Read, bool)
 }
 
 /// Reads the latest version of a point read's key, remembers what it saw, and notes where.
-pub(crate) struct PointReader<'t> {
-    sets: &'t mut Sets,
+pub(crate) struct PointReader<'t, 'p> {
+    sets: &'t mut Sets<'p>,
     /// The key's position in the table of keys.
     met: Option<usize>,
 }
 
-impl Reader for PointReader<'_> {
+impl<'p> Reader<'p> for PointReader<'_, 'p> {
     #[inline]
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         let Sets { reads, writes, .. } = &mut *self.sets;
         let known = self.met.and_then(|at| reads.get(writes.keys.at(at).read()?));
@@ -46,60 +45,60 @@ impl Reader for PointReader<'_> {
     }
 
     #[inline]
-    fn witness(&mut self, witness: Witness) {
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.sets.nodes.push(witness);
     }
 
-    fn own(&self) -> Option<&WriteSet> {
+    fn own(&self) -> Option<&WriteSet<'p>> {
         None
     }
 
     #[inline]
-    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
+    fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let Sets { reads, writes, .. } = &mut *self.sets;
-        if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table.id, key, record) {
+        if self.met.is_none() && reads.len() == 1 && writes.keys.note_only(table, key, record) {
             return;
         }
         let last = reads.len() - 1;
         let place = FoundPlace { record, read: (reads[last].record == record).then_some(last as u32) };
         match self.met {
             Some(at) => writes.keys.set_found(at, place),
-            None => writes.note_new_read((table.id, key), place),
+            None => writes.note_new_read((table, key), place),
         }
     }
 }
 
 /// Reads the latest versions of many rows, in order, and remembers what it saw. It enters no key into the table of
 /// keys.
-pub(crate) struct ScanReader<'t> {
-    reads: &'t mut Vec<Read>,
-    nodes: &'t mut NodeSet,
-    pub(crate) writes: &'t WriteSet,
+pub(crate) struct ScanReader<'t, 'p> {
+    reads: &'t mut Vec<Read<'p>>,
+    nodes: &'t mut NodeSet<'p>,
+    pub(crate) writes: &'t WriteSet<'p>,
 }
 
-impl Reader for ScanReader<'_> {
+impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     #[inline]
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         self.reads.push(read);
         VersionRead::of(present)
     }
 
     #[inline]
-    fn witness(&mut self, witness: Witness) {
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.nodes.push(witness);
     }
 
     #[inline]
-    fn own(&self) -> Option<&WriteSet> {
+    fn own(&self) -> Option<&WriteSet<'p>> {
         Some(self.writes)
     }
 }
 
-impl Sets {
+impl<'p> Sets<'p> {
     /// A reader of many rows.
     #[inline]
-    pub(crate) fn reader(&mut self) -> ScanReader<'_> {
+    pub(crate) fn reader(&mut self) -> ScanReader<'_, 'p> {
         ScanReader { reads: &mut self.reads, nodes: &mut self.nodes, writes: &self.writes }
     }
 
@@ -113,13 +112,14 @@ impl Sets {
         &mut self,
         table: impl Fn(u32) -> &'t TableCore,
         scratch: &mut Scratch,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) -> Result<()> {
-        let Self { reads, nodes, writes } = self;
+        let Self { reads, nodes, writes, .. } = self;
         let mut reader = ScanReader { reads, nodes, writes };
         for write in writes.entries.iter().filter(|write| write.expect == Expect::Absent) {
             debug_assert!(write.placed.is_none(), "a transaction that was placed is committed, or renewed");
-            if lookup(&mut reader, table(write.table), writes.key(write), write.record, scratch, pinned) {
+            let table = table(write.table).place();
+            if lookup(&mut reader, table, writes.key(write), write.record, scratch, pinned) {
                 return Err(Error::Conflict);
             }
         }
@@ -133,19 +133,19 @@ impl Sets {
         (table, key): (&TableCore, &[u8]),
         met: Option<usize>,
         scratch: &mut Scratch,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) -> bool {
         let known = met.and_then(|at| self.read_met(at, scratch, pinned));
         known.unwrap_or_else(|| {
             let mut reader = PointReader { sets: self, met };
-            lookup(&mut reader, table, key, None, scratch, pinned)
+            lookup(&mut reader, table.place(), key, None, scratch, pinned)
         })
     }
 
     /// Reads the record of a key in the table of keys: true if present. `None` if no record is known, or another one
     /// has taken its place.
     #[inline(always)]
-    fn read_met(&mut self, at: usize, scratch: &mut Scratch, pinned: Pinned<'_>) -> Option<bool> {
+    fn read_met(&mut self, at: usize, scratch: &mut Scratch, pinned: Pinned<'p>) -> Option<bool> {
         let handle = self.writes.keys.at(at).record()?;
         let (read, present) = read_latest(handle.at(pinned), scratch)?;
         let known = self.writes.keys.at(at).read().is_some_and(|position| self.reads[position] == read);

@@ -11,12 +11,12 @@ pub(crate) mod snapshot;
 use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::error::Result;
-use crate::record::tree::{RecordLookup, RecordVisitor};
-use crate::record::{Fetch, Handle, Record, Scratch};
+use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
+use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
@@ -73,37 +73,37 @@ pub(crate) trait RawRead {
 }
 
 /// A reader of records.
-pub(crate) trait Reader {
+pub(crate) trait Reader<'p> {
     /// Reads a record, and remembers what it saw if it must.
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead;
+    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
-    fn witness(&mut self, witness: Witness);
+    fn witness(&mut self, witness: LeafWitness<'p>);
 
     /// The reader's own writes, if it has any.
-    fn own(&self) -> Option<&WriteSet>;
+    fn own(&self) -> Option<&WriteSet<'p>>;
 
     /// Notes where the key was found.
-    fn found(&mut self, table: &TableCore, key: &[u8], record: Handle) {
+    fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let _ = (table, key, record);
     }
 }
 
 /// Looks `key` up in the table's index and reads its record, beyond the reader's own writes. True if present.
 #[inline]
-pub(crate) fn lookup(
-    reader: &mut impl Reader,
-    table: &TableCore,
+pub(crate) fn lookup<'p>(
+    reader: &mut impl Reader<'p>,
+    (tree, table): (&RecordTree, u32),
     key: &[u8],
-    place: Option<Handle>,
+    place: Option<Handle<'p>>,
     scratch: &mut Scratch,
-    pinned: Pinned<'_>,
+    pinned: Pinned<'p>,
 ) -> bool {
     let mut place = place;
     loop {
         let record = match place.take() {
             Some(record) => record.at(pinned),
-            None => match table.tree.get(key, pinned) {
+            None => match tree.get(key, pinned) {
                 RecordLookup::Found(record) => record,
                 RecordLookup::Missing(witness) => {
                     reader.witness(witness);
@@ -137,7 +137,7 @@ pub(crate) enum Own<'w> {
 
 /// Looks through the reader's own writes.
 #[inline]
-pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet>, table: u32, key: &[u8]) -> Own<'w> {
+pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet<'_>>, table: u32, key: &[u8]) -> Own<'w> {
     let Some(writes) = writes else { return Own::Unwritten };
     match writes.find(table, key) {
         None => Own::Unwritten,
@@ -164,11 +164,11 @@ pub(crate) struct ScanRange<'s> {
 
 /// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
 /// reader, a key and its value.
-pub(crate) fn scan<R: Reader>(
+pub(crate) fn scan<'p, R: Reader<'p>>(
     reader: &mut R,
     scan: &ScanRange<'_>,
     scratch: &mut Scratch,
-    pinned: Pinned<'_>,
+    pinned: Pinned<'p>,
     visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
 ) {
     let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
@@ -206,18 +206,18 @@ impl<'s> Overlay<'s> {
 }
 
 /// Merges committed entries with own writes.
-struct Merge<'m, R, F> {
+struct Merge<'m, 'p, R, F> {
     reader: &'m mut R,
     table: &'m TableCore,
     own: Overlay<'m>,
     fetch: Fetch,
     scratch: &'m mut Scratch,
-    pinned: Pinned<'m>,
+    pinned: Pinned<'p>,
     visit: &'m mut F,
     broken: bool,
 }
 
-impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'m, R, F> {
+impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, 'p, R, F> {
     /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
     /// says whether `key` itself is an own write, which the caller then skips.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
@@ -254,26 +254,30 @@ impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'m,
     }
 
     /// Reads the record behind an entry; if it was superseded since the leaf was read, looks the key up again.
-    fn present(&mut self, key: &[u8], record: Record<'m>) -> bool {
+    fn present(&mut self, key: &[u8], record: Record<'p>) -> bool {
         match self.reader.read(record, self.scratch) {
             VersionRead::Present => true,
             VersionRead::Absent => false,
-            VersionRead::Superseded => lookup(self.reader, self.table, key, None, self.scratch, self.pinned),
+            VersionRead::Superseded => {
+                lookup(self.reader, self.table.place(), key, None, self.scratch, self.pinned)
+            }
         }
     }
 }
 
-impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'m> for Merge<'m, R, F> {
-    fn witness(&mut self, witness: Witness) {
+impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'p>
+    for Merge<'_, 'p, R, F>
+{
+    fn witness(&mut self, witness: LeafWitness<'p>) {
         self.reader.witness(witness);
     }
 
     #[inline]
-    fn soon(&mut self, record: Handle) {
+    fn soon(&mut self, record: Address) {
         self.fetch.ask(record);
     }
 
-    fn entry(&mut self, key: &[u8], record: Record<'m>) -> ControlFlow<()> {
+    fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
         if !self.own.positions.is_empty() && self.own_before(Some(key))? {
             return ControlFlow::Continue(());
         }
@@ -289,12 +293,12 @@ impl<'m, R: Reader, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVis
 }
 
 /// Visits rows through a secondary index: the entry's key, the row's primary key, the row (§4.7: two tree accesses).
-pub(crate) fn scan_index<R: Reader>(
+pub(crate) fn scan_index<'p, R: Reader<'p>>(
     reader: &mut R,
     (table, index): (&TableCore, &IndexCore),
     scan: &ScanRange<'_>,
     (scratch, row_scratch): (&mut Scratch, &mut Scratch),
-    pinned: Pinned<'_>,
+    pinned: Pinned<'p>,
     visit: &mut VisitIndexed<'_>,
 ) {
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
@@ -304,7 +308,7 @@ pub(crate) fn scan_index<R: Reader>(
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
-        if lookup(reader, table, key, None, row_scratch, pinned) {
+        if lookup(reader, table.place(), key, None, row_scratch, pinned) {
             return visit(entry_key, key, row_scratch.bytes());
         }
         ControlFlow::Continue(())

@@ -12,15 +12,16 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
 use ensile_epoch::{Epochs, Pinned};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
-use crate::record::{Fetch, Record, Scratch};
+use crate::record::kept::Boundary;
+use crate::record::{Fetch, LeafWitness, Record, Scratch};
 use crate::session::{self, Session};
-use crate::sets::context::Context;
+use crate::sets::context::{Context, KeptContext};
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
 
@@ -47,22 +48,22 @@ impl std::fmt::Debug for Snapshot<'_> {
 }
 
 /// Reads versions of one boundary, and remembers nothing but the largest epoch.
-struct VersionReader<'s> {
-    boundary: Epoch,
+struct VersionReader<'s, 'p> {
+    boundary: Boundary<'p>,
     shown: &'s mut Epoch,
 }
 
-impl Reader for VersionReader<'_> {
-    fn read(&mut self, record: Record<'_>, scratch: &mut Scratch) -> VersionRead {
+impl<'p> Reader<'p> for VersionReader<'_, 'p> {
+    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
         // No version as old: the key had no record then, so its absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
         VersionRead::of(!word.is_absent())
     }
 
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
-    fn own(&self) -> Option<&WriteSet> {
+    fn own(&self) -> Option<&WriteSet<'p>> {
         None
     }
 }
@@ -132,10 +133,8 @@ impl Database {
 
 impl<'db> Snapshot<'db> {
     fn open(database: DatabaseRef<'db>) -> Self {
-        let session = session::take_unattached(&database);
-        let call = session.context.pin.begin(database.epochs.now());
-        let boundary = database.epochs.open_snapshot(&session.context.pin);
-        drop(call);
+        let mut session = session::take_unattached(&database).begin(&database);
+        let boundary = session.kept.open_snapshot(&database.epochs);
         Self { database, session: Some(session), boundary, shown: Epoch::ZERO }
     }
 
@@ -162,13 +161,9 @@ impl<'db> Snapshot<'db> {
         self.database.wait_durable(self.shown)
     }
 
-    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut Context, VersionReader<'_>) {
+    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut KeptContext, &mut Epoch) {
         let Some(session) = &mut self.session else { unreachable!("taken by drop only") };
-        (
-            &self.database,
-            &mut session.context,
-            VersionReader { boundary: self.boundary, shown: &mut self.shown },
-        )
+        (&self.database, &mut session.kept, &mut self.shown)
     }
 }
 
@@ -179,11 +174,14 @@ impl RawRead for Snapshot<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let (shared, context, mut reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let call = context.pin.enter()?;
-        let present = reading::lookup(&mut reader, table, key, None, &mut context.scratch, call.pinned());
-        Ok(present.then(|| read(context.scratch.bytes())))
+        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
+            let mut reader = VersionReader { boundary, shown };
+            let present = reading::lookup(&mut reader, table.place(), key, None, scratch, pinned);
+            present.then(|| read(scratch.bytes()))
+        });
+        Ok(read?)
     }
 
     fn raw_get_many(
@@ -192,20 +190,20 @@ impl RawRead for Snapshot<'_> {
         keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (shared, context, reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let Context { pin, scratch, descents, .. } = context;
-        let call = pin.enter()?;
-        // Often the record is not the one to be read.
-        descents.descend(table, keys, Fetch::HEADER, call.pinned());
-        // What the descent says is final here: a key that the index lacks has no version below the boundary (U2), and
-        // a record that is superseded now leads to the boundary's version all the same.
-        let VersionReader { boundary, shown } = reader;
-        for (at, version) in descents.versions(boundary, table.fetch, call.pinned()).enumerate() {
-            found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
-        }
-        descents.end_many();
-        Ok(())
+        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, descents, .. }| {
+            // Often the record is not the one to be read.
+            let mut places = descents.descend(table, keys, Fetch::HEADER, pinned);
+            // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
+            // and a record that is superseded now leads to the boundary's version all the same.
+            let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
+            for (at, version) in versions.enumerate() {
+                found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
+            }
+            descents.end_many(places);
+        });
+        Ok(read?)
     }
 
     fn raw_scan(
@@ -250,21 +248,18 @@ impl Snapshot<'_> {
         table: &TableCore,
         range: Range<'_>,
         direction: Direction,
-        mut step: impl FnMut(
-            &mut VersionReader<'_>,
+        mut step: impl for<'p> FnMut(
+            &mut VersionReader<'_, 'p>,
             &ScanRange<'_>,
             (&mut Scratch, &mut Scratch),
-            Pinned<'_>,
+            Pinned<'p>,
             &mut PinnedPart,
         ),
     ) -> Result<()> {
-        let (shared, context, mut reader) = self.parts();
+        let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let Context { pin, scratch, row_scratch, .. } = context;
         let mut from: Option<Vec<u8>> = None;
         loop {
-            let call = pin.enter()?;
-            pin.repin(shared.epochs.now());
             let mut range = range;
             if let Some(from) = &from {
                 match direction {
@@ -274,7 +269,11 @@ impl Snapshot<'_> {
             }
             let scan = ScanRange { table, range, direction, own: &[] };
             let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
-            step(&mut reader, &scan, (&mut *scratch, &mut *row_scratch), call.pinned(), &mut batch);
+            let now = Some(shared.epochs.now());
+            kept.enter_snapshot(now, |pinned, boundary, Context { scratch, row_scratch, .. }| {
+                let mut reader = VersionReader { boundary, shown };
+                step(&mut reader, &scan, (scratch, row_scratch), pinned, &mut batch);
+            })?;
             if batch.last_key.is_none() {
                 return Ok(());
             }
@@ -305,9 +304,6 @@ impl PinnedPart {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            session.context.pin.end();
-            session::give_back(&mut self.session);
-        }
+        session::give_back(&mut self.session);
     }
 }

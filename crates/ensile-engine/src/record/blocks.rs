@@ -11,14 +11,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ensile_base::sync::{AtomicU64, Ordering, fence, note};
-use ensile_epoch::{Epochs, GarbageList, Pinned};
+use ensile_epoch::{Epochs, GarbageList};
 use ensile_index::NodeMemory;
 use ensile_memory::{Cache, Memory, SizeClass};
 
 use super::owned::{RetiredRecord, VersionRoom};
 use super::version_page::VersionPage;
 use super::word::Word;
-use super::{ADDRESS_BITS, ADDRESS_MASK, DATA_WORD, HEADER_BYTES, Handle, Record};
+use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, Record};
 
 /// A worker's memory for records and nodes.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Blocks {
 
     /// A record whose capacity is at least `capacity`, with this word, no data and no version before it.
     #[inline]
-    fn create(&mut self, capacity: usize, word: Word) -> Handle {
+    fn create(&mut self, capacity: usize, word: Word) -> Address {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
         debug_assert!(class.bytes() >= HEADER_BYTES + capacity, "the class has the room that is asked for");
         let block = self.cache.allocate(class);
@@ -55,7 +55,7 @@ impl Blocks {
 
     /// Makes a block of at least `class` bytes a record.
     #[inline]
-    fn begin(block: NonNull<u8>, class: SizeClass, word: Word) -> Handle {
+    fn begin(block: NonNull<u8>, class: SizeClass, word: Word) -> Address {
         let address = block.expose_provenance();
         assert_eq!(address.get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
@@ -69,7 +69,7 @@ impl Blocks {
             words.add(DATA_WORD).write(AtomicU64::new(0));
         }
         note::store(block.as_ptr(), (DATA_WORD + 1) * 8);
-        Handle(address)
+        Address(address)
     }
 
     /// An absent record with TID 0 that has room for `capacity` bytes (§4.5 inserts; C3).
@@ -118,7 +118,7 @@ impl Blocks {
     pub(crate) fn unused_version(&mut self, room: VersionRoom) {
         let record = room.record();
         let class = record.class();
-        debug_assert!(record.previous_handle().is_none(), "room that was not needed is part of no chain");
+        debug_assert!(record.previous_address().is_none(), "room that was not needed is part of no chain");
         debug_assert!(self.rooms > 0, "what comes back was taken");
         self.rooms -= 1;
         if VersionPage::takes(class) {
@@ -180,6 +180,7 @@ impl Blocks {
     /// Frees a placeholder that was not placed.
     #[inline]
     pub(crate) fn discard_placeholder(&mut self, Placeholder(fresh): Placeholder) {
+        debug_assert!(fresh.record().word().is_placeholder(), "nobody has filled it");
         self.discard(fresh);
     }
 
@@ -189,11 +190,11 @@ impl Blocks {
     /// Nothing reaches the record any more (E3).
     #[inline]
     pub(crate) unsafe fn destroy(&mut self, retired: RetiredRecord) -> usize {
-        let handle = retired.0;
+        let address = retired.0;
         // SAFETY: the record is not freed yet, and nothing but `retired` can free it.
-        let class = handle.at(unsafe { Pinned::assume() }).class();
+        let class = unsafe { address.record() }.class();
         // SAFETY: nothing reaches the record, by the caller's word; its class is the one it was allocated under.
-        unsafe { self.cache.free(NonNull::new_unchecked(handle.value() as *mut u8), class) };
+        unsafe { self.cache.free(NonNull::new_unchecked(address.value() as *mut u8), class) };
         class.bytes()
     }
 
@@ -212,14 +213,14 @@ impl Blocks {
 /// A record that no tree has: its holder alone knows it, and publishes or discards it. Not to be copied.
 #[derive(Debug)]
 #[must_use = "publish it or discard it: its memory is lost otherwise"]
-pub(crate) struct Fresh(Handle);
+pub(crate) struct Fresh(Address);
 
 impl Fresh {
     /// The record, which nobody frees while its holder looks at it.
     #[inline]
     pub(crate) fn record(&self) -> Record<'_> {
         // SAFETY: nobody else knows the record, and freeing it takes `self` by value.
-        self.0.at(unsafe { Pinned::assume() })
+        unsafe { self.0.record() }
     }
 
     /// What a tree is to hold.
@@ -230,13 +231,13 @@ impl Fresh {
 
     /// A tree has it: others know the record from here on.
     #[inline]
-    pub(super) fn publish(self) -> Handle {
+    pub(super) fn publish(self) -> Address {
         self.0
     }
 
     /// Gives the record its final word and version chain, before it is published.
     #[inline]
-    pub(super) fn finish(&self, word: Word, previous: Option<Handle>) {
+    pub(super) fn finish(&self, word: Word, previous: Option<Address>) {
         let record = self.record();
         debug_assert!(word.is_latest() && !word.is_locked(), "what is published is its key's latest record");
         record.link(previous);

@@ -3,10 +3,9 @@
 //!
 //! Neighbours: `table` has one; multi-gets, batches and scans ask ahead with it.
 
-use ensile_epoch::Pinned;
 use ensile_memory::SizeClass;
 
-use super::{HEADER_BYTES, Handle};
+use super::{Address, HEADER_BYTES, Record};
 
 /// Bytes asked for where rows differ in length.
 const GUESS: usize = 128;
@@ -36,13 +35,13 @@ impl Fetch {
 
     /// Asks for the record.
     #[inline]
-    pub(crate) fn ask(self, record: Handle) {
+    pub(crate) fn ask(self, record: Address) {
         record.prefetch_exactly(usize::from(self.at_once));
     }
 
     /// As [`Fetch::ask`], of a record of this class, or one that is likely to be: nothing has to be guessed.
     #[inline]
-    pub(crate) fn ask_knowing(self, record: Handle, class: SizeClass) {
+    pub(crate) fn ask_knowing(self, record: Address, class: SizeClass) {
         let bytes = if self.is_guess { class.bytes().min(BYTES_MAX) } else { usize::from(self.at_once) };
         debug_assert!(bytes <= BYTES_MAX);
         record.prefetch_exactly(bytes);
@@ -56,10 +55,10 @@ impl Fetch {
 
     /// Asks for the lines beyond a guess, once the first ones are on their way.
     #[inline]
-    pub(crate) fn ask_for_rest(record: Handle, pinned: Pinned<'_>) {
-        let bytes = record.at(pinned).class().bytes().min(BYTES_MAX);
+    pub(crate) fn ask_for_rest(record: Record<'_>) {
+        let bytes = record.class().bytes().min(BYTES_MAX);
         if bytes > GUESS {
-            record.prefetch_rest(GUESS, bytes);
+            record.address().prefetch_rest(GUESS, bytes);
         }
     }
 }

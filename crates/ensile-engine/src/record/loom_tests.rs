@@ -16,6 +16,7 @@ use ensile_epoch::{EpochConfig, Epochs, Pinned};
 use ensile_memory::SizeClass;
 use loom::thread;
 
+use super::kept::Boundary;
 use super::owned::VersionRoom;
 use super::word::Word;
 use super::{ADDRESS_BITS, HEADER_BYTES, Record, Scratch, Seen};
@@ -57,8 +58,10 @@ impl Block {
     }
 
     /// What a transaction that read this record keeps of it.
-    fn seen(&self, word: Word) -> Read {
-        Read { record: self.record().handle(), word }
+    fn seen(&self, word: Word) -> Read<'static> {
+        // SAFETY: loom joins every thread before it drops the blocks.
+        let record: Record<'static> = unsafe { self.record().address().record() };
+        Read { record: record.handle(), word }
     }
 }
 
@@ -86,6 +89,12 @@ fn epochs() -> Arc<Epochs> {
 fn pinned() -> Pinned<'static> {
     // SAFETY: loom joins every thread before it drops the blocks.
     unsafe { Pinned::assume() }
+}
+
+/// A snapshot's boundary: nothing frees a version.
+fn below(epoch: u64) -> Boundary<'static> {
+    // SAFETY: loom joins every thread before it drops the blocks.
+    unsafe { Boundary::assume(Epoch::new(epoch), pinned()) }
 }
 
 /// A commit that overwrites one record in place: lock, serialization point, install.
@@ -168,13 +177,13 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
                 let record = block.record();
                 let before = lock(record);
                 let _ = serialization_point(&epochs, true);
-                let _ = record.preserve(before, VersionRoom(room.record().handle()));
+                let _ = record.preserve(before, VersionRoom(room.record().address()));
                 record.overwrite(b"xy");
                 record.unlock_with(Word::written(tid(2)));
             })
         };
         let mut scratch = Scratch::default();
-        let word = block.record().read_version(Epoch::new(2), &mut scratch);
+        let word = block.record().read_version(below(2), &mut scratch);
         assert!(word.is_some_and(|word| !word.is_absent()), "the key was there below epoch 2");
         assert_eq!(scratch.bytes(), SHORT);
         writer.join().unwrap();
@@ -183,7 +192,7 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
 
 /// A commit that read one record and writes another: lock, serialization point, validate, install. Its epoch if it
 /// took effect.
-fn read_one_write_other(seen: Read, own: &Block, epochs: &Epochs, epoch: u64) -> Option<Epoch> {
+fn read_one_write_other(seen: Read<'static>, own: &Block, epochs: &Epochs, epoch: u64) -> Option<Epoch> {
     let record = own.record();
     let before = lock(record);
     let serialized = serialization_point(epochs, true);

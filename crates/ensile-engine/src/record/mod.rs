@@ -13,20 +13,25 @@
 //!   length to the capacity, which is fixed for the record's life, and trusts nothing before the TID word is read
 //!   again.
 //! - K3: the version before is linked before the new TID is stored.
-//! - A [`Handle`] is made from a record that this module built, and is only followed under a pin that has stood
-//!   since the handle was taken from the index or from a chain (E3). That is what makes [`Handle::at`] sound.
+//! - E3: a [`Record`] carries the pin that it was found under, and so does a [`Handle`], which is what a transaction
+//!   keeps of a record between its calls (`kept`). A handle is followed under exactly that pin. An [`Address`] is bits:
+//!   safe code compares it and asks memory for it, and follows it nowhere.
 //!
-//! Neighbours: `tree` maps keys to handles; `reading` reads, `commit` locks and installs; `garbage` destroys.
+//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `garbage` destroys.
 
 pub(crate) mod blocks;
 mod fetch;
+pub(crate) mod kept;
 pub(crate) mod owned;
 mod scratch;
 pub(crate) mod tree;
 pub(crate) mod version_page;
+mod witness;
 pub(crate) mod word;
 
+use std::marker::PhantomData;
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::ptr::NonNull;
 
 use ensile_base::sync::{AtomicU64, Backoff, Ordering, fence};
@@ -35,10 +40,12 @@ use ensile_epoch::Pinned;
 use ensile_memory::prefetch::{self, LINE_BYTES};
 use ensile_memory::{FREED_WORD, SizeClass};
 
+use kept::Boundary;
 use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
 pub(crate) use scratch::Scratch;
+pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 use word::Word;
 
 /// Bytes before a record's data. The paper has 32 (§4.3).
@@ -58,13 +65,39 @@ const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies a
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
 
-/// The address of a record: what the index maps a key to. Plain bits; ordered as commit locks (§4.4). Never zero, so
-/// that an `Option` of one is a word.
+/// The address of a record: what the index maps a key to. Plain bits. Never zero, so that an `Option` of one is a word.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct Handle(NonZeroUsize);
+pub(crate) struct Address(NonZeroUsize);
 
-impl Handle {
-    /// The handle that a tree's value stands for.
+/// A record that was found under the pin that stands for `'p`, as it is kept between calls. Ordered as commit locks
+/// (§4.4).
+///
+/// `'p` is exactly that pin's: a handle passes neither for one of a longer pin nor for one of a shorter (it is
+/// invariant). So a pin follows no handle that was found under another one, which may have ended.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Handle<'p> {
+    address: Address,
+    pin: PhantomData<fn(&'p ()) -> &'p ()>,
+}
+
+impl<'p> Handle<'p> {
+    /// The record itself. The pin that it was found under stands still, and has stood since (E3).
+    #[inline]
+    pub(crate) fn at(self, _pinned: Pinned<'p>) -> Record<'p> {
+        // SAFETY: the record was linked while this very pin stood, which honours what was found under it (E3): nothing
+        // but the object that keeps the pin makes a token for `'p` (`kept`).
+        unsafe { self.address.record() }
+    }
+
+    /// Its address.
+    #[inline]
+    pub(crate) fn address(self) -> Address {
+        self.address
+    }
+}
+
+impl Address {
+    /// The address that a tree's value stands for.
     #[inline]
     const fn from_value(value: u64) -> Self {
         let Some(address) = NonZeroUsize::new(value as usize) else { panic!("no record at address zero") };
@@ -72,16 +105,20 @@ impl Handle {
         Self(address)
     }
 
-    /// The tree's value for this handle.
+    /// The tree's value for this address.
     #[inline]
     const fn value(self) -> u64 {
         self.0.get() as u64
     }
 
-    /// The record itself, under a pin (module header: the handle was taken under the same pin).
+    /// The record itself.
+    ///
+    /// # Safety
+    /// A record lies here, and nothing frees it within `'p`.
     #[inline]
-    pub(crate) fn at(self, _pinned: Pinned<'_>) -> Record<'_> {
-        Record { words: NonNull::with_exposed_provenance(self.0), _pin: std::marker::PhantomData }
+    unsafe fn record<'p>(self) -> Record<'p> {
+        debug_assert!(self.0.get().is_multiple_of(8), "a record lies at a word's address");
+        Record { words: NonNull::with_exposed_provenance(self.0), _pin: PhantomData }
     }
 
     #[inline]
@@ -115,11 +152,12 @@ impl Handle {
     }
 }
 
-/// A record that cannot be freed for `'p`.
+/// A record that cannot be freed for `'p`. It is not `Send`: what is kept between a transaction's calls must be, so it
+/// holds none.
 #[derive(Clone, Copy)]
 pub(crate) struct Record<'p> {
     words: NonNull<AtomicU64>,
-    _pin: std::marker::PhantomData<&'p AtomicU64>,
+    _pin: PhantomData<&'p AtomicU64>,
 }
 
 /// What an optimistic read saw.
@@ -142,9 +180,15 @@ impl<'p> Record<'p> {
         unsafe { self.words.add(index).as_ref() }
     }
 
+    /// What a transaction keeps of it.
     #[inline]
-    pub(crate) fn handle(self) -> Handle {
-        Handle(self.words.expose_provenance())
+    pub(crate) fn handle(self) -> Handle<'p> {
+        Handle { address: self.address(), pin: PhantomData }
+    }
+
+    #[inline]
+    pub(crate) fn address(self) -> Address {
+        Address(self.words.expose_provenance())
     }
 
     /// The TID word now.
@@ -300,7 +344,8 @@ impl<'p> Record<'p> {
     /// had, which may say that the key was absent then; `None` if no version is so old. The caller is a registered
     /// reader of that snapshot.
     #[inline]
-    fn find_version(self, boundary: Epoch) -> Option<(Self, Word)> {
+    fn find_version(self, boundary: Boundary<'p>) -> Option<(Self, Word)> {
+        let boundary = boundary.epoch();
         let mut version = self;
         let mut backoff = Backoff::new();
         loop {
@@ -323,7 +368,7 @@ impl<'p> Record<'p> {
     /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
     /// says that the key was present.
     #[inline]
-    pub(crate) fn read_version(self, boundary: Epoch, scratch: &mut Scratch) -> Option<Word> {
+    pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut Scratch) -> Option<Word> {
         loop {
             let (version, word) = self.find_version(boundary)?;
             if word.is_absent() {
@@ -341,7 +386,7 @@ impl<'p> Record<'p> {
     #[inline]
     pub(crate) fn show_version<'s>(
         self,
-        boundary: Epoch,
+        boundary: Boundary<'p>,
         shown: &mut Epoch,
         scratch: &'s mut Scratch,
     ) -> Option<&'s [u8]>
@@ -381,17 +426,15 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// Whether the version that the record holds now is of an epoch below `boundary`.
+    /// A step of [`Self::show_version`] for many records at a time: the version before, asked for. It breaks at a
+    /// version of an epoch below the boundary.
     #[inline]
-    pub(crate) fn is_below(self, boundary: Epoch) -> bool {
-        self.word().epoch() < boundary
-    }
-
-    /// The version before, if there is one, asked for: a step of [`Self::show_version`] for many records at a time.
-    #[inline]
-    pub(crate) fn follow(self, fetch: Fetch) -> Option<Handle> {
-        let previous = self.previous_handle();
-        previous.inspect(|version| fetch.ask_knowing(*version, self.class()))
+    pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
+        if self.word().epoch() < boundary.epoch() {
+            return ControlFlow::Break(());
+        }
+        let previous = self.previous();
+        ControlFlow::Continue(previous.inspect(|version| fetch.ask_knowing(version.address(), self.class())))
     }
 
     /// Locks the record (§4.4 phase 1); spins while another commit holds it. The word as it was.
@@ -522,17 +565,17 @@ impl<'p> Record<'p> {
     /// Links `previous` (or nothing) as the version before, under the lock or before publication (K3). A link to a
     /// version that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
-    fn link(self, previous: Option<Handle>) {
+    fn link(self, previous: Option<Address>) {
         // Relaxed: the class bits never change, and links change under the lock only.
         let class = self.at_word(1).load(Ordering::Relaxed) & !ADDRESS_MASK;
         // Release: the version behind the link is complete; partner: Acquire in `chain`.
-        self.at_word(1).store(class | previous.map_or(0, Handle::value), Ordering::Release);
+        self.at_word(1).store(class | previous.map_or(0, Address::value), Ordering::Release);
     }
 
-    /// The version before, as a handle to pass on.
+    /// The address of the version before, to pass on.
     #[inline]
-    fn previous_handle(self) -> Option<Handle> {
-        self.previous().map(Record::handle)
+    fn previous_address(self) -> Option<Address> {
+        self.previous().map(Record::address)
     }
 
     /// Length of the data, in bytes, under the lock or of an immutable version; else a guess, until the version that it
@@ -545,7 +588,7 @@ impl<'p> Record<'p> {
 
     /// Makes the record absent, by `tid`, and ends the lock: the caller has the duty to unhook it (U1).
     #[inline]
-    pub(crate) fn delete(self, tid: Tid) -> Absent {
+    pub(crate) fn delete(self, tid: Tid) -> Absent<'p> {
         debug_assert!(cfg!(any(loom, shuttle)) || !self.word().is_absent(), "a present record is deleted");
         self.unlock_with(Word::deleted(tid));
         Absent(self.handle())
@@ -565,7 +608,7 @@ impl<'p> Record<'p> {
             let data = self.at_word(index).load(Ordering::Relaxed);
             old.at_word(index).store(data, Ordering::Relaxed);
         }
-        old.link(self.previous_handle());
+        old.link(self.previous_address());
         // Relaxed: the old version is still private; `link`'s Release below publishes it with its word.
         old.at_word(0).store(word.superseded().bits(), Ordering::Relaxed);
         self.link(Some(room.0));

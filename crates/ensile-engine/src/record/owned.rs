@@ -9,30 +9,31 @@
 //! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which unhooks the record |
 //!
 //! Invariant:
-//! - U1: an absent record belongs to the holder of its [`Absent`]. A commit that replaces the record does not free it.
+//! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the
+//!   record does not free it.
 //!
 //! Neighbours: commit holds these values in its write-set; `garbage` and `blocks` take them.
 
 use ensile_epoch::Pinned;
 
 use super::version_page::VersionPage;
-use super::{Handle, Record};
+use super::{Address, Handle, Record};
 
 /// Room for a version that nothing links to. Not to be copied.
 #[derive(Debug)]
 #[must_use = "preserve a version in it or give it back: its memory is lost otherwise"]
-pub(crate) struct VersionRoom(pub(super) Handle);
+pub(crate) struct VersionRoom(pub(super) Address);
 
 /// A version that a record links to. Not to be copied.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: its memory is lost otherwise"]
-pub(crate) struct PreservedVersion(pub(super) Handle);
+pub(crate) struct PreservedVersion(pub(super) Address);
 
 /// A record that its tree no longer leads to. Not to be copied.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: its memory is lost otherwise"]
 pub(crate) struct Unlinked {
-    pub(super) record: Handle,
+    pub(super) record: Address,
     pub(super) becomes: Becomes,
 }
 
@@ -47,21 +48,27 @@ pub(crate) enum Becomes {
     AnothersGarbage,
 }
 
-/// The duty to unhook a record that became absent, or was placed as one. Not to be copied.
+/// The duty to unhook a record that became absent, or was placed as one, under the pin of `'p`. Not to be copied.
 #[derive(Debug)]
 #[must_use = "hand it to the garbage: the key's absent record stays in its tree otherwise"]
-pub(crate) struct Absent(pub(super) Handle);
+pub(crate) struct Absent<'p>(pub(super) Handle<'p>);
+
+/// An absent record that is its registrar's: nobody else frees it (U1). Not to be copied.
+#[derive(Debug)]
+pub(crate) struct RegisteredAbsent(Address);
 
 /// A record that a garbage list is to free. Not to be copied.
 #[derive(Debug)]
-pub(crate) struct RetiredRecord(pub(super) Handle);
+pub(crate) struct RetiredRecord(pub(super) Address);
 
 impl VersionRoom {
     /// The room as a record without data.
     #[inline]
     pub(super) fn record(&self) -> Record<'_> {
         // SAFETY: nobody else knows the room, and what frees it takes `self` by value.
-        self.0.at(unsafe { Pinned::assume() })
+        let room = unsafe { self.0.record() };
+        debug_assert!(cfg!(any(loom, shuttle)) || room.word().bits() == 0, "nothing was preserved here yet");
+        room
     }
 }
 
@@ -70,7 +77,9 @@ impl PreservedVersion {
     #[inline]
     pub(crate) fn own_block(self) -> Option<RetiredRecord> {
         // SAFETY: what frees the version takes `self` by value.
-        let class = self.0.at(unsafe { Pinned::assume() }).class();
+        let version = unsafe { self.0.record() };
+        debug_assert!(!version.word().is_latest(), "a version was superseded (C2)");
+        let class = version.class();
         (!VersionPage::takes(class)).then_some(RetiredRecord(self.0))
     }
 }
@@ -98,31 +107,37 @@ impl Unlinked {
     }
 }
 
-impl Absent {
-    /// The record.
-    ///
-    /// # Safety
-    /// The record was absent when the caller took this value over from the transaction that made it. So nobody else
-    /// frees it (U1).
+impl<'p> Absent<'p> {
+    /// Registers the record, under the pin that it became absent under. `None` if it shows a row by now: a placeholder
+    /// that was filled.
     #[inline]
-    pub(crate) unsafe fn record(&self) -> Record<'_> {
-        // SAFETY: nobody else frees the record, by the caller's word, and what frees it takes `self` by value.
-        self.0.at(unsafe { Pinned::assume() })
+    pub(crate) fn register(self, pinned: Pinned<'p>) -> Option<RegisteredAbsent> {
+        self.0.at(pinned).word().is_absent().then_some(RegisteredAbsent(self.0.address()))
+    }
+}
+
+impl RegisteredAbsent {
+    /// The record.
+    #[inline]
+    pub(crate) fn record(&self) -> Record<'_> {
+        // SAFETY: the record was absent when it was registered. From then on nobody else frees it (U1), and what frees
+        // it takes `self` by value.
+        let record = unsafe { self.0.record() };
+        debug_assert!(record.word().is_absent(), "an absent record is superseded, never rewritten (U1)");
+        record
     }
 
     /// The record as garbage.
     ///
     /// # Safety
-    /// As for [`Self::record`]; and no tree leads to the record any more.
+    /// No tree leads to the record any more.
     #[inline]
     pub(crate) unsafe fn unhooked(self) -> RetiredRecord {
+        debug_assert!(
+            !self.record().word().is_latest(),
+            "what a tree leads to is its key's latest record (C2)"
+        );
         RetiredRecord(self.0)
-    }
-
-    /// Whether the record is still absent, under the pin of the transaction that made it so or placed it.
-    #[inline]
-    pub(crate) fn is_absent(&self, pinned: Pinned<'_>) -> bool {
-        self.0.at(pinned).word().is_absent()
     }
 }
 
@@ -137,6 +152,6 @@ impl RetiredRecord {
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         // SAFETY: what frees the record takes `self` by value.
-        self.0.at(unsafe { Pinned::assume() }).class().bytes()
+        unsafe { self.0.record() }.class().bytes()
     }
 }

@@ -7,6 +7,7 @@ use ensile_epoch::Pinned;
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::blocks::Blocks;
+use super::kept::Boundary;
 use super::word::Word;
 use super::{HEADER_BYTES, Record, Scratch, Seen};
 
@@ -18,9 +19,14 @@ fn tid(epoch: u64) -> Tid {
     Tid::first_of(Epoch::new(epoch))
 }
 
-fn at(handle: super::Handle) -> Record<'static> {
+fn at(address: super::Address) -> Record<'static> {
     // SAFETY: the tests below never free a record that they still read.
-    handle.at(unsafe { Pinned::assume() })
+    unsafe { address.record() }
+}
+
+fn below(epoch: u64) -> Boundary<'static> {
+    // SAFETY: the tests below never free a version that they still read.
+    unsafe { Boundary::assume(Epoch::new(epoch), Pinned::assume()) }
 }
 
 #[test]
@@ -114,13 +120,13 @@ fn every_snapshot_finds_its_version() {
         (9, Some("last")),
         (10, None),
     ] {
-        let word = record.read_version(Epoch::new(boundary), &mut scratch);
+        let word = record.read_version(below(boundary), &mut scratch);
         let present = word.is_some_and(|word| !word.is_absent());
         let found = present.then(|| std::str::from_utf8(scratch.bytes()).expect("as written"));
         assert_eq!(found, expected, "snapshot {boundary}");
         // An absence that rests on a delete tells of which epoch (R1).
         let mut seen = Epoch::ZERO;
-        let shown = record.show_version(Epoch::new(boundary), &mut seen, &mut scratch).is_some();
+        let shown = record.show_version(below(boundary), &mut seen, &mut scratch).is_some();
         assert_eq!((shown, seen), (present, word.map_or(Epoch::ZERO, Word::epoch)), "snapshot {boundary}");
         assert_eq!(word.is_some(), boundary > 2, "snapshot {boundary}");
     }
@@ -131,7 +137,7 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
     let mut blocks = blocks();
     let mut scratch = Scratch::default();
     let is_in = |shown: &[u8], record: Record<'_>| {
-        let start = record.handle().value() as usize;
+        let start = record.address().value() as usize;
         (start..start + record.class().bytes()).contains(&(shown.as_ptr() as usize))
     };
     for length in [0, 1, 4, 5, 12, 13, 100, 5000] {
@@ -139,24 +145,24 @@ fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
         let record = at(blocks.filled(&old, Word::written(tid(2))).publish());
         let mut seen = Epoch::ZERO;
         // Overwritten in place at any time, so only a copy of it can be shown.
-        let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
+        let shown = record.show_version(below(3), &mut seen, &mut scratch).expect("present");
         assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
 
         let word = record.lock();
         let room = at(record.preserve(word, blocks.version(record.class())).0);
         record.overwrite(&new);
         record.unlock_with(Word::written(tid(4)));
-        let shown = record.show_version(Epoch::new(3), &mut seen, &mut scratch).expect("present");
+        let shown = record.show_version(below(3), &mut seen, &mut scratch).expect("present");
         assert!(shown == old && is_in(shown, room), "the copy, {length} bytes");
-        let shown = record.show_version(Epoch::new(5), &mut seen, &mut scratch).expect("present");
+        let shown = record.show_version(below(5), &mut seen, &mut scratch).expect("present");
         assert!(shown == new && !is_in(shown, record), "the latest again, {length} bytes");
 
         let word = record.lock();
         record.unlock_with(word.superseded());
-        let shown = record.show_version(Epoch::new(5), &mut seen, &mut scratch).expect("present");
+        let shown = record.show_version(below(5), &mut seen, &mut scratch).expect("present");
         assert!(shown == new && is_in(shown, record), "what was replaced, {length} bytes");
         let mut nothing = Epoch::ZERO;
-        assert_eq!(record.show_version(Epoch::new(2), &mut nothing, &mut scratch), None);
+        assert_eq!(record.show_version(below(2), &mut nothing, &mut scratch), None);
         assert_eq!((seen, nothing), (Epoch::new(4), Epoch::ZERO), "what was shown, and nothing");
     }
 }
@@ -212,7 +218,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             let boundary = at(handle).word().epoch().number() + look % 2;
             if boundary > 2 {
                 let shown = at(handle)
-                    .show_version(Epoch::new(boundary), &mut Epoch::new(0), &mut scratch)
+                    .show_version(below(boundary), &mut Epoch::new(0), &mut scratch)
                     .expect("present");
                 assert_eq!(shown, value(boundary - 1), "snapshot {boundary}");
             }

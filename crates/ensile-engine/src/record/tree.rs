@@ -17,7 +17,7 @@ use ensile_index::{
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
 use super::owned::{Absent, Becomes, RetiredRecord, Unlinked};
 use super::word::Word;
-use super::{Handle, Record};
+use super::{Address, LeafChanges, LeafWitness, Record};
 
 /// A tree of records.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum RecordLookup<'p> {
     /// The key's record.
     Found(Record<'p>),
     /// No such key; for as long as the witness holds there is none.
-    Missing(Witness),
+    Missing(LeafWitness<'p>),
 }
 
 /// The outcome of an insert.
@@ -41,9 +41,9 @@ pub(crate) enum RecordInsert<'p> {
 }
 
 /// The outcome of placing a placeholder.
-pub(crate) enum RecordPlacing<'p> {
-    /// The key was missing; the placeholder is there now.
-    Placed(Record<'p>, Absent),
+pub(crate) enum RecordPlacing<'c, 'p> {
+    /// The key was missing; the placeholder is there now. This is what it did to leaves.
+    Placed(Record<'p>, Absent<'p>, LeafChanges<'c, 'p>),
     /// The key was there, with this record; the placeholder is given back.
     Exists(Record<'p>, Placeholder),
 }
@@ -77,10 +77,10 @@ pub(crate) enum RecordPlace<'a, 'p> {
 #[derive(Clone, Copy)]
 pub(crate) struct RecordGap<'a, 'p>(Gap<'a, 'p>);
 
-impl<'a: 'p, 'p> RecordGap<'a, 'p> {
+impl<'a: 'g, 'g> RecordGap<'a, 'g> {
     /// Inserts the key unless it has been inserted meanwhile.
     #[inline]
-    pub(crate) fn insert(
+    pub(crate) fn insert<'p: 'g>(
         &self,
         record: Fresh,
         nodes: &mut NodeBlocks<'_>,
@@ -91,16 +91,16 @@ impl<'a: 'p, 'p> RecordGap<'a, 'p> {
     }
 }
 
-/// A run of inserts in key order.
-pub(crate) struct RecordRun<'a, 'p>(OrderedInserts<'a, 'p>);
+/// A run of inserts in key order. `'r` is within the pin, and within the tree's life.
+pub(crate) struct RecordRun<'a, 'r>(OrderedInserts<'a, 'r>);
 
-impl<'a: 'p, 'p> RecordRun<'a, 'p> {
+impl<'a: 'r, 'r> RecordRun<'a, 'r> {
     pub(crate) fn new(tree: &'a RecordTree) -> Self {
         Self(OrderedInserts::new(&tree.0))
     }
 
     /// Inserts the next key unless it is there.
-    pub(crate) fn insert(
+    pub(crate) fn insert<'p: 'r>(
         &mut self,
         key: &'a [u8],
         record: Fresh,
@@ -112,19 +112,27 @@ impl<'a: 'p, 'p> RecordRun<'a, 'p> {
     }
 }
 
-impl<'a: 'p, 'p> RecordRun<'a, 'p> {
+impl<'a: 'r, 'r> RecordRun<'a, 'r> {
     /// Places a placeholder for the next key unless the key is there.
     #[inline]
-    pub(crate) fn place(
+    pub(crate) fn place<'c, 'p: 'r>(
         &mut self,
         key: &'a [u8],
         Placeholder(fresh): Placeholder,
         nodes: &mut NodeBlocks<'_>,
-        changes: &mut NodeChanges,
+        changes: &'c mut NodeChanges,
         pinned: Pinned<'p>,
-    ) -> RecordPlacing<'p> {
+    ) -> RecordPlacing<'c, 'p> {
+        debug_assert!(
+            fresh.record().word().is_placeholder(),
+            "it shows no row until its commit fills it (C3)"
+        );
+        changes.clear();
         match self.insert(key, fresh, nodes, changes, pinned) {
-            RecordInsert::Inserted(record) => RecordPlacing::Placed(record, Absent(record.handle())),
+            RecordInsert::Inserted(record) => {
+                let changes = LeafChanges::new(changes, pinned);
+                RecordPlacing::Placed(record, Absent(record.handle()), changes)
+            }
             RecordInsert::Exists(record, fresh) => RecordPlacing::Exists(record, Placeholder(fresh)),
         }
     }
@@ -132,10 +140,12 @@ impl<'a: 'p, 'p> RecordRun<'a, 'p> {
 
 /// What the index answered to an insert of `record`.
 #[inline(always)]
-fn inserted(answer: Insert, record: Fresh, pinned: Pinned<'_>) -> RecordInsert<'_> {
+fn inserted<'p>(answer: Insert, record: Fresh, pinned: Pinned<'p>) -> RecordInsert<'p> {
     match answer {
-        // A thread that unlinks the record from here on waits for this pin (E3).
-        Insert::Inserted => RecordInsert::Inserted(record.publish().at(pinned)),
+        Insert::Inserted => {
+            // SAFETY: a thread that unlinks the record from here on waits for this pin (E3).
+            RecordInsert::Inserted(unsafe { record.publish().record() })
+        }
         Insert::Exists(value) => {
             debug_assert_ne!(value, record.value(), "a new record is in no tree");
             RecordInsert::Exists(of_value(value, pinned), record)
@@ -145,22 +155,22 @@ fn inserted(answer: Insert, record: Fresh, pinned: Pinned<'_>) -> RecordInsert<'
 
 /// The record that a tree's value stands for.
 #[inline(always)]
-fn of_value(value: u64, pinned: Pinned<'_>) -> Record<'_> {
-    // A tree holds addresses of records only, and this one was linked while the pin stood (module header).
-    Handle::from_value(value).at(pinned)
+fn of_value<'p>(value: u64, _pinned: Pinned<'p>) -> Record<'p> {
+    // SAFETY: a tree holds addresses of records only, and this one was linked while the pin stood (module header).
+    unsafe { Address::from_value(value).record() }
 }
 
 /// What a scan calls.
 pub(crate) trait RecordVisitor<'p> {
     /// A leaf that the answer depends on; before the entries read from it.
-    fn witness(&mut self, witness: Witness);
+    fn witness(&mut self, witness: LeafWitness<'p>);
 
     /// The next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
 
     /// The record of an entry that comes up soon: it can be asked for.
     #[inline]
-    fn soon(&mut self, record: Handle) {
+    fn soon(&mut self, record: Address) {
         let _ = record;
     }
 }
@@ -174,7 +184,7 @@ struct OfIndex<'v, 'p, V> {
 impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
     #[inline]
     fn witness(&mut self, witness: Witness) {
-        self.visitor.witness(witness);
+        self.visitor.witness(LeafWitness::new(witness, self.pinned));
     }
 
     #[inline]
@@ -184,7 +194,7 @@ impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
 
     #[inline]
     fn soon(&mut self, value: u64) {
-        self.visitor.soon(Handle::from_value(value));
+        self.visitor.soon(Address::from_value(value));
     }
 }
 
@@ -201,7 +211,7 @@ impl RecordTree {
     pub(crate) fn get<'p>(&self, key: &[u8], pinned: Pinned<'p>) -> RecordLookup<'p> {
         match self.0.get(key, pinned) {
             Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
-            Lookup::Missing(witness) => RecordLookup::Missing(witness),
+            Lookup::Missing(witness) => RecordLookup::Missing(LeafWitness::new(witness, pinned)),
         }
     }
 
@@ -218,7 +228,7 @@ impl RecordTree {
                 label,
                 match lookup {
                     Lookup::Found(value) => RecordLookup::Found(of_value(value, pinned)),
-                    Lookup::Missing(witness) => RecordLookup::Missing(witness),
+                    Lookup::Missing(witness) => RecordLookup::Missing(LeafWitness::new(witness, pinned)),
                 },
             );
         });
@@ -275,8 +285,8 @@ impl RecordTree {
     ) -> Unlinked {
         debug_assert!(!kept || !old.word().is_placeholder(), "no snapshot shows a placeholder");
         let (previous, becomes) = match kept {
-            true => (Some(old.handle()), Becomes::Version),
-            false => (old.previous_handle(), Becomes::Garbage),
+            true => (Some(old.address()), Becomes::Version),
+            false => (old.previous_address(), Becomes::Garbage),
         };
         new.finish(word, previous);
         self.exchange(key, old, new, becomes, pinned)
@@ -291,12 +301,12 @@ impl RecordTree {
         becomes: Becomes,
         pinned: Pinned<'_>,
     ) -> Unlinked {
-        debug_assert!(new.record().handle() != old.handle(), "a record is not replaced by itself");
+        debug_assert!(new.record().address() != old.address(), "a record is not replaced by itself");
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
             "the record that is replaced is locked"
         );
-        let replaced = self.0.replace(key, old.handle().value(), new.publish().value(), pinned);
+        let replaced = self.0.replace(key, old.address().value(), new.publish().value(), pinned);
         assert!(replaced, "the index maps a key to its latest record");
         unlinked(old, becomes)
     }
@@ -313,7 +323,7 @@ impl RecordTree {
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
             "the record that is removed is locked (U1)"
         );
-        let removed = self.0.remove(key, old.handle().value(), nodes, pinned);
+        let removed = self.0.remove(key, old.address().value(), nodes, pinned);
         assert!(removed, "the index maps a key to its latest record");
         unlinked(old, Becomes::Garbage)
     }
@@ -351,7 +361,7 @@ impl RecordTree {
     }
 
     /// The word of a key's record, in a tree that nobody else has.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn word_alone(&mut self, key: &[u8]) -> Option<Word> {
         // SAFETY: records are freed once they were unlinked from a tree; nobody else has this one for the borrow's
         // time.
@@ -368,7 +378,7 @@ fn unlinked(old: Record<'_>, becomes: Becomes) -> Unlinked {
     let word = old.word();
     debug_assert!(cfg!(any(loom, shuttle)) || word.is_latest(), "a record is superseded once (C2)");
     let becomes = if word.is_absent() { Becomes::AnothersGarbage } else { becomes };
-    Unlinked { record: old.handle(), becomes }
+    Unlinked { record: old.address(), becomes }
 }
 
 /// A tree that nobody but its builder has: records go in, and none comes out before it is published.
@@ -424,7 +434,7 @@ impl ScanVisitor for FreeRecords<'_> {
 
     fn entry(&mut self, _key: &[u8], value: u64) -> ControlFlow<()> {
         // SAFETY: no record came out of the tree, so nobody else knows this one; the scan shows each key once.
-        unsafe { self.0.destroy(RetiredRecord(Handle::from_value(value))) };
+        unsafe { self.0.destroy(RetiredRecord(Address::from_value(value))) };
         ControlFlow::Continue(())
     }
 }

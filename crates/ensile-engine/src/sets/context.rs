@@ -1,9 +1,8 @@
-//! What an open transaction carries: its pin, its sets, its buffers. Reused from transaction to transaction.
+//! What an open transaction carries beside its pin: its sets, its buffers. Reused from transaction to transaction.
 //!
 //! Neighbours: `session` keeps idle ones; `transaction` fills one; commit uses it up.
 
 use ensile_base::sync::Arc;
-use ensile_epoch::PinHandle;
 
 use super::entry_keys::EntryKeys;
 use super::multi_get::Descents;
@@ -11,16 +10,16 @@ use super::node_set::NodeSet;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
+use crate::record::kept::{Family, Kept, Resting, forgets};
 use crate::shared::SharedState;
 use crate::worker::idle::IdleWorkers;
 
 /// An open transaction's state, and an idle one's allocations.
-pub(crate) struct Context {
+pub(crate) struct Context<'p> {
     /// Whose it is, and where its session's worker goes in the end.
     pub(crate) database: u64,
     pub(crate) idle_workers: Arc<IdleWorkers>,
-    pub(crate) pin: PinHandle,
-    pub(crate) sets: Sets,
+    pub(crate) sets: Sets<'p>,
     pub(crate) scratch: Scratch,
     /// The second record of a lookup through a secondary index.
     pub(crate) row_scratch: Scratch,
@@ -32,12 +31,36 @@ pub(crate) struct Context {
     pub(crate) entry_keys: EntryKeys,
 }
 
-impl Context {
-    pub(crate) fn new(shared: &SharedState) -> Self {
+forgets!(
+    Context: emptied [],
+    forgotten [sets],
+    free [database, idle_workers, scratch, row_scratch, descents, value, entry_keys]
+);
+
+/// What is kept under a transaction's pin.
+pub(crate) struct Contexts;
+
+impl Family for Contexts {
+    type Under<'p> = Context<'p>;
+}
+
+/// An idle transaction's pin and context.
+pub(crate) type RestingContext = Resting<Contexts>;
+/// An open transaction's pin and context.
+pub(crate) type KeptContext = Kept<Contexts>;
+
+impl RestingContext {
+    /// For the first transaction of a session.
+    pub(crate) fn of(shared: &SharedState) -> Self {
+        Self::new(shared.register_pin(), Context::new(shared))
+    }
+}
+
+impl Context<'_> {
+    fn new(shared: &SharedState) -> Self {
         Self {
             database: shared.id,
             idle_workers: Arc::clone(&shared.idle_workers),
-            pin: shared.register_pin(),
             sets: Sets::default(),
             scratch: Scratch::default(),
             row_scratch: Scratch::default(),
@@ -61,11 +84,24 @@ impl Context {
         }
     }
 
+    /// The transaction is over, and so is its batch: a batch may end by a panic. What was read is forgotten as the pin
+    /// ends.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        #[cfg(debug_assertions)]
+        self.sets.check();
+        let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
+        self.sets.writes.end();
+        if looks && self.kept_bytes() > KEEP_BYTES_MAX {
+            self.give_back();
+        }
+    }
+
     /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         let Self { sets, scratch, row_scratch, value, entry_keys, .. } = self;
-        let seen = sets.reads.capacity() * size_of::<Read>() + sets.nodes.kept_bytes();
+        let seen = sets.reads.capacity() * size_of::<Read<'_>>() + sets.nodes.kept_bytes();
         let buffers =
             scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
         seen + sets.writes.kept_bytes() + buffers

@@ -9,13 +9,14 @@
 //! - Up to [`FEW`] keys of a window are compared one by one. Whenever there are more, the filter has the bit of each:
 //!   most keys that are new are known to be new by it.
 //! - Whenever the window holds more than [`LINEAR_MAX`] keys, the hash table holds all of them.
-//! - A record is valid under the pin that it was found under. When the pin ends, the records are forgotten.
+//! - When the pin ends that records were found under, they are forgotten: announced keys stay.
 //!
 //! Bytes of keys lie in the write-set's arena.
 //!
 //! Neighbours: up, the write-set owns the table; reads and writes look keys up; a batch announces them.
 
 use crate::record::Handle;
+use crate::record::kept::forgets;
 
 /// Up to this many keys are compared one by one, without a look at the filter.
 const FEW: usize = 4;
@@ -31,13 +32,13 @@ const _: () = assert!(FEW < LINEAR_MAX && LINEAR_MAX < READ_KEYS_MAX && READ_KEY
 
 /// What is known of a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MetKey {
+pub(crate) struct MetKey<'p> {
     short: ShortKey,
     /// Where its bytes begin in the arena.
     start: u32,
     write: u32,
     read: u32,
-    record: Option<Handle>,
+    record: Option<Handle<'p>>,
 }
 
 /// A key's table, length and last bytes: most keys differ there, and a key of eight bytes is no more than that.
@@ -73,7 +74,9 @@ impl ShortKey {
     }
 }
 
-impl MetKey {
+forgets!(MetKey: emptied [], forgotten [record], free [short, start, write, read]);
+
+impl<'p> MetKey<'p> {
     #[inline(always)]
     fn bytes<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
         &arena[self.start as usize..self.start as usize + self.short.length() as usize]
@@ -86,7 +89,7 @@ impl MetKey {
 
     /// Where the index had the key.
     #[inline(always)]
-    pub(crate) fn record(&self) -> Option<Handle> {
+    pub(crate) fn record(&self) -> Option<Handle<'p>> {
         self.record
     }
 
@@ -116,15 +119,15 @@ impl MetKey {
 
 /// Where a point read found a key: its record, and its position in the read-set if the read entered it there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundPlace {
-    pub(crate) record: Handle,
+pub(crate) struct FoundPlace<'p> {
+    pub(crate) record: Handle<'p>,
     pub(crate) read: Option<u32>,
 }
 
 /// The table.
 #[derive(Debug)]
-pub(crate) struct KeyTable {
-    met: Vec<MetKey>,
+pub(crate) struct KeyTable<'p> {
+    met: Vec<MetKey<'p>>,
     /// What was announced for the running request of a batch. If nothing was, it begins and ends where the own keys do.
     announced: (usize, usize),
     /// Where the keys that the running transaction has met by itself begin.
@@ -136,27 +139,35 @@ pub(crate) struct KeyTable {
     /// The key behind the one that was last found where it was not expected, or here: keys are used in about the order
     /// in which they were announced, or read.
     next: usize,
-    only: OnlyKey,
+    only: OnlyKey<'p>,
     filter: KeyFilter,
     hashed: HashedPositions,
 }
 
 /// The first key that was read, until another key comes: most small transactions meet no other.
 #[derive(Debug, Default)]
-struct OnlyKey {
+struct OnlyKey<'p> {
     /// Its record; `None` if there is no such key.
-    record: Option<Handle>,
+    record: Option<Handle<'p>>,
     table: u32,
     length: u32,
-    bytes: [u8; OnlyKey::BYTES_MAX],
+    bytes: [u8; OnlyKey::<'static>::BYTES_MAX],
 }
 
-impl OnlyKey {
+forgets!(OnlyKey: emptied [], forgotten [record], free [table, length, bytes]);
+
+forgets!(
+    KeyTable: emptied [],
+    forgotten [met, only],
+    free [announced, own, few_until, last, next, filter, hashed]
+);
+
+impl OnlyKey<'_> {
     /// Longer keys are entered at once.
     const BYTES_MAX: usize = 32;
 }
 
-impl Default for KeyTable {
+impl Default for KeyTable<'_> {
     fn default() -> Self {
         Self {
             met: Vec::new(),
@@ -172,7 +183,7 @@ impl Default for KeyTable {
     }
 }
 
-impl KeyTable {
+impl<'p> KeyTable<'p> {
     /// The key's position, and with it all that is known of the key.
     #[inline(always)]
     pub(crate) fn find(&mut self, arena: &mut Vec<u8>, table: u32, key: &[u8]) -> Option<usize> {
@@ -226,7 +237,7 @@ impl KeyTable {
 
     #[inline(never)]
     fn find_by_comparing(&self, arena: &[u8], short: ShortKey, key: &[u8]) -> Option<usize> {
-        let is_it = |met: &MetKey| met.is(arena, short, key);
+        let is_it = |met: &MetKey<'_>| met.is(arena, short, key);
         if self.hashed.filled > 0 {
             return self.hashed.find(hash_key(short.table(), key), |at| is_it(&self.met[at]));
         }
@@ -251,7 +262,7 @@ impl KeyTable {
     /// Takes the place of the only key that was read, if there is one: for a caller that enters the key with more than
     /// that.
     #[inline(always)]
-    pub(crate) fn take_only(&mut self) -> Option<FoundPlace> {
+    pub(crate) fn take_only(&mut self) -> Option<FoundPlace<'p>> {
         debug_assert!(self.only.record.is_none() || self.met.is_empty(), "no other key has been met");
         self.only.record.take().map(|record| FoundPlace { record, read: Some(0) })
     }
@@ -266,7 +277,7 @@ impl KeyTable {
 
     /// Notes a key that was read, if it is the transaction's first, and short. False if it has to be entered.
     #[inline(always)]
-    pub(crate) fn note_only(&mut self, table: u32, key: &[u8], record: Handle) -> bool {
+    pub(crate) fn note_only(&mut self, table: u32, key: &[u8], record: Handle<'p>) -> bool {
         let only = &mut self.only;
         if !self.met.is_empty() || key.len() > OnlyKey::BYTES_MAX {
             return false;
@@ -300,7 +311,7 @@ impl KeyTable {
     }
 
     #[inline(always)]
-    pub(crate) fn at(&self, at: usize) -> &MetKey {
+    pub(crate) fn at(&self, at: usize) -> &MetKey<'p> {
         &self.met[at]
     }
 
@@ -387,14 +398,14 @@ impl KeyTable {
     }
 
     #[inline(always)]
-    pub(crate) fn set_found(&mut self, at: usize, FoundPlace { record, read }: FoundPlace) {
+    pub(crate) fn set_found(&mut self, at: usize, FoundPlace { record, read }: FoundPlace<'p>) {
         debug_assert!(read != Some(NONE), "a position is half of a word");
         let met = &mut self.met[at];
         (met.record, met.read) = (Some(record), read.unwrap_or(met.read));
     }
 
     #[inline]
-    pub(crate) fn set_record(&mut self, at: usize, record: Option<Handle>) {
+    pub(crate) fn set_record(&mut self, at: usize, record: Option<Handle<'p>>) {
         self.met[at].record = record;
     }
 
@@ -533,12 +544,6 @@ impl KeyTable {
         (self.last, self.next) = (from, from);
     }
 
-    /// Forgets all records, as the pin that they were found under ends.
-    pub(crate) fn forget_records(&mut self) {
-        debug_assert!(self.only.record.is_none(), "the first key has been entered, or forgotten");
-        self.met.iter_mut().for_each(|met| met.record = None);
-    }
-
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.forget_only();
@@ -549,7 +554,7 @@ impl KeyTable {
 
     /// Bytes of memory that it holds.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.met.capacity() * size_of::<MetKey>() + self.hashed.slots.capacity() * size_of::<(u32, u32)>()
+        self.met.capacity() * size_of::<MetKey<'_>>() + self.hashed.slots.capacity() * size_of::<(u32, u32)>()
     }
 
     /// Panics unless the invariants hold.

@@ -12,6 +12,7 @@ pub(crate) mod write_set;
 
 use crate::error::Result;
 use crate::record::Handle;
+use crate::record::kept::forgets;
 use crate::record::word::Word;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
@@ -21,20 +22,31 @@ pub(crate) const KEEP_BYTES_MAX: usize = 1 << 20;
 
 /// A record in the read-set, with the word that it had (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
-    pub(crate) record: Handle,
+pub(crate) struct Read<'p> {
+    pub(crate) record: Handle<'p>,
     pub(crate) word: Word,
+}
+
+/// A lock that a commit takes: of which record, for which entry of the write-set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockOrder<'p> {
+    pub(crate) record: Handle<'p>,
+    pub(crate) at: u32,
 }
 
 /// Read-set, node-set, write-set.
 #[derive(Debug, Default)]
-pub(crate) struct Sets {
-    pub(crate) reads: Vec<Read>,
-    pub(crate) nodes: NodeSet,
-    pub(crate) writes: WriteSet,
+pub(crate) struct Sets<'p> {
+    pub(crate) reads: Vec<Read<'p>>,
+    pub(crate) nodes: NodeSet<'p>,
+    pub(crate) writes: WriteSet<'p>,
+    /// Commit: the write-set in lock order.
+    pub(crate) order: Vec<LockOrder<'p>>,
 }
 
-impl Sets {
+forgets!(Sets: emptied [reads, order], forgotten [nodes, writes], free []);
+
+impl Sets<'_> {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.reads.clear();

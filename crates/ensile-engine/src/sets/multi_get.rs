@@ -1,18 +1,19 @@
 //! Batches: descents that overlap and share the wait for memory.
 //!
 //! A miss to memory costs as much as a small transaction computes; sixteen descents in flight share the wait. A common
-//! descent finds record handles. They are valid under the pin of the descent, so a retry or the end of the transaction
-//! ends them. A handle is only a place to look: a record that is no longer its key's latest sends the reader back to
-//! the index.
+//! descent finds record handles, for as long as its call lasts. A handle is only a place to look: a record that is no
+//! longer its key's latest sends the reader back to the index.
 //!
 //! Neighbours: `Database::run_batch` and the multi-gets descend here; `transaction` and `snapshot` take the descents.
 
-use ensile_base::Epoch;
+use std::ops::ControlFlow;
+
 use ensile_epoch::Pinned;
 
 use super::KEEP_BYTES_MAX;
 use super::write_set::WriteSet;
 use crate::codec::KeyBuffer;
+use crate::record::kept::{Boundary, HandleSpace};
 use crate::record::tree::{RecordLookup, RecordProbe, RecordTree};
 use crate::record::{Fetch, Handle, Record};
 use crate::tables::TableCore;
@@ -59,7 +60,7 @@ impl KeyList {
 #[derive(Debug, Default)]
 struct Many {
     keys: KeyList,
-    found: Vec<Option<Handle>>,
+    found: HandleSpace,
     /// Positions whose chains a snapshot has begun to follow.
     followed: Vec<u32>,
 }
@@ -70,7 +71,7 @@ impl Many {
     fn bytes(&self) -> usize {
         let KeyList { bytes, lengths } = &self.keys;
         let numbers = (lengths.capacity() + self.followed.capacity()) * size_of::<u32>();
-        bytes.capacity() + numbers + self.found.capacity() * size_of::<Option<Handle>>()
+        bytes.capacity() + numbers + self.found.kept_bytes()
     }
 }
 
@@ -80,33 +81,35 @@ pub(crate) struct Descents {
     /// A multi-get: a batch's request may contain one.
     many: Many,
     /// Records of announced keys, on their way to the table of keys.
-    found: Vec<Option<Handle>>,
+    found: HandleSpace,
 }
 
 impl Descents {
     /// Descends for all keys of a multi-get at once and asks for the records that it finds.
-    pub(crate) fn descend(
+    /// [`Descents::end_many`] takes them back.
+    pub(crate) fn descend<'p>(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
         fetch: Fetch,
-        pinned: Pinned<'_>,
-    ) {
+        pinned: Pinned<'p>,
+    ) -> Vec<Option<Handle<'p>>> {
         let many = &mut self.many;
         many.keys.refill(keys);
-        many.found.clear();
+        let mut found = many.found.take();
         let keys = many.keys.iter().map(|key| (table, key));
-        Self::descend_into(&mut many.found, keys, |_| fetch, pinned);
-        debug_assert_eq!(many.found.len(), many.keys.lengths.len(), "each key has its answer");
+        Self::descend_into(&mut found, keys, |_| fetch, pinned);
+        debug_assert_eq!(found.len(), many.keys.lengths.len(), "each key has its answer");
+        found
     }
 
     /// Descends for each key in its table; `fetch` says how much of the record at a position is asked for.
     #[inline(always)]
-    fn descend_into<'k>(
-        found: &mut Vec<Option<Handle>>,
+    fn descend_into<'k, 'p>(
+        found: &mut Vec<Option<Handle<'p>>>,
         mut keys: impl ExactSizeIterator<Item = (&'k TableCore, &'k [u8])>,
         fetch: impl Fn(usize) -> Fetch,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) {
         let base = found.len();
         found.resize(base + keys.len(), None);
@@ -116,17 +119,16 @@ impl Descents {
             let probes = probes.map(|(label, (table, key))| RecordProbe { tree: &table.tree, key, label });
             RecordTree::get_batch(probes, pinned, &mut |at, lookup| {
                 if let RecordLookup::Found(record) = lookup {
-                    let record = record.handle();
                     let fetch = fetch(chunk * CHUNK + at as usize);
-                    fetch.ask(record);
+                    fetch.ask(record.address());
                     debug_assert!(found[at as usize].is_none(), "each key is answered once");
-                    found[at as usize] = Some(record);
+                    found[at as usize] = Some(record.handle());
                     guesses |= u32::from(fetch.is_guess()) << at;
                 }
             });
             while guesses != 0 {
                 let record = found[guesses.trailing_zeros() as usize];
-                record.inspect(|record| Fetch::ask_for_rest(*record, pinned));
+                record.inspect(|record| Fetch::ask_for_rest(record.at(pinned)));
                 guesses &= guesses - 1;
             }
         }
@@ -135,62 +137,67 @@ impl Descents {
     /// Where a snapshot reads for each key of the multi-get, if anywhere. All of these are fetched first, one step
     /// along all chains at a time. With frequent updates most rows have changed since the boundary, some of them
     /// several times, and each version is a cache miss of its own.
-    pub(crate) fn versions<'p>(
+    pub(crate) fn versions<'f, 'p>(
         &mut self,
-        boundary: Epoch,
+        found: &'f mut [Option<Handle<'p>>],
+        boundary: Boundary<'p>,
         fetch: Fetch,
         pinned: Pinned<'p>,
-    ) -> impl Iterator<Item = Option<Record<'p>>> {
-        let Many { found, followed, .. } = &mut self.many;
+    ) -> impl Iterator<Item = Option<Record<'p>>> + use<'f, 'p> {
+        let followed = &mut self.many.followed;
         followed.clear();
         for (at, slot) in found.iter_mut().enumerate() {
             let Some(record) = slot.map(|record| record.at(pinned)) else { continue };
-            if record.is_below(boundary) {
-                fetch.ask_knowing(record.handle(), record.class());
-            } else {
-                *slot = record.follow(fetch);
-                followed.push(at as u32);
+            match record.step_back(boundary, fetch) {
+                ControlFlow::Break(()) => fetch.ask_knowing(record.address(), record.class()),
+                ControlFlow::Continue(version) => {
+                    *slot = version.map(Record::handle);
+                    followed.push(at as u32);
+                }
             }
         }
         while !followed.is_empty() {
             followed.retain(|at| {
                 let slot = &mut found[*at as usize];
-                let too_new = slot.map(|version| version.at(pinned)).filter(|it| !it.is_below(boundary));
-                too_new.inspect(|version| *slot = version.follow(fetch)).is_some()
+                let Some(version) = slot.map(|version| version.at(pinned)) else { return false };
+                let ControlFlow::Continue(before) = version.step_back(boundary, fetch) else { return false };
+                *slot = before.map(Record::handle);
+                true
             });
         }
         found.iter().map(move |version| version.map(|version| version.at(pinned)))
     }
 
-    /// The keys of the multi-get, in their order, with the records that its descent found.
-    pub(crate) fn found(&self) -> impl Iterator<Item = (&[u8], Option<Handle>)> {
-        debug_assert_eq!(self.many.found.len(), self.many.keys.lengths.len(), "each key has its answer");
-        self.many.keys.iter().zip(self.many.found.iter().copied())
+    /// The keys of the multi-get, in their order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.many.keys.iter()
     }
 
     /// The multi-get is over. The space for its keys is kept, unless a huge one grew it.
     #[inline]
-    pub(crate) fn end_many(&mut self) {
+    pub(crate) fn end_many(&mut self, found: Vec<Option<Handle<'_>>>) {
+        self.many.found.put(found);
         if self.many.bytes() > KEEP_BYTES_MAX {
             self.many = Many::default();
         }
     }
 
     /// Descends for the keys that were announced from this position on, and notes in the table of keys what it finds.
-    pub(crate) fn descend_announced<'t>(
+    pub(crate) fn descend_announced<'t, 'p>(
         &mut self,
-        writes: &mut WriteSet,
+        writes: &mut WriteSet<'p>,
         from: usize,
         table: impl Fn(u32) -> &'t TableCore,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) {
-        self.found.clear();
+        let mut found = self.found.take();
         let keys = writes.announced(from).map(|(id, key)| (table(id), key));
-        Self::descend_into(&mut self.found, keys, |at| table(writes.keys.table(from + at)).fetch, pinned);
-        debug_assert_eq!(self.found.len(), writes.keys.len() - from, "each announced key has its answer");
-        for (at, record) in self.found.iter().enumerate() {
+        Self::descend_into(&mut found, keys, |at| table(writes.keys.table(from + at)).fetch, pinned);
+        debug_assert_eq!(found.len(), writes.keys.len() - from, "each announced key has its answer");
+        for (at, record) in found.iter().enumerate() {
             writes.keys.set_record(from + at, *record);
         }
+        self.found.put(found);
     }
 }
 

@@ -6,21 +6,25 @@
 //! Neighbours: filled by reads and scans, updated after commit's placeholders (C3), validated by commit.
 
 use ensile_epoch::Pinned;
-use ensile_index::{NodeChange, NodeChanges, NodeId, Witness};
+use ensile_index::NodeId;
 
 use crate::error::{Error, Result};
+use crate::record::kept::forgets;
+use crate::record::{LeafChange, LeafChanges, LeafWitness};
 
 /// Above this many entries an own insert finds its leaf by bisection rather than by looking through all.
 const LINEAR_MAX: usize = 32;
 
 /// Witnessed leaves.
 #[derive(Debug, Default)]
-pub(crate) struct NodeSet {
-    entries: Vec<Witness>,
+pub(crate) struct NodeSet<'p> {
+    entries: Vec<LeafWitness<'p>>,
     sorted: bool,
 }
 
-impl NodeSet {
+forgets!(NodeSet: emptied [entries], forgotten [], free [sorted]);
+
+impl<'p> NodeSet<'p> {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
@@ -31,7 +35,7 @@ impl NodeSet {
     /// Bytes of memory that it holds.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Witness>()
+        self.entries.capacity() * size_of::<LeafWitness<'_>>()
     }
 
     #[inline]
@@ -41,7 +45,7 @@ impl NodeSet {
 
     /// Adds a witness; the same one twice in a row (scans that continue) is kept once.
     #[inline]
-    pub(crate) fn push(&mut self, witness: Witness) {
+    pub(crate) fn push(&mut self, witness: LeafWitness<'p>) {
         if self.entries.last() != Some(&witness) {
             self.entries.push(witness);
             self.sorted = false;
@@ -53,7 +57,7 @@ impl NodeSet {
     /// # Errors
     /// [`Error::Conflict`] if a leaf of the set had another version than the insert found: another transaction changed
     /// it.
-    pub(crate) fn update_after_own_insert(&mut self, changes: &NodeChanges) -> Result<()> {
+    pub(crate) fn update_after_own_insert(&mut self, changes: LeafChanges<'_, 'p>) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
         }
@@ -61,19 +65,19 @@ impl NodeSet {
             self.entries.sort_unstable();
             self.sorted = true;
         }
-        for change in changes.as_slice() {
-            match *change {
-                NodeChange::Changed { node, old, new } => {
+        for change in changes.iter() {
+            match change {
+                LeafChange::Changed { node, old, new } => {
                     for entry in self.of_node(node) {
                         if entry.version() != old {
                             return Err(Error::Conflict);
                         }
-                        *entry = Witness::new(node, new);
+                        *entry = entry.at_version(new);
                     }
                 }
-                NodeChange::Created { node, from, version } => {
+                LeafChange::Created { from, leaf } => {
                     if self.of_node(from).next().is_some() {
-                        self.add(Witness::new(node, version));
+                        self.add(leaf);
                     }
                 }
             }
@@ -87,11 +91,12 @@ impl NodeSet {
     #[cfg(debug_assertions)]
     pub(crate) fn check(&self) {
         assert!(!self.sorted || self.entries.is_sorted(), "look-ups by bisection need an order");
-        assert!(!self.sorted || self.entries.len() > LINEAR_MAX, "a short set is looked through");
+        let is_long = self.entries.len() > LINEAR_MAX;
+        assert!(!self.sorted || is_long || self.entries.is_empty(), "a short set is looked through");
     }
 
     /// The entries of one leaf, or in a short set all entries up to it.
-    fn of_node(&mut self, node: NodeId) -> Entries<'_> {
+    fn of_node(&mut self, node: NodeId) -> Entries<'_, 'p> {
         if self.sorted {
             debug_assert!(self.entries.is_sorted(), "bisection needs an order");
             let start = self.entries.partition_point(|entry| entry.node() < node);
@@ -101,7 +106,7 @@ impl NodeSet {
         Entries { entries: self.entries.iter_mut(), node }
     }
 
-    fn add(&mut self, witness: Witness) {
+    fn add(&mut self, witness: LeafWitness<'p>) {
         let at = if self.sorted {
             self.entries.partition_point(|entry| *entry < witness)
         } else {
@@ -116,21 +121,21 @@ impl NodeSet {
 
     /// Phase 2: whether every leaf is as it was seen, with no other transaction writing in it (C4).
     #[inline]
-    pub(crate) fn holds(&self, pinned: Pinned<'_>) -> bool {
+    pub(crate) fn holds(&self, pinned: Pinned<'p>) -> bool {
         self.entries.iter().all(|witness| witness.holds(pinned))
     }
 }
 
 /// Entries of one leaf.
-struct Entries<'s> {
-    entries: std::slice::IterMut<'s, Witness>,
+struct Entries<'s, 'p> {
+    entries: std::slice::IterMut<'s, LeafWitness<'p>>,
     node: NodeId,
 }
 
-impl<'s> Iterator for Entries<'s> {
-    type Item = &'s mut Witness;
+impl<'s, 'p> Iterator for Entries<'s, 'p> {
+    type Item = &'s mut LeafWitness<'p>;
 
-    fn next(&mut self) -> Option<&'s mut Witness> {
+    fn next(&mut self) -> Option<&'s mut LeafWitness<'p>> {
         let node = self.node;
         self.entries.find(|entry| entry.node() == node)
     }

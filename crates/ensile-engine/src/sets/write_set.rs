@@ -17,6 +17,7 @@ use super::keys::{self, FoundPlace, KeyTable};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::record::blocks::Fresh;
+use crate::record::kept::forgets;
 use crate::record::owned::{Absent, PreservedVersion, Unlinked, VersionRoom};
 use crate::record::word::Word;
 use crate::record::{Handle, Record};
@@ -55,7 +56,7 @@ const _: () = assert!(ARENA_BYTES_MAX < u32::MAX as usize, "positions in the are
 
 /// One entry.
 #[derive(Debug)]
-pub(crate) struct Write {
+pub(crate) struct Write<'p> {
     pub(crate) table: u32,
     pub(crate) kind: WriteKind,
     pub(crate) expect: Expect,
@@ -64,9 +65,9 @@ pub(crate) struct Write {
     /// The key's position in the read-set, if it has been read.
     pub(crate) read: Option<u32>,
     /// The record, once known; a lookup may have found it long before commit.
-    pub(crate) record: Option<Handle>,
+    pub(crate) record: Option<Handle<'p>>,
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
-    pub(crate) placed: Option<Absent>,
+    pub(crate) placed: Option<Absent<'p>>,
     /// Commit: a filled, unpublished record that replaces the present one.
     pub(crate) replacement: Option<Fresh>,
     /// Commit: room to preserve the present version for snapshots.
@@ -74,7 +75,7 @@ pub(crate) struct Write {
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
     /// Commit: what became of it.
-    pub(crate) effect: WriteEffect,
+    pub(crate) effect: WriteEffect<'p>,
 }
 
 /// The present version of a record that a commit overwrites, for snapshots.
@@ -91,22 +92,22 @@ pub(crate) enum OldVersion {
 
 /// What installing an entry did.
 #[derive(Debug, Default)]
-pub(crate) enum WriteEffect {
+pub(crate) enum WriteEffect<'p> {
     /// Nothing (yet).
     #[default]
     Untouched,
     /// The record was overwritten where it stands.
     InPlace,
     /// The record became absent.
-    Deleted(Absent),
+    Deleted(Absent<'p>),
     /// A new record took the place of this one in the index.
     Replaced(Unlinked),
 }
 
-impl Write {
+impl<'p> Write<'p> {
     /// The entry's record. Only entries with a record are in the lock order.
     #[inline]
-    pub(crate) fn record_at<'p>(&self, pinned: Pinned<'p>) -> Record<'p> {
+    pub(crate) fn record_at(&self, pinned: Pinned<'p>) -> Record<'p> {
         let Some(record) = self.record else { unreachable!("an entry in the lock order has a record") };
         record.at(pinned)
     }
@@ -132,10 +133,10 @@ impl Write {
 
 /// All entries of a transaction.
 #[derive(Debug, Default)]
-pub(crate) struct WriteSet {
-    pub(crate) entries: Vec<Write>,
+pub(crate) struct WriteSet<'p> {
+    pub(crate) entries: Vec<Write<'p>>,
     /// The keys that were written, read or announced.
-    pub(crate) keys: KeyTable,
+    pub(crate) keys: KeyTable<'p>,
     /// The tables that are written.
     tables: TableFilter,
     /// Keys and values, one behind the other.
@@ -154,7 +155,9 @@ struct InOrder {
     positions: Vec<u32>,
 }
 
-impl WriteSet {
+forgets!(WriteSet: emptied [entries], forgotten [keys], free [tables, arena, bytes, in_order]);
+
+impl<'p> WriteSet<'p> {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -193,7 +196,18 @@ impl WriteSet {
     /// Bytes of memory that it holds.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.arena.capacity() + self.entries.capacity() * size_of::<Write>() + self.keys.kept_bytes()
+        self.arena.capacity() + self.entries.capacity() * size_of::<Write<'_>>() + self.keys.kept_bytes()
+    }
+
+    /// Forgets all entries and all keys, but for one key that alone was read: that is forgotten as the pin ends.
+    #[inline(always)]
+    pub(crate) fn end(&mut self) {
+        if self.keys.is_empty() {
+            debug_assert!(self.entries.is_empty() && self.bytes == 0, "what is written has been met");
+        } else {
+            self.clear();
+            self.end_batch();
+        }
     }
 
     /// Forgets what was announced too: the batch is over.
@@ -216,7 +230,7 @@ impl WriteSet {
 
     /// Notes where a point read found a key that was not met before.
     #[inline(never)]
-    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace) {
+    pub(crate) fn note_new_read(&mut self, (table, key): (u32, &[u8]), place: FoundPlace<'p>) {
         if self.keys.has_room_for_reads() {
             let at = self.enter_key(table, key);
             self.keys.set_found(at, place);
@@ -226,7 +240,7 @@ impl WriteSet {
     /// Where the key that was just read stands: its position in the table of keys, or the place of the only key that
     /// was read.
     #[inline]
-    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace>) {
+    pub(crate) fn just_read(&mut self, table: u32, key: &[u8]) -> (Option<usize>, Option<FoundPlace<'p>>) {
         match self.keys.take_only() {
             Some(place) => (None, Some(place)),
             None => (self.keys.find(&mut self.arena, table, key), None),
@@ -234,7 +248,7 @@ impl WriteSet {
     }
 
     /// Notes where a key was found that nothing rests on.
-    pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle) {
+    pub(crate) fn note_place(&mut self, met: Option<usize>, (table, key): (u32, &[u8]), record: Handle<'p>) {
         // An insert that is refused leaves its key behind, whose bytes are counted nowhere.
         if met.is_none() && self.arena.len() > TRANSACTION_BYTES_MAX {
             return;
@@ -291,12 +305,12 @@ impl WriteSet {
     }
 
     #[inline]
-    pub(crate) fn key(&self, write: &Write) -> &[u8] {
+    pub(crate) fn key(&self, write: &Write<'_>) -> &[u8] {
         &self.arena[range(write.key)]
     }
 
     #[inline]
-    pub(crate) fn value(&self, write: &Write) -> &[u8] {
+    pub(crate) fn value(&self, write: &Write<'_>) -> &[u8] {
         &self.arena[range(write.value)]
     }
 
@@ -341,7 +355,7 @@ impl WriteSet {
         met: Option<usize>,
         (table, key): (u32, &[u8]),
         expect: Expect,
-        place: Option<FoundPlace>,
+        place: Option<FoundPlace<'p>>,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<()>,
         check: impl FnOnce(&[u8]) -> Result<()>,
     ) -> Result<()> {
@@ -392,7 +406,7 @@ impl WriteSet {
         (table, key, value): (u32, (u32, u32), (u32, u32)),
         kind: WriteKind,
         expect: Expect,
-        place: Option<FoundPlace>,
+        place: Option<FoundPlace<'p>>,
     ) -> usize {
         let (read, record) = place.map_or((None, None), |place| (place.read, Some(place.record)));
         debug_assert!(range(key).end <= range(value).start, "a value is appended behind its key");
@@ -546,7 +560,7 @@ impl WriteSet {
 
     /// The entries and the arena as two borrows, for commit, which changes entries while it reads keys and values.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut [Write], Arena<'_>) {
+    pub(crate) fn parts(&mut self) -> (&mut [Write<'p>], Arena<'_>) {
         (&mut self.entries, Arena(&self.arena))
     }
 }
@@ -585,19 +599,19 @@ pub(crate) struct Arena<'a>(&'a [u8]);
 
 impl<'a> Arena<'a> {
     #[inline]
-    pub(crate) fn key(self, write: &Write) -> &'a [u8] {
+    pub(crate) fn key(self, write: &Write<'_>) -> &'a [u8] {
         &self.0[range(write.key)]
     }
 
     #[inline]
-    pub(crate) fn value(self, write: &Write) -> &'a [u8] {
+    pub(crate) fn value(self, write: &Write<'_>) -> &'a [u8] {
         &self.0[range(write.value)]
     }
 
     /// The key's length, and key and value at once where they lie side by side: they do unless a longer value came
     /// later.
     #[inline]
-    pub(crate) fn key_and_value(self, write: &Write) -> Option<(usize, &'a [u8])> {
+    pub(crate) fn key_and_value(self, write: &Write<'_>) -> Option<(usize, &'a [u8])> {
         let (key, value) = (range(write.key), range(write.value));
         debug_assert!(value.end <= self.0.len() && key.end <= self.0.len(), "entries lie in their arena");
         (key.end == value.start).then(|| (key.len(), &self.0[key.start..value.end]))

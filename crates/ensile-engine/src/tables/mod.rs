@@ -95,6 +95,12 @@ impl TableCore {
         &self.name
     }
 
+    /// What a lookup needs to know of it.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> (&RecordTree, u32) {
+        (&self.tree, self.id)
+    }
+
     pub(crate) fn key_type(&self) -> &str {
         &self.key_type
     }

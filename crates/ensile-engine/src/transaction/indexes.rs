@@ -13,14 +13,14 @@ use crate::sets::write_set::{Expect, WriteKind};
 use crate::tables::{IndexCore, TableCore};
 
 /// Keeps a row's secondary index entries in step with the row (§4.7).
-pub(super) struct Maintenance<'m> {
-    pub(super) sets: &'m mut Sets,
+pub(super) struct Maintenance<'m, 'p> {
+    pub(super) sets: &'m mut Sets<'p>,
     pub(super) entry_keys: &'m EntryKeys,
     pub(super) scratch: &'m mut Scratch,
-    pub(super) pinned: Pinned<'m>,
+    pub(super) pinned: Pinned<'p>,
 }
 
-impl Maintenance<'_> {
+impl Maintenance<'_, '_> {
     /// Moves the entries of `key`, whose row becomes `new`. It does all or nothing: before anything is written, every
     /// unique index is looked up, and room is made sure of, for the row too.
     pub(super) fn run(&mut self, table: &TableCore, key: &[u8], new: Option<&[u8]>) -> Result<()> {
@@ -57,7 +57,8 @@ impl Maintenance<'_> {
             Own::Deleted => false,
             Own::Unwritten => {
                 let mut reader = self.sets.reader();
-                reading::lookup(&mut reader, &index.entries, entry_key, None, self.scratch, self.pinned)
+                let entries = index.entries.place();
+                reading::lookup(&mut reader, entries, entry_key, None, self.scratch, self.pinned)
             }
         };
         if taken {

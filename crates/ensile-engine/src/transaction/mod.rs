@@ -20,13 +20,16 @@ pub(crate) mod receipt;
 mod run;
 mod writes;
 
+use std::mem::ManuallyDrop;
+
 use ensile_base::sync::Arc;
+use ensile_epoch::Pinned;
 
 use crate::commit::{self, Committed};
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::session::{self, Session};
-use crate::sets::context::Context;
+use crate::sets::context::{Context, KeptContext};
 use crate::shared::{Durability, SharedState};
 use crate::tables::TableCore;
 use crate::worker::WorkerCounters;
@@ -39,7 +42,8 @@ use receipt::Receipt;
 /// commits in between; then commit fails with [`Error::Conflict`], and so does a closure that was run on such reads.
 pub struct Transaction<'db> {
     pub(crate) database: DatabaseRef<'db>,
-    pub(crate) session: Option<Session>,
+    /// Its drop gives the session back, and nothing is left to drop.
+    pub(crate) session: ManuallyDrop<Option<Session>>,
     durability: Durability,
     /// Why nothing can be read or committed any more.
     ended: Option<Ended>,
@@ -101,46 +105,55 @@ impl<'db> Transaction<'db> {
     /// Begins a transaction that may stay open: it takes a worker only at commit.
     #[inline]
     pub(crate) fn begin(database: DatabaseRef<'db>, durability: Durability) -> Self {
-        let session = session::take_unattached(&database);
+        let session = session::take_unattached(&database).begin(&database);
         let ended = match database.check_open() {
             Ok(()) => None,
             Err(Error::Forked) => Some(Ended::Forked),
             Err(_) => Some(Ended::Closed),
         };
-        let mut tx = Self::with_session(database, session, durability);
-        tx.ended = ended;
-        tx
+        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended }
     }
 
     /// Begins a transaction that commits before its thread does anything else: it takes the worker right away.
     #[inline(always)]
     pub(crate) fn begin_at_once(database: DatabaseRef<'db>, durability: Durability) -> Self {
-        let session = session::take(&database);
-        Self::with_session(database, session, durability)
+        let session = session::take(&database).begin(&database);
+        Self { database, session: ManuallyDrop::new(Some(session)), durability, ended: None }
     }
 
+    /// Pin and context.
     #[inline(always)]
-    fn with_session(database: DatabaseRef<'db>, session: Session, durability: Durability) -> Self {
-        drop(session.context.pin.begin(database.epochs.now()));
-        debug_assert_eq!(session.context.database, database.id, "a session is of one database");
-        debug_assert!(session.context.sets.is_empty(), "a transaction begins with empty sets");
-        Self { database, session: Some(session), durability, ended: None }
+    pub(crate) fn kept(&mut self) -> &mut KeptContext {
+        let Some(session) = &mut *self.session else { unreachable!("taken when the transaction ends") };
+        &mut session.kept
     }
 
-    #[inline]
-    pub(crate) fn context(&mut self) -> &mut Context {
-        let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
-        &mut session.context
+    /// Runs what follows no record, outside the pin's calls: application code may run as long as it likes, and the
+    /// transaction can be ended meanwhile (E4).
+    #[inline(always)]
+    pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut Context<'p>) -> R) -> R {
+        self.kept().between(work)
     }
 
-    /// The database and the context, once it is checked that the table is the database's and the transaction is alive.
-    #[inline]
-    fn enter(&mut self, table: &TableCore) -> Result<(&DatabaseRef<'db>, &mut Context)> {
+    /// Runs a call under the transaction's pin.
+    ///
+    /// # Errors
+    /// What `call` returns, and [`Error::Expired`].
+    #[inline(always)]
+    fn enter<R>(
+        &mut self,
+        call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> Result<R>,
+    ) -> Result<R> {
+        let Self { session, ended, .. } = self;
+        let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.enter(call, |_| expire(ended))
+    }
+
+    /// Refuses tables of another database, and calls after a failure.
+    #[inline(always)]
+    fn check(&self, table: &TableCore) -> Result<()> {
         self.check_alive()?;
-        self.database.check_table(table)?;
-        let Some(session) = &mut self.session else { unreachable!("taken when the transaction ends") };
-        debug_assert_eq!(session.context.database, table.database, "a session is of its table's database");
-        Ok((&self.database, &mut session.context))
+        self.database.check_table(table)
     }
 
     /// Refuses calls after a failure.
@@ -150,14 +163,6 @@ impl<'db> Transaction<'db> {
             None => Ok(()),
             Some(why) => Err(error_of(why)),
         }
-    }
-
-    /// Notes that the pin was taken away, and returns that error.
-    #[cold]
-    fn expire<R>(&mut self) -> Result<R> {
-        debug_assert!(self.ended.is_none(), "a transaction ends once");
-        self.ended = Some(Ended::Expired);
-        Err(Error::Expired)
     }
 }
 
@@ -234,19 +239,26 @@ impl<'db> Transaction<'db> {
     pub(crate) fn finish(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_open()?;
-        let Some(Session { context, worker }) = &mut self.session else {
+        let Some(Session { kept, worker }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, .. } = &mut **context;
-        let call = pin.enter()?;
         let shared: &SharedState = &self.database;
-        let worker = session::worker_of(shared, worker);
-        debug_assert!(worker.commit.slot().bound().is_none(), "a session's worker commits nothing else (E2)");
-        if sets.writes.is_empty() {
-            commit::commit_reads(shared, worker, sets, call.pinned())
-        } else {
-            commit::commit_writes(shared, worker, sets, call.pinned())
-        }
+        kept.enter(
+            #[inline(always)]
+            |pinned, Context { sets, .. }| {
+                let worker = session::worker_of(shared, worker);
+                debug_assert!(
+                    worker.commit.slot().bound().is_none(),
+                    "a session's worker commits nothing else (E2)"
+                );
+                if sets.writes.is_empty() {
+                    commit::commit_reads(shared, worker, sets, pinned)
+                } else {
+                    commit::commit_writes(shared, worker, sets, pinned)
+                }
+            },
+            |_| Err(Error::Expired),
+        )
     }
 
     /// Checks that what was read so far, and that the keys of inserts were free, stood together at one moment (R2);
@@ -254,23 +266,28 @@ impl<'db> Transaction<'db> {
     pub(crate) fn validate_reads(&mut self) -> Result<Committed> {
         self.check_alive()?;
         self.database.check_process()?;
-        let Some(Session { context, .. }) = &mut self.session else {
+        let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, scratch, .. } = &mut **context;
-        #[cfg(debug_assertions)]
-        sets.check();
-        let call = pin.enter()?;
-        sets.read_inserted_keys(|id| self.database.table(id), scratch, call.pinned())?;
-        commit::commit_read_only(sets, call.pinned())
+        kept.enter(
+            |pinned, Context { sets, scratch, .. }| {
+                #[cfg(debug_assertions)]
+                sets.check();
+                sets.read_inserted_keys(|id| self.database.table(id), scratch, pinned)?;
+                commit::commit_read_only(sets, pinned)
+            },
+            |_| Err(Error::Expired),
+        )
     }
 
     /// Starts over with an empty transaction under the same pin: for the next request of a batch.
     #[inline]
     pub(crate) fn restart(&mut self) {
-        self.context().clear();
+        self.between(
+            #[inline(always)]
+            |context| context.clear(),
+        );
         self.ended = None;
-        debug_assert!(self.context().sets.is_empty(), "the next attempt begins with empty sets");
     }
 
     /// Starts over with an empty transaction under a new pin: for the next attempt. Records that were found under the
@@ -280,10 +297,7 @@ impl<'db> Transaction<'db> {
         self.restart();
         self.durability = self.database.settings.durability;
         let now = self.database.epochs.now();
-        let context = self.context();
-        context.sets.writes.keys.forget_records();
-        context.pin.end();
-        drop(context.pin.begin(now));
+        self.kept().renew(now);
     }
 
     /// How many reads the last run remembers.
@@ -308,11 +322,16 @@ impl<'db> Transaction<'db> {
 impl Drop for Transaction<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some(session) = &self.session {
-            session.context.pin.end();
-            session::give_back(&mut self.session);
-        }
+        session::give_back(&mut self.session);
     }
+}
+
+/// Notes that the pin was taken away, and returns that error.
+#[cold]
+fn expire<R>(ended: &mut Option<Ended>) -> Result<R> {
+    debug_assert!(ended.is_none(), "a transaction ends once");
+    *ended = Some(Ended::Expired);
+    Err(Error::Expired)
 }
 
 /// Out of line: a transaction without a failure does not pass through here.

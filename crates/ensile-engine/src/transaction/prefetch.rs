@@ -5,8 +5,8 @@
 use super::Transaction;
 use crate::error::Result;
 use crate::session::Session;
-use crate::sets::context::Context;
-use crate::sets::write_set::WriteSet;
+use crate::sets::context::{Context, KeptContext};
+use crate::shared::SharedState;
 use crate::tables::TableCore;
 
 impl Transaction<'_> {
@@ -36,33 +36,41 @@ impl Transaction<'_> {
     pub fn prefetch(&mut self, keys: impl FnOnce(&mut Prefetch<'_>)) -> Result<()> {
         self.check_alive()?;
         self.database.check_process()?;
-        let Some(Session { context, .. }) = &mut self.session else {
+        let Some(Session { kept, .. }) = &mut *self.session else {
             unreachable!("taken when the transaction ends")
         };
-        let Context { pin, sets, descents, .. } = &mut **context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let shared = &self.database;
-        let from = sets.writes.keys.len();
-        keys(&mut Prefetch { database: shared.id, writes: &mut sets.writes });
-        descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), call.pinned());
-        sets.writes.keys.expect_from(from);
-        Ok(())
+        let shared: &SharedState = &self.database;
+        let from = kept.between(|context| context.sets.writes.keys.len());
+        keys(&mut Prefetch { database: shared.id, kept });
+        kept.enter(
+            |pinned, Context { sets, descents, .. }| {
+                descents.descend_announced(&mut sets.writes, from, |id| shared.table(id), pinned);
+                sets.writes.keys.expect_from(from);
+                Ok(())
+            },
+            |_| super::expire(&mut self.ended),
+        )
     }
 }
 
 /// Takes the keys that a transaction, or a request of a batch, is about to read or write. A key that is used and was
 /// not named is only slower. One that is named and not used costs a descent.
-#[derive(Debug)]
 pub struct Prefetch<'h> {
     pub(crate) database: u64,
-    pub(crate) writes: &'h mut WriteSet,
+    pub(crate) kept: &'h mut KeptContext,
+}
+
+impl std::fmt::Debug for Prefetch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prefetch").finish_non_exhaustive()
+    }
 }
 
 impl Prefetch<'_> {
     #[inline]
     pub(crate) fn raw_key(&mut self, table: &TableCore, key: &[u8]) {
         if table.database == self.database {
-            self.writes.announce(table.id, key);
+            self.kept.between(|context| context.sets.writes.announce(table.id, key));
         }
     }
 }

@@ -19,15 +19,18 @@ impl RawRead for Transaction<'_> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, .. } = context;
-        let met = sets.writes.find_key(table.id, key);
-        if let Some(at) = sets.writes.written(met) {
-            return Ok(sets.writes.put_value(at).map(read));
-        }
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let present = sets.look_up((table, key), met, scratch, call.pinned());
-        Ok(present.then(|| read(scratch.bytes())))
+        self.check(table)?;
+        self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, .. }| {
+                let met = sets.writes.find_key(table.id, key);
+                if let Some(at) = sets.writes.written(met) {
+                    return Ok(sets.writes.put_value(at).map(read));
+                }
+                let present = sets.look_up((table, key), met, scratch, pinned);
+                Ok(present.then(|| read(scratch.bytes())))
+            },
+        )
     }
 
     fn raw_get_many(
@@ -36,23 +39,24 @@ impl RawRead for Transaction<'_> {
         keys: impl Iterator<Item = KeyBuffer>,
         found: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<()> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, descents, .. } = context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        descents.descend(table, keys, table.fetch, call.pinned());
-        for (at, (key, place)) in descents.found().enumerate() {
-            match reading::own_write(Some(&sets.writes), table.id, key) {
-                Own::Put(value) => found(at, Some(value)),
-                Own::Deleted => found(at, None),
-                Own::Unwritten => {
-                    let mut reader = sets.reader();
-                    let present = reading::lookup(&mut reader, table, key, place, scratch, call.pinned());
-                    found(at, present.then(|| scratch.bytes()));
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, scratch, descents, .. }| {
+            let places = descents.descend(table, keys, table.fetch, pinned);
+            for (at, (key, place)) in descents.keys().zip(&places).enumerate() {
+                match reading::own_write(Some(&sets.writes), table.id, key) {
+                    Own::Put(value) => found(at, Some(value)),
+                    Own::Deleted => found(at, None),
+                    Own::Unwritten => {
+                        let mut reader = sets.reader();
+                        let present =
+                            reading::lookup(&mut reader, table.place(), key, *place, scratch, pinned);
+                        found(at, present.then(|| scratch.bytes()));
+                    }
                 }
             }
-        }
-        descents.end_many();
-        Ok(())
+            descents.end_many(places);
+            Ok(())
+        })
     }
 
     fn raw_scan(
@@ -62,15 +66,15 @@ impl RawRead for Transaction<'_> {
         direction: Direction,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, .. } = context;
-        sets.writes.sort_table(table.id);
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let mut reader = sets.reader();
-        let own = reader.writes.in_order(range.lower, range.upper);
-        let scan = ScanRange { table, range, direction, own };
-        reading::scan(&mut reader, &scan, scratch, call.pinned(), &mut |_, key, value| visit(key, value));
-        Ok(())
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, scratch, .. }| {
+            sets.writes.sort_table(table.id);
+            let mut reader = sets.reader();
+            let own = reader.writes.in_order(range.lower, range.upper);
+            let scan = ScanRange { table, range, direction, own };
+            reading::scan(&mut reader, &scan, scratch, pinned, &mut |_, key, value| visit(key, value));
+            Ok(())
+        })
     }
 
     fn raw_scan_index(
@@ -81,14 +85,15 @@ impl RawRead for Transaction<'_> {
         direction: Direction,
         visit: &mut VisitIndexed<'_>,
     ) -> Result<()> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, row_scratch, .. } = context;
-        sets.writes.sort_table(index.entries.id);
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let mut reader = sets.reader();
-        let own = reader.writes.in_order(range.lower, range.upper);
-        let scan = ScanRange { table: &index.entries, range, direction, own };
-        reading::scan_index(&mut reader, (table, index), &scan, (scratch, row_scratch), call.pinned(), visit);
-        Ok(())
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, scratch, row_scratch, .. }| {
+            sets.writes.sort_table(index.entries.id);
+            let mut reader = sets.reader();
+            let own = reader.writes.in_order(range.lower, range.upper);
+            let scan = ScanRange { table: &index.entries, range, direction, own };
+            let scratches = (scratch, row_scratch);
+            reading::scan_index(&mut reader, (table, index), &scan, scratches, pinned, visit);
+            Ok(())
+        })
     }
 }

@@ -407,7 +407,10 @@ impl Database {
                 "announcements stand in the order of requests"
             );
             for (at, request) in requests.iter().enumerate() {
-                tx.context().sets.writes.activate(bounds[at], bounds[at + 1]);
+                tx.between(
+                    #[inline(always)]
+                    |context| context.sets.writes.activate(bounds[at], bounds[at + 1]),
+                );
                 done(self.with_receipt(self.attempts(&mut tx, None, |tx| body(tx, request))));
                 tx.restart();
             }
@@ -429,18 +432,22 @@ impl Database {
             // Each request finds that out by itself.
             return;
         }
-        let context = tx.context();
-        context.sets.writes.end_batch();
+        let kept = tx.kept();
+        kept.between(|context| context.sets.writes.end_batch());
         for (request, end) in requests.iter().zip(&mut bounds[1..]) {
-            context.sets.writes.keys.begin_request();
-            prefetch(request, &mut Prefetch { database: shared.id, writes: &mut context.sets.writes });
-            *end = context.sets.writes.keys.len();
+            kept.between(|context| context.sets.writes.keys.begin_request());
+            prefetch(request, &mut Prefetch { database: shared.id, kept });
+            *end = kept.between(|context| context.sets.writes.keys.len());
         }
-        let Context { pin, sets, descents, .. } = context;
-        if let Ok(call) = pin.enter() {
-            descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), call.pinned());
-        } else {
-            sets.writes.end_batch();
+        let is_ahead = kept.enter(
+            |pinned, Context { sets, descents, .. }| {
+                descents.descend_announced(&mut sets.writes, 0, |id| shared.table(id), pinned);
+                true
+            },
+            |_| false,
+        );
+        if !is_ahead {
+            kept.between(|context| context.sets.writes.end_batch());
             bounds.fill(0);
         }
     }

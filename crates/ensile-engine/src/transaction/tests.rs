@@ -365,17 +365,22 @@ fn a_key_that_was_read_stands_once_in_the_read_set_and_needs_no_descent_to_be_wr
                 assert_eq!(tx.get(&table, &key)?, Some(key));
             }
         }
-        assert_eq!(tx.context().sets.reads.len(), keys as usize, "each once");
+        assert_eq!(tx.between(|context| context.sets.reads.len()), keys as usize, "each once");
         for key in (0..keys).rev() {
             tx.put(&table, &key, &(key + 100))?;
             assert_eq!(tx.get(&table, &key)?, Some(key + 100), "its own write");
             assert!(tx.update(&table, &key, |value| *value -= 100)?);
         }
         tx.put(&table, &1000, &1)?;
-        let writes = &tx.context().sets.writes.entries;
-        assert_eq!(writes.len(), keys as usize + 1, "each key once");
-        assert!(writes[..keys as usize].iter().all(|write| write.record.is_some()), "found when it was read");
-        assert!(writes[keys as usize].record.is_none(), "never met before");
+        tx.between(|context| {
+            let writes = &context.sets.writes.entries;
+            assert_eq!(writes.len(), keys as usize + 1, "each key once");
+            assert!(
+                writes[..keys as usize].iter().all(|write| write.record.is_some()),
+                "found when it was read"
+            );
+            assert!(writes[keys as usize].record.is_none(), "never met before");
+        });
         let _ = tx.commit()?;
         assert!(driven.db.run(|tx| tx.delete(&table, &1000))?);
         assert_eq!(all(&mut driven.db.begin(), &table), (0..40).map(|key| (key, key)).collect::<Vec<_>>());
@@ -404,7 +409,7 @@ fn rows_of_scans_and_multi_gets_enter_no_key() -> Result<()> {
     let mut tx = driven.db.begin();
     assert_eq!(all(&mut tx, &table).len(), 40);
     assert_eq!(tx.get_many(&table, &[3, 4, 5])?.len(), 3);
-    assert_eq!(tx.context().sets.writes.keys.len(), 0);
+    assert_eq!(tx.between(|context| context.sets.writes.keys.len()), 0);
     Ok(())
 }
 
@@ -418,7 +423,8 @@ fn many_reads_leave_room_for_writes_however_long_their_keys_are() -> Result<()> 
     for at in 0..8000 {
         assert_eq!(tx.get(&table, &key(at))?, Some(7));
     }
-    assert!(tx.context().sets.writes.keys.len() < 8000, "it remembers some keys, not any number of them");
+    let met = tx.between(|context| context.sets.writes.keys.len());
+    assert!(met < 8000, "it remembers some keys, not any number of them");
     for at in (0..8000).rev() {
         tx.put(&table, &key(at), &8)?;
     }
@@ -556,16 +562,16 @@ fn a_huge_transaction_leaves_no_memory_in_its_context_and_others_leave_theirs() 
     for (name, grow) in [("reads", reads), ("scratch", scratch), ("row", row_scratch), ("value", value)] {
         grow(&mut tx)?;
         (0..2).try_for_each(|key| tx.get(&table, &key).map(drop))?;
-        let grown = tx.context().kept_bytes();
+        let grown = tx.between(|context| context.kept_bytes());
         assert!(grown > crate::sets::KEEP_BYTES_MAX, "{name}: {grown} bytes");
         tx.restart();
-        let kept = tx.context().kept_bytes();
+        let kept = tx.between(|context| context.kept_bytes());
         assert!(kept <= crate::sets::KEEP_BYTES_MAX, "{name}: {kept} bytes of {grown}");
     }
     (0..100).try_for_each(|key| tx.get(&table, &key).map(drop))?;
-    let small = tx.context().kept_bytes();
+    let small = tx.between(|context| context.kept_bytes());
     tx.restart();
-    assert!(small > 0 && tx.context().kept_bytes() == small);
+    assert!(small > 0 && tx.between(|context| context.kept_bytes()) == small);
     Ok(())
 }
 

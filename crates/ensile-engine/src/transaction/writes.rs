@@ -2,12 +2,12 @@
 //!
 //! Neighbours: `typed` encodes what is written; `indexes` keeps secondary indexes in step; commit installs.
 
-use ensile_epoch::{Call, Pinned};
+use ensile_epoch::Pinned;
 
 use super::Transaction;
 use super::indexes::Maintenance;
 use crate::error::{Error, Result};
-use crate::reading::RawRead;
+use crate::reading::{self, RawRead};
 use crate::record::tree::RecordLookup;
 use crate::record::{Scratch, Seen};
 use crate::sets::context::Context;
@@ -28,9 +28,11 @@ impl Transaction<'_> {
         if !table.indexes.is_empty() {
             return self.with_value(encode, |tx, value| tx.put_indexed(table, key, value));
         }
-        let (_, context) = self.enter(table)?;
-        let Context { sets, value, .. } = context;
-        sets.put(table, key, Expect::Anything, value, encode)
+        self.check(table)?;
+        self.between(
+            #[inline(always)]
+            |Context { sets, value, .. }| sets.put(table, key, Expect::Anything, value, encode),
+        )
     }
 
     /// Runs `write` on a value in the transaction's own buffer: nothing is allocated.
@@ -39,12 +41,21 @@ impl Transaction<'_> {
         encode: impl FnOnce(&mut Vec<u8>),
         write: impl FnOnce(&mut Self, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut value = std::mem::take(&mut self.context().value);
+        let mut value = self.take_value();
         value.clear();
         encode(&mut value);
         let written = write(self, &value);
-        self.context().value = value;
+        self.put_value(value);
         written
+    }
+
+    /// The buffer for a value.
+    fn take_value(&mut self) -> Vec<u8> {
+        self.between(|context| std::mem::take(&mut context.value))
+    }
+
+    fn put_value(&mut self, value: Vec<u8>) {
+        self.between(|context| context.value = value);
     }
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
@@ -52,7 +63,7 @@ impl Transaction<'_> {
         debug_assert!(!table.indexes.is_empty(), "only entries of indexes need the old row");
         table.check_value(value)?;
         let old = self.raw_get(table, key, <[u8]>::to_vec)?;
-        self.context().entry_keys.compute(table, key, old.as_deref(), Some(value))?;
+        self.between(|context| context.entry_keys.compute(table, key, old.as_deref(), Some(value)))?;
         self.write_indexed(table, key, (WriteKind::Put, value), Expect::Anything)
     }
 
@@ -64,12 +75,12 @@ impl Transaction<'_> {
         (kind, value): (WriteKind, &[u8]),
         expect: Expect,
     ) -> Result<()> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, entry_keys, row_scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        let mut maintenance = Maintenance { sets, entry_keys, scratch: row_scratch, pinned: call.pinned() };
-        maintenance.run(table, key, (kind == WriteKind::Put).then_some(value))?;
-        sets.write((table.id, key, value), kind, expect)
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, entry_keys, row_scratch, .. }| {
+            let mut maintenance = Maintenance { sets, entry_keys, scratch: row_scratch, pinned };
+            maintenance.run(table, key, (kind == WriteKind::Put).then_some(value))?;
+            sets.write((table.id, key, value), kind, expect)
+        })
     }
 
     /// Writes a row whose key must be free.
@@ -83,33 +94,32 @@ impl Transaction<'_> {
         if !table.indexes.is_empty() {
             return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
         }
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, value, .. } = context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        sets.check_free(table, key, scratch, &call)?;
-        match sets.put(table, key, Expect::Absent, value, encode) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(sets.refused_insert(table, key, error, scratch, call.pinned())),
-        }
+        self.check(table)?;
+        self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, value, .. }| {
+                sets.check_free(table, key, scratch, pinned)?;
+                match sets.put(table, key, Expect::Absent, value, encode) {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(sets.refused_insert(table, key, error, scratch, pinned)),
+                }
+            },
+        )
     }
 
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
         table.check_value(value)?;
-        {
-            let (_, context) = self.enter(table)?;
-            let Context { pin, sets, scratch, .. } = context;
-            let Ok(call) = pin.enter() else { return self.expire() };
-            sets.check_free(table, key, scratch, &call)?;
-        }
-        let computed = self.context().entry_keys.compute(table, key, None, Some(value));
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned))?;
+        let computed = self.between(|context| context.entry_keys.compute(table, key, None, Some(value)));
         let written =
             computed.and_then(|()| self.write_indexed(table, key, (WriteKind::Put, value), Expect::Absent));
         let Err(error) = written else { return Ok(()) };
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, .. } = context;
-        let Ok(call) = pin.enter() else { return self.expire() };
-        Err(sets.refused_insert(table, key, error, scratch, call.pinned()))
+        self.check(table)?;
+        self.enter(|pinned, Context { sets, scratch, .. }| {
+            Err(sets.refused_insert(table, key, error, scratch, pinned))
+        })
     }
 
     pub(crate) fn raw_delete(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
@@ -118,12 +128,12 @@ impl Transaction<'_> {
         let old = self.raw_get(table, key, |value| if indexed { value.to_vec() } else { Vec::new() })?;
         let Some(old) = old else { return Ok(false) };
         if indexed {
-            self.context().entry_keys.compute(table, key, Some(&old), None)?;
+            self.between(|context| context.entry_keys.compute(table, key, Some(&old), None))?;
             self.write_indexed(table, key, (WriteKind::Delete, &[]), Expect::Anything)?;
             return Ok(true);
         }
-        let (_, context) = self.enter(table)?;
-        context.sets.write((table.id, key, &[]), WriteKind::Delete, Expect::Anything)?;
+        let deleted = (table.id, key, &[][..]);
+        self.between(|context| context.sets.write(deleted, WriteKind::Delete, Expect::Anything))?;
         Ok(true)
     }
 
@@ -135,49 +145,65 @@ impl Transaction<'_> {
         key: &[u8],
         change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
     ) -> Result<bool> {
-        let (_, context) = self.enter(table)?;
-        let Context { pin, sets, scratch, value, .. } = context;
-        let met = sets.writes.find_key(table.id, key);
-        if let Some(at) = sets.writes.written(met) {
-            let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
-            value.clear();
-            change(old, value)?;
-            return self.update_own_write(table, key, at);
-        }
-        {
-            let Ok(call) = pin.enter() else { return self.expire() };
-            if !sets.look_up((table, key), met, scratch, call.pinned()) {
-                return Ok(false);
+        self.check(table)?;
+        let row = self.enter(
+            #[inline(always)]
+            |pinned, Context { sets, scratch, .. }| {
+                let met = sets.writes.find_key(table.id, key);
+                if let Some(at) = sets.writes.written(met) {
+                    return Ok(UpdatedRow::Own(at));
+                }
+                let present = sets.look_up((table, key), met, scratch, pinned);
+                Ok(if present { UpdatedRow::Read } else { UpdatedRow::Missing })
+            },
+        )?;
+        match row {
+            UpdatedRow::Missing => Ok(false),
+            UpdatedRow::Read if table.indexes.is_empty() => {
+                self.between(
+                    #[inline(always)]
+                    |Context { sets, scratch, .. }| {
+                        let old = scratch.bytes();
+                        let (met, place) = sets.writes.just_read(table.id, key);
+                        sets.writes.add_encoded(
+                            met,
+                            (table.id, key),
+                            Expect::Anything,
+                            place,
+                            |new| change(old, new),
+                            |new| table.check_value(new),
+                        )
+                    },
+                )?;
+                Ok(true)
+            }
+            UpdatedRow::Read => {
+                self.between(|Context { scratch, value, .. }| {
+                    value.clear();
+                    change(scratch.bytes(), value)
+                })?;
+                self.put_indexed_after_read(table, key)
+            }
+            UpdatedRow::Own(at) => {
+                let changed = self.between(|Context { sets, value, .. }| {
+                    let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
+                    value.clear();
+                    change(old, value).map(|()| true)
+                });
+                Ok(changed? && self.update_own_write(table, key, at)?)
             }
         }
-        if !table.indexes.is_empty() {
-            value.clear();
-            change(scratch.bytes(), value)?;
-            return self.put_indexed_after_read(table, key);
-        }
-        let old = scratch.bytes();
-        let (met, place) = sets.writes.just_read(table.id, key);
-        sets.writes.add_encoded(
-            met,
-            (table.id, key),
-            Expect::Anything,
-            place,
-            |new| change(old, new),
-            |new| table.check_value(new),
-        )?;
-        Ok(true)
     }
 
     /// Ends an update of a row that the transaction has written, with the new value in the value buffer.
     #[cold]
     fn update_own_write(&mut self, table: &TableCore, key: &[u8], at: usize) -> Result<bool> {
-        debug_assert!(at < self.context().sets.writes.entries.len(), "the key has been written");
-        let value = std::mem::take(&mut self.context().value);
+        let value = self.take_value();
         let updated = table.check_value(&value).and_then(|()| match table.indexes.is_empty() {
-            true => self.context().sets.writes.change(at, WriteKind::Put, &value),
+            true => self.between(|context| context.sets.writes.change(at, WriteKind::Put, &value)),
             false => self.put_indexed(table, key, &value),
         });
-        self.context().value = value;
+        self.put_value(value);
         updated.map(|()| true)
     }
 
@@ -185,18 +211,29 @@ impl Transaction<'_> {
     /// the scratch buffer.
     fn put_indexed_after_read(&mut self, table: &TableCore, key: &[u8]) -> Result<bool> {
         debug_assert!(!table.indexes.is_empty(), "there are entries to keep in step");
-        let value = std::mem::take(&mut self.context().value);
+        let value = self.take_value();
         let updated = table.check_value(&value).and_then(|()| {
-            let Context { scratch, entry_keys, .. } = self.context();
-            entry_keys.compute(table, key, Some(scratch.bytes()), Some(&value))?;
+            self.between(|Context { scratch, entry_keys, .. }| {
+                entry_keys.compute(table, key, Some(scratch.bytes()), Some(&value))
+            })?;
             self.write_indexed(table, key, (WriteKind::Put, &value), Expect::Anything)
         });
-        self.context().value = value;
+        self.put_value(value);
         updated.map(|()| true)
     }
 }
 
-impl Sets {
+/// What an update finds of its row.
+enum UpdatedRow {
+    /// There is none.
+    Missing,
+    /// It was read: its value is in the scratch buffer.
+    Read,
+    /// The transaction has written the key: its entry in the write-set.
+    Own(usize),
+}
+
+impl<'p> Sets<'p> {
     /// Enters a put whose value `encode` makes: straight into the write-set, unless the key has been written already.
     #[inline]
     fn put(
@@ -230,12 +267,12 @@ impl Sets {
         table: &TableCore,
         key: &[u8],
         scratch: &mut Scratch,
-        call: &Call<'_>,
+        pinned: Pinned<'p>,
     ) -> Result<()> {
         let met = self.writes.find_key(table.id, key);
         let taken = match self.writes.written(met) {
             Some(at) => self.writes.put_value(at).is_some(),
-            None => self.probe(table, key, met, scratch, call),
+            None => self.probe(table, key, met, scratch, pinned),
         };
         if taken { Err(Error::KeyExists { table: table.name().to_owned() }) } else { Ok(()) }
     }
@@ -249,10 +286,12 @@ impl Sets {
         key: &[u8],
         error: Error,
         scratch: &mut Scratch,
-        pinned: Pinned<'_>,
+        pinned: Pinned<'p>,
     ) -> Error {
         let met = self.writes.find_key(table.id, key);
-        if self.writes.written(met).is_none() && self.look_up((table, key), met, scratch, pinned) {
+        if self.writes.written(met).is_none()
+            && reading::lookup(&mut self.reader(), table.place(), key, None, scratch, pinned)
+        {
             return Error::KeyExists { table: table.name().to_owned() };
         }
         error
@@ -265,11 +304,11 @@ impl Sets {
         key: &[u8],
         met: Option<usize>,
         scratch: &mut Scratch,
-        call: &Call<'_>,
+        pinned: Pinned<'p>,
     ) -> bool {
         debug_assert!(self.writes.written(met).is_none(), "an own write answers by itself");
         loop {
-            let RecordLookup::Found(found) = table.tree.get(key, call.pinned()) else { return false };
+            let RecordLookup::Found(found) = table.tree.get(key, pinned) else { return false };
             let record = found.handle();
             match found.read(scratch) {
                 Seen::Present(word) => {

@@ -20,7 +20,6 @@ use ensile_index::NodeChanges;
 use ensile_memory::Memory;
 
 use crate::garbage::{Garbage, Horizon};
-use crate::record::Handle;
 use crate::record::blocks::{Blocks, NodeBlocks};
 
 /// Read-only commits between two looks at the garbage.
@@ -53,13 +52,6 @@ impl WorkerCounters {
     }
 }
 
-/// A lock that a commit takes: of which record, for which entry of the write-set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LockOrder {
-    pub(crate) record: Handle,
-    pub(crate) at: u32,
-}
-
 /// One worker.
 pub(crate) struct Worker {
     pub(crate) commit: CommitHandle,
@@ -68,8 +60,6 @@ pub(crate) struct Worker {
     pub(crate) garbage: Garbage,
     /// The last TID that this worker chose (§4.2 b).
     pub(crate) last_tid: Tid,
-    /// The write-set in lock order.
-    pub(crate) order: Vec<LockOrder>,
     pub(crate) changes: NodeChanges,
     pub(crate) counters: Arc<CachePadded<WorkerCounters>>,
     /// The last commit failed because its epoch had no TID left (E5).
@@ -96,7 +86,6 @@ impl Worker {
             blocks: Blocks::new(memory.cache()),
             garbage: Garbage::default(),
             last_tid: Tid::ZERO,
-            order: Vec::new(),
             changes: NodeChanges::new(),
             counters,
             sequence_is_full: false,

@@ -44,7 +44,7 @@ fn l6_the_epoch_stays_below_its_limit_and_a_stop_is_for_good() {
 #[test]
 fn a_pin_never_holds_the_epoch_back() {
     let epochs = epochs();
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     drop(pin.begin(epochs.now()));
     for step in 1..50 {
         assert!(matches!(epochs.try_advance(step * MILLI), Advance::Advanced(_)));
@@ -101,14 +101,15 @@ fn wanted_boundaries_stay_two_epochs_apart() {
 #[test]
 fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
     let epochs = epochs();
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     drop(pin.begin(epochs.now()));
-    let snapshot = epochs.open_snapshot(&pin);
+    let snapshot = epochs.open_snapshot(&mut pin);
     assert_eq!(snapshot, Epoch::new(10));
     for step in 1..5 {
         epochs.try_advance(step * 1_500 * MILLI);
     }
-    pin.repin(epochs.now());
+    // SAFETY: the pin was begun, and has not ended.
+    unsafe { pin.enter() }.expect("not expired").repin(epochs.now());
     let limits = epochs.scan();
     assert_eq!(limits.snapshots(), snapshot);
     assert_eq!(limits.pins(), epochs.now());
@@ -119,23 +120,25 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
 #[test]
 fn a_expired_transaction_fails_its_next_call_and_stops_holding_memory() {
     let epochs = epochs();
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());
     epochs.try_advance(MILLI);
     assert_eq!(epochs.expire_oldest(epochs.now()), Some(Epoch::new(11)));
     assert_eq!(epochs.scan().pins, Epoch::new(11), "still inside its first call: its pointers are honoured");
     drop(call);
     assert_eq!(epochs.scan().pins, Epoch::new(12), "between calls: ignored");
-    assert_eq!(pin.enter().err(), Some(Expired));
+    // SAFETY: the pin was begun, and has not ended.
+    assert_eq!(unsafe { pin.enter() }.err(), Some(Expired));
     pin.end();
     drop(pin.begin(epochs.now()));
-    assert!(pin.enter().is_ok(), "the next transaction of the slot starts clean");
+    // SAFETY: the pin was begun, and has not ended.
+    assert!(unsafe { pin.enter() }.is_ok(), "the next transaction of the slot starts clean");
 }
 
 #[test]
 fn only_transactions_older_than_asked_are_doomed() {
     let epochs = epochs();
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     let _call = pin.begin(epochs.now());
     assert_eq!(epochs.expire_oldest(epochs.now()), None);
 }
@@ -144,7 +147,7 @@ fn only_transactions_older_than_asked_are_doomed() {
 fn dropped_handles_leave_the_registry() {
     let epochs = epochs();
     let worker = epochs.register_worker();
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     assert_eq!(epochs.registered(), (1, 1));
     drop(pin.begin(epochs.now()));
     drop((worker, pin));

@@ -8,13 +8,13 @@ use std::ops::{Bound, ControlFlow};
 use ensile_base::limits::INDEX_KEY_BYTES_MAX;
 use ensile_base::sync::{AtomicUsize, Ordering, thread_local};
 use ensile_epoch::Pinned;
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 
 use super::new_tree;
 use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
-use crate::record::{Record, Scratch, Seen};
+use crate::record::{LeafWitness, Record, Scratch, Seen};
 use crate::session;
 use crate::shared::SharedState;
 use crate::tables::{TableSpec, check_length};
@@ -77,7 +77,7 @@ impl Drop for NewEntries<'_> {
         session::with_worker(shared, |worker| {
             trees.into_iter().for_each(|tree| tree.destroy(&mut worker.blocks));
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
-            let pin = shared.epochs.register_pin();
+            let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
             shared.collect_idle(worker, call.pinned());
         });
@@ -97,7 +97,7 @@ pub(super) fn fill_indexes(
     }
     let parts = shared.settings.recovery_threads * PARTS_PER_THREAD;
     let cuts = {
-        let pin = shared.epochs.register_pin();
+        let mut pin = shared.epochs.register_pin();
         let call = pin.begin(shared.epochs.now());
         if shared.settings.recovery_threads > 1 { tree.separators(parts, call.pinned()) } else { Vec::new() }
     };
@@ -124,7 +124,7 @@ fn fill_part(
     range: Range<'_>,
 ) -> Result<()> {
     let _calls = CallsKeyFunctions::begin();
-    let pin = shared.epochs.register_pin();
+    let mut pin = shared.epochs.register_pin();
     let call = pin.begin(shared.epochs.now());
     session::with_worker(shared, |worker| {
         let mut fill = Fill {
@@ -186,7 +186,7 @@ impl<'f> Fill<'f> {
 }
 
 impl<'f> RecordVisitor<'f> for Fill<'f> {
-    fn witness(&mut self, _witness: Witness) {}
+    fn witness(&mut self, _witness: LeafWitness<'f>) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'f>) -> ControlFlow<()> {
         self.result = self.row(key, record);

@@ -8,14 +8,14 @@ use ensile_base::limits::{REPLAY_WAITING_BYTES_MAX, STATUS_BITS};
 use ensile_base::random::Random;
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Entry, Recoverable, Refused};
-use ensile_index::{Direction, Range, Witness};
+use ensile_index::{Direction, Range};
 use ensile_memory::{Memory, MemoryConfig};
 
 use super::Replay;
 use super::queue_log::Queue;
 use crate::formats::log_entry;
 use crate::record::tree::{RecordTree, RecordVisitor};
-use crate::record::{Record, Scratch, Seen};
+use crate::record::{LeafWitness, Record, Scratch, Seen};
 
 type Rows = BTreeMap<(u32, Vec<u8>), Vec<u8>>;
 
@@ -33,7 +33,7 @@ fn rows(replay: Replay) -> Rows {
         scratch: Scratch,
     }
     impl<'p> RecordVisitor<'p> for Collect<'_> {
-        fn witness(&mut self, _witness: Witness) {}
+        fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
         fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
             assert!(matches!(record.read(&mut self.scratch), Seen::Present(_)), "a tombstone is left");

@@ -97,7 +97,7 @@ impl ReplayWorker {
         RecordTree::place_batch(probes, pinned, &mut |at, place| {
             if let RecordPlace::Found(record) = place {
                 let bytes = group[at].record_bytes().min(PREFETCHED_BYTES_MAX);
-                record.handle().prefetch_exactly(bytes);
+                record.address().prefetch_exactly(bytes);
             }
             places[at] = Some(place);
         });
@@ -235,7 +235,7 @@ impl ReplayWorker {
             let mut found = [None; GROUP];
             RecordTree::get_batch(probes, pinned, &mut |at, lookup| {
                 if let RecordLookup::Found(record) = lookup {
-                    record.handle().prefetch(HEADER_BYTES);
+                    record.address().prefetch(HEADER_BYTES);
                     found[at] = Some(record);
                 }
             });

@@ -9,7 +9,7 @@ use super::{KeyTable, LINEAR_MAX, hash_key};
 /// A table with its arena.
 #[derive(Default)]
 struct Keys {
-    table: KeyTable,
+    table: KeyTable<'static>,
     arena: Vec<u8>,
 }
 

@@ -15,11 +15,11 @@ fn keys(count: usize) -> impl Iterator<Item = KeyBuffer> {
 fn a_huge_multi_get_leaves_no_memory_behind_and_others_leave_theirs() {
     let mut descents = Descents::default();
     descents.many.keys.refill(keys(10_000));
-    descents.end_many();
+    descents.end_many(Vec::new());
     assert_eq!(descents.many.bytes(), 0);
     descents.many.keys.refill(keys(100));
     let bytes = descents.many.bytes();
-    descents.end_many();
+    descents.end_many(Vec::new());
     assert_eq!(descents.many.bytes(), bytes);
     assert!(descents.many.keys.iter().zip(keys(100)).all(|(key, expected)| key == expected.as_ref()));
     descents.many.keys.refill(keys(0));

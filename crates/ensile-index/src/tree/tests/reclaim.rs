@@ -156,7 +156,7 @@ impl Own<'_> {
 }
 
 fn work(thread: u8, seed: u64, tree: &Masstree, epochs: &Epochs, book: &Book) -> usize {
-    let pin = epochs.register_pin();
+    let mut pin = epochs.register_pin();
     let mut memory = Recycler::new(epochs, book);
     let random = Random::seeded(seed * 100 + u64::from(thread));
     let mut own = Own { tree, thread, random, keys: BTreeMap::new(), changes: NodeChanges::new() };

@@ -1,0 +1,181 @@
+//! What is kept under a pin: followed call after call, forgotten with the pin.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use ensile_base::{Epoch, Tid};
+use ensile_epoch::{EpochConfig, Epochs, Expired, Pinned};
+use ensile_index::NodeChanges;
+use ensile_memory::{Memory, MemoryConfig};
+
+use super::{Family, HandleSpace, Kept, Resting};
+use crate::garbage::Garbage;
+use crate::record::blocks::Blocks;
+use crate::record::tree::{RecordInsert, RecordLookup, RecordTree};
+use crate::record::word::Word;
+use crate::record::{Handle, Scratch, Seen};
+
+/// Kept: records in two shapes, and a figure that has nothing to do with records.
+#[derive(Debug, Default)]
+struct Found<'p> {
+    all: Vec<Handle<'p>>,
+    last: Option<Handle<'p>>,
+    calls: u32,
+}
+
+forgets!(Found: emptied [all], forgotten [last], free [calls]);
+
+struct Findings;
+
+impl Family for Findings {
+    type Under<'p> = Found<'p>;
+}
+
+/// A tree with one record.
+struct Home {
+    epochs: Epochs,
+    tree: RecordTree,
+    blocks: Blocks,
+    garbage: Garbage,
+}
+
+const KEY: &[u8] = b"key";
+
+fn in_call<R>(
+    kept: &mut Kept<Findings>,
+    call: impl for<'p> FnOnce(Pinned<'p>, &mut Found<'p>) -> R,
+) -> Result<R, Expired> {
+    kept.enter(|pinned, found| Ok(call(pinned, found)), Err)
+}
+
+impl Home {
+    fn new() -> Self {
+        let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
+        let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
+        let mut garbage = Garbage::default();
+        let tree = RecordTree::new(&mut garbage.node_memory(&mut blocks, &epochs));
+        let home = Self { epochs, tree, blocks, garbage };
+        home.with_record()
+    }
+
+    fn with_record(mut self) -> Self {
+        let record = self.blocks.filled(b"value", Word::written(Tid::first_of(Epoch::FIRST)));
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        let mut nodes = self.garbage.node_memory(&mut self.blocks, &self.epochs);
+        let added =
+            self.tree.insert_if_absent(KEY, record, &mut nodes, &mut NodeChanges::new(), call.pinned());
+        assert!(matches!(added, RecordInsert::Inserted(_)));
+        drop(call);
+        self
+    }
+
+    fn begin(&self) -> Kept<Findings> {
+        Resting::new(self.epochs.register_pin(), Found::default()).begin(self.epochs.now())
+    }
+
+    /// Looks the key up in a call, and keeps its record.
+    fn find(&self, kept: &mut Kept<Findings>) {
+        let calls = in_call(kept, |pinned, found| {
+            let RecordLookup::Found(record) = self.tree.get(KEY, pinned) else { panic!("it is there") };
+            found.all.push(record.handle());
+            found.last = Some(record.handle());
+            found.calls += 1;
+        });
+        calls.expect("nobody expires it");
+    }
+}
+
+#[test]
+fn what_one_call_finds_another_one_follows_until_the_pin_ends() {
+    let home = Home::new();
+    let mut kept = home.begin();
+    home.find(&mut kept);
+    home.find(&mut kept);
+    let read = in_call(&mut kept, |pinned, found| {
+        let mut scratch = Scratch::default();
+        let reads = found.all.iter().map(|record| record.at(pinned).read(&mut scratch));
+        assert!(reads.into_iter().all(|seen| matches!(seen, Seen::Present(_))));
+        scratch.bytes().to_vec()
+    });
+    assert_eq!(read.expect("nobody expires it"), b"value");
+    kept.renew(home.epochs.now());
+    kept.between(|found| assert!(found.all.is_empty() && found.last.is_none() && found.calls == 2));
+    home.find(&mut kept);
+    let resting = kept.end();
+    let found = resting.get();
+    assert!(found.all.is_empty() && found.last.is_none() && found.calls == 3);
+    let (pins, limit) = (home.epochs.scan().pins(), home.epochs.now());
+    assert_eq!(pins, limit, "the pin holds nothing back");
+}
+
+#[test]
+fn a_pin_that_moves_has_forgotten_what_it_found_before() {
+    let home = Home::new();
+    let mut kept = home.begin();
+    home.find(&mut kept);
+    let opened = kept.open_snapshot(&home.epochs);
+    let stays = kept.enter_snapshot(None, |_, boundary, found| (boundary.epoch(), found.all.len()));
+    assert_eq!(stays, Ok((opened, 1)));
+    let moved = kept.enter_snapshot(Some(home.epochs.now()), |_, boundary, found| {
+        (boundary.epoch(), found.all.len() + found.last.iter().count())
+    });
+    assert_eq!(moved, Ok((opened, 0)));
+}
+
+#[test]
+fn an_expired_pin_lets_no_call_in_and_what_it_found_is_forgotten_unseen() {
+    let home = Home::new();
+    let mut kept = home.begin();
+    home.find(&mut kept);
+    home.epochs.try_advance(Duration::from_secs(1).as_nanos() as u64);
+    assert!(home.epochs.expire_oldest(Epoch::MAX).is_some());
+    home.epochs.scan();
+    assert!(in_call(&mut kept, |_, _| ()).is_err());
+    assert!(kept.enter_snapshot(Some(home.epochs.now()), |_, _, _| ()).is_err());
+    kept.between(|found| assert_eq!((found.all.len(), found.calls), (1, 1), "only followed no more"));
+    let mut kept = kept.end().begin(home.epochs.now());
+    assert_eq!(
+        in_call(&mut kept, |_, found| found.all.len()),
+        Ok(0),
+        "the next transaction begins with nothing"
+    );
+}
+
+#[test]
+fn a_call_that_panics_leaves_what_is_kept_and_its_pin() {
+    let home = Home::new();
+    let mut kept = home.begin();
+    home.find(&mut kept);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        in_call(&mut kept, |_, found| {
+            found.calls += 1;
+            panic!("as asked");
+        })
+    }));
+    assert!(panicked.is_err());
+    let seen = in_call(&mut kept, |pinned, found| found.all[0].at(pinned).read(&mut Scratch::default()));
+    assert!(matches!(seen, Ok(Seen::Present(_))));
+}
+
+#[test]
+fn space_for_handles_keeps_its_allocation_and_nothing_else() {
+    let home = Home::new();
+    let mut space = HandleSpace::default();
+    let mut kept = home.begin();
+    let used = in_call(&mut kept, |pinned, _| {
+        let RecordLookup::Found(record) = home.tree.get(KEY, pinned) else { panic!("it is there") };
+        let mut handles = space.take();
+        handles.resize(100, Some(record.handle()));
+        let start = handles.as_ptr() as usize;
+        space.put(handles);
+        start
+    });
+    assert!(space.kept_bytes() >= 100 * size_of::<usize>());
+    let again = in_call(&mut kept, |_, _| {
+        let handles = space.take();
+        assert!(handles.is_empty());
+        handles.as_ptr() as usize
+    });
+    assert_eq!(used, again, "one allocation");
+}
