@@ -7,23 +7,29 @@
 //! closure    waits in order -> turn is set -> heavy fence -> nobody in the index -> begins, runs, commits -> turn ends
 //! others     enter the index -> look: not mine? leave, wait;  lock -> look: not mine? unlock, unbind, wait, lock again
 //! ```
+//! A commit that is turned away twice, as its locks took longer than the pause between two turns, takes a turn itself.
+//!
 //! Invariants:
 //! - P1: one turn at a time, in the order in which they were asked for. A turn ends with its guard, or when its time is
 //!   over: a thread that waits then ends it.
 //! - Nobody waits here with a lock, a binding or log space. A commit that made way is done, or has waited
 //!   [`PASSING_NANOS_MAX`], before the next turn begins.
-//! - The turn is its thread's: transactions that a closure begins inside pass.
+//! - The turn is its thread's: transactions that a closure begins inside pass. A thread that waits at one database's
+//!   gate gives up its turns at others', for which somebody there may wait.
+//! - I4: in a forked child nothing here takes a lock.
 //!
 //! Neighbours: `commit` looks, `garbage` cleans up only while there is no turn, `transaction::run` asks for turns.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{
-    AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Backoff, Condvar, Mutex, MutexGuard, Ordering, thread_local,
 };
+use ensile_disk::Process;
 use ensile_epoch::Epochs;
 
 use crate::error::{Error, Result};
@@ -38,13 +44,19 @@ const PASSING_NANOS_MAX: u64 = 10_000_000;
 const LOOK: Duration = Duration::from_millis(1);
 
 thread_local! {
-    /// Its address tells threads apart.
-    static THREAD: u8 = const { 0 };
+    /// This thread's turns, at any gate: a mark that is set gives one up. Its address tells threads apart.
+    static TURNS: RefCell<Vec<Arc<AtomicBool>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A number that no other thread has while this one lives.
 fn this_thread() -> usize {
-    THREAD.with(|thread| (&raw const *thread).addr())
+    TURNS.with(|turns| (&raw const *turns).addr())
+}
+
+/// Gives up this thread's turns, at other gates than the one where it is about to wait.
+fn give_up_turns() {
+    // Relaxed: it hastens an end that the lock of the other gate orders.
+    TURNS.with(|turns| turns.borrow().iter().for_each(|given_up| given_up.store(true, Ordering::Relaxed)));
 }
 
 /// What a commit found in the word.
@@ -67,6 +79,8 @@ pub(crate) struct Gate {
     pub(crate) begun: AtomicU64,
     turns: Mutex<TurnOrder>,
     changed: Condvar,
+    /// The process that opened the database.
+    process: Process,
 }
 
 #[derive(Debug, Default)]
@@ -74,21 +88,38 @@ struct TurnOrder {
     last_number: u64,
     /// Who waits for a turn, first come first.
     waiting: VecDeque<u64>,
-    /// Until when somebody has a turn, by the database's clock.
-    until_nanos: Option<u64>,
+    /// The turn that is under way.
+    current: Option<CurrentTurn>,
     /// Commits that made way and are not done.
     passing: usize,
     ended_nanos: u64,
 }
 
+/// The turn that is under way.
+#[derive(Debug)]
+struct CurrentTurn {
+    /// By the database's clock.
+    until_nanos: u64,
+    /// Its holder waits elsewhere.
+    given_up: Arc<AtomicBool>,
+}
+
+impl CurrentTurn {
+    fn is_overdue(&self, clock: &Clock) -> bool {
+        // Relaxed: a late look ends the turn a little later.
+        clock.nanos() >= self.until_nanos || self.given_up.load(Ordering::Relaxed)
+    }
+}
+
 impl Gate {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(process: Process) -> Self {
         Self {
             word: CachePadded::new(AtomicU64::new(0)),
             holder: AtomicUsize::new(0),
             begun: AtomicU64::new(0),
             turns: Mutex::new(TurnOrder::default()),
             changed: Condvar::new(),
+            process,
         }
     }
 
@@ -113,7 +144,7 @@ impl Gate {
 
     /// Whether the turn that is under way is this thread's.
     fn is_mine(&self) -> bool {
-        // Relaxed: only this thread makes itself the holder, and another that becomes it first ends this one's turn.
+        // Relaxed: the caller's fence orders it as it orders the word. Only this thread makes itself the holder.
         self.has_turn() && self.holder.load(Ordering::Relaxed) == this_thread()
     }
 
@@ -147,14 +178,16 @@ impl Gate {
     pub(crate) fn make_way(&self, clock: &Clock) -> Passing<'_> {
         let mut turns = self.turns.lock();
         turns.passing += 1;
-        while turns.until_nanos.is_some() && !self.is_mine() && !self.is_closed() {
+        while turns.current.is_some() && !self.is_mine() && !self.is_closed() {
+            give_up_turns();
             turns = self.wait(turns, clock);
         }
         Passing { gate: self }
     }
 
     /// Waits for a turn, and begins it: `longest` is how long it lasts at most. Nothing that other threads do is seen
-    /// to change from then on. `None` inside a turn of this thread: that one serves.
+    /// to change from then on. `None` inside a turn of this thread, which serves, and if it has not begun by `deadline`,
+    /// in nanoseconds of the database's clock.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -163,6 +196,7 @@ impl Gate {
         epochs: &Epochs,
         clock: &'g Clock,
         longest: Duration,
+        deadline: Option<u64>,
     ) -> Result<Option<ClosureTurn<'g>>> {
         if self.is_mine() {
             return Ok(None);
@@ -171,18 +205,27 @@ impl Gate {
         turns.last_number += 1;
         let number = turns.last_number;
         turns.waiting.push_back(number);
-        while !turns.may_begin(number, clock) && !self.is_closed() {
+        let is_late = || deadline.is_some_and(|deadline| clock.nanos() >= deadline);
+        while !turns.may_begin(number, clock) && !self.is_closed() && !is_late() {
+            give_up_turns();
             turns = self.wait(turns, clock);
         }
+        let may_begin = turns.may_begin(number, clock);
         turns.waiting.retain(|waiting| *waiting != number);
         // Another one may be the first now.
         self.changed.notify_all();
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        debug_assert!(turns.until_nanos.is_none(), "one turn at a time (P1)");
-        let until = clock.nanos().saturating_add(u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX));
-        turns.until_nanos = Some(until);
+        if !may_begin {
+            return Ok(None);
+        }
+        debug_assert!(turns.current.is_none(), "one turn at a time (P1)");
+        let longest = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        let given_up = Arc::new(AtomicBool::new(false));
+        TURNS.with(|turns| turns.borrow_mut().push(Arc::clone(&given_up)));
+        let until_nanos = clock.nanos().saturating_add(longest);
+        turns.current = Some(CurrentTurn { until_nanos, given_up: Arc::clone(&given_up) });
         // Relaxed: only this thread asks whether it is the holder.
         self.holder.store(this_thread(), Ordering::Relaxed);
         // Relaxed: a figure.
@@ -190,26 +233,38 @@ impl Gate {
         // Relaxed: the fence below orders it (P1); the word is written under the lock only.
         self.word.store(number << TURN_SHIFT, Ordering::Relaxed);
         drop(turns);
+        let turn = ClosureTurn { gate: self, number, clock, given_up };
         epochs.fence_turn();
         let mut backoff = Backoff::new();
         while epochs.is_index_entered() {
             backoff.wait();
         }
-        Ok(Some(ClosureTurn { gate: self, number, clock }))
+        Ok(Some(turn))
     }
 
     /// Waits for a change, and ends a turn whose time is over.
     fn wait<'g>(&'g self, turns: MutexGuard<'g, TurnOrder>, clock: &Clock) -> MutexGuard<'g, TurnOrder> {
         let mut turns = self.changed.wait_timeout(turns, LOOK);
-        if turns.until_nanos.is_some_and(|until| clock.nanos() >= until) {
-            self.end(&mut turns, clock);
-        }
+        self.end_if_overdue(&mut turns, clock);
         turns
     }
 
+    /// Ends a turn whose time is over. A step of the heartbeat: there may be nobody who waits.
+    pub(crate) fn end_overdue(&self, clock: &Clock) {
+        if self.has_turn() {
+            self.end_if_overdue(&mut self.turns.lock(), clock);
+        }
+    }
+
+    fn end_if_overdue(&self, turns: &mut TurnOrder, clock: &Clock) {
+        if turns.current.as_ref().is_some_and(|turn| turn.is_overdue(clock)) {
+            self.end(turns, clock);
+        }
+    }
+
     fn end(&self, turns: &mut TurnOrder, clock: &Clock) {
-        debug_assert!(turns.until_nanos.is_some(), "a turn that ends was somebody's");
-        turns.until_nanos = None;
+        debug_assert!(turns.current.is_some(), "a turn that ends was somebody's");
+        turns.current = None;
         turns.ended_nanos = clock.nanos();
         // Relaxed: the word is written under the lock only.
         let word = self.word.load(Ordering::Relaxed) & CLOSED;
@@ -229,7 +284,7 @@ impl TurnOrder {
     /// The same of a turn that nobody else waits for.
     fn may_begin_alone(&self, clock: &Clock) -> bool {
         let has_passed = self.passing == 0 || clock.nanos() >= self.ended_nanos + PASSING_NANOS_MAX;
-        self.until_nanos.is_none() && has_passed
+        self.current.is_none() && has_passed
     }
 }
 
@@ -242,6 +297,9 @@ pub(crate) struct Passing<'g> {
 
 impl Drop for Passing<'_> {
     fn drop(&mut self) {
+        if !self.gate.process.is_this() {
+            return;
+        }
         let mut turns = self.gate.turns.lock();
         turns.passing -= 1;
         self.gate.changed.notify_all();
@@ -255,6 +313,7 @@ pub(crate) struct ClosureTurn<'g> {
     gate: &'g Gate,
     number: u64,
     clock: &'g Clock,
+    given_up: Arc<AtomicBool>,
 }
 
 impl ClosureTurn<'_> {
@@ -267,6 +326,10 @@ impl ClosureTurn<'_> {
 
 impl Drop for ClosureTurn<'_> {
     fn drop(&mut self) {
+        let _ = TURNS.try_with(|turns| turns.borrow_mut().retain(|turn| !Arc::ptr_eq(turn, &self.given_up)));
+        if !self.gate.process.is_this() {
+            return;
+        }
         let mut turns = self.gate.turns.lock();
         if !self.is_over() {
             self.gate.end(&mut turns, self.clock);

@@ -93,6 +93,7 @@ impl<'p> Locked<'_, '_, 'p> {
         match self.commit.shared.gate.look() {
             Ok(()) => Ok(()),
             Err(TurnedAway::Closed) => Err(Error::Closed),
+            Err(TurnedAway::NotMyTurn) if self.commit.is_of_catalogue() => Ok(()),
             Err(TurnedAway::NotMyTurn) => {
                 self.commit.worker.is_turned_away = true;
                 Err(Error::Conflict)

@@ -25,14 +25,18 @@ mod leftovers;
 mod locked;
 mod prepare;
 
+use std::time::Duration;
+
+use ensile_base::limits::TURN_MILLIS_MAX;
 use ensile_base::sync::{Ordering, fence, fence_after_exchange, fence_after_loads};
 use ensile_base::{Epoch, Tid};
 use ensile_epoch::{Epochs, Pinned};
 
 use crate::error::{Error, Result};
-use crate::gate::Passing;
+use crate::gate::{ClosureTurn, Passing};
 use crate::sets::Sets;
 use crate::shared::SharedState;
+use crate::tables::CATALOG_ID;
 use crate::worker::Worker;
 
 /// The TID and the epoch that a commit was given.
@@ -67,7 +71,7 @@ pub(crate) fn commit_writes<'p>(
     pinned: Pinned<'p>,
 ) -> Result<Committed> {
     debug_assert!(!sets.writes.is_empty(), "a transaction without writes locks nothing");
-    let committed = Commit { shared, worker, sets, pinned, passing: None }.run();
+    let committed = Commit { shared, worker, sets, pinned, turned: Turned::default() }.run();
     debug_assert!(
         worker.commit.slot().bound().is_none(),
         "a worker is bound inside the critical section only (E1)"
@@ -101,8 +105,39 @@ struct Commit<'c, 'p> {
     worker: &'c mut Worker,
     sets: &'c mut Sets<'p>,
     pinned: Pinned<'p>,
-    /// It made way for a turn: the next one waits for it (P1).
+    turned: Turned<'c>,
+}
+
+/// What a commit has had to do with the turns of others (P1).
+#[derive(Default)]
+struct Turned<'c> {
+    /// It made way for a turn: the next one waits for it.
     passing: Option<Passing<'c>>,
+    /// It was turned away again, and has a turn itself.
+    turn: Option<ClosureTurn<'c>>,
+}
+
+impl Commit<'_, '_> {
+    /// Whether it defines a table. That passes beside a turn: no application reads the catalogue, and the thread that
+    /// opens a table holds the catalogue's lock.
+    #[cold]
+    fn is_of_catalogue(&self) -> bool {
+        self.sets.writes.entries.iter().all(|write| write.table == CATALOG_ID)
+    }
+}
+
+impl<'c> Turned<'c> {
+    /// Waits until somebody else's turn has ended; the second time, for a turn.
+    #[cold]
+    fn away(&mut self, shared: &'c SharedState) -> Result<()> {
+        if self.passing.take().is_some() || self.turn.take().is_some() {
+            let longest = Duration::from_millis(TURN_MILLIS_MAX);
+            self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, longest, None)?;
+        } else {
+            self.passing = Some(shared.gate.make_way(&shared.clock));
+        }
+        Ok(())
+    }
 }
 
 // The steps, in the order and under the names of `docs/protocols/commit.md`.

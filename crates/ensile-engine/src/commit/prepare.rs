@@ -6,10 +6,10 @@ use ensile_durability::Appender;
 use ensile_epoch::{CommitSlot, InIndex, Pinned};
 use ensile_index::NodeChanges;
 
-use super::{Commit, images};
+use super::{Commit, Turned, images};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
-use crate::gate::{Passing, TurnedAway};
+use crate::gate::TurnedAway;
 use crate::record::HEADER_BYTES;
 use crate::record::blocks::NodeBlocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
@@ -18,13 +18,13 @@ use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteKind};
 use crate::sets::{LockOrder, Sets};
 use crate::shared::SharedState;
-use crate::tables::is_logged;
+use crate::tables::{CATALOG_ID, is_logged};
 use crate::worker::Worker;
 
 impl Commit<'_, '_> {
     /// Gives every entry of the write-set its record (C3).
     pub(super) fn place(&mut self) -> Result<()> {
-        let Self { shared, worker, sets, pinned, passing } = self;
+        let Self { shared, worker, sets, pinned, turned } = self;
         if worker.appender.is_none() && shared.read_only.is_some() {
             return Err(shared.refusal_to_write());
         }
@@ -33,10 +33,11 @@ impl Commit<'_, '_> {
         // All entries are placed before any record is read: the records that are found are fetched from memory while
         // others are looked up.
         let mut unplaced = entries.iter_mut().filter(|write| write.record.is_none()).peekable();
-        if unplaced.peek().is_some() {
+        if let Some(first) = unplaced.peek() {
+            let is_of_catalogue = first.table == CATALOG_ID;
             let Worker { commit, appender, blocks, garbage, changes, .. } = &mut **worker;
             let memory = garbage.node_memory(blocks, &shared.epochs);
-            let _entered = enter_index(shared, commit, passing)?;
+            let _entered = enter_index(shared, commit, turned, is_of_catalogue)?;
             let mut placing =
                 Placing { shared, appender, memory, changes, nodes, run: None, pinned: *pinned };
             unplaced.try_for_each(|write| placing.place(write, arena))?;
@@ -107,7 +108,7 @@ impl Commit<'_, '_> {
             self.worker.commit.slot().bound().is_none(),
             "nobody waits for a turn with locks or a binding (P1)"
         );
-        self.passing = Some(self.shared.gate.make_way(&self.shared.clock));
+        self.turned.away(self.shared)?;
         match log_bytes {
             0 => Ok(()),
             _ if self.shared.settings.before_images => images::reserve_again(self),
@@ -133,19 +134,19 @@ impl Commit<'_, '_> {
 fn enter_index<'w, 'c>(
     shared: &'c SharedState,
     worker: &'w CommitSlot,
-    passing: &mut Option<Passing<'c>>,
+    turned: &mut Turned<'c>,
+    is_of_catalogue: bool,
 ) -> Result<InIndex<'w>> {
     loop {
         let entered = shared.epochs.enter_index(worker);
         match shared.gate.look() {
             Ok(()) => return Ok(entered),
             Err(TurnedAway::Closed) => return Err(Error::Closed),
+            Err(TurnedAway::NotMyTurn) if is_of_catalogue => return Ok(entered),
             Err(TurnedAway::NotMyTurn) => {}
         }
         drop(entered);
-        // One at a time: the count is of commits.
-        drop(passing.take());
-        *passing = Some(shared.gate.make_way(&shared.clock));
+        turned.away(shared)?;
     }
 }
 

@@ -11,7 +11,13 @@ pub(super) fn with_commit<R>(tx: &mut Transaction<'_>, run: impl FnOnce(&mut Com
     let worker = session::worker_of(&tx.database, worker);
     kept.enter(
         |pinned, Context { sets, .. }| {
-            run(&mut Commit { shared: &tx.database, worker, sets, pinned, passing: None })
+            run(&mut Commit {
+                shared: &tx.database,
+                worker,
+                sets,
+                pinned,
+                turned: crate::commit::Turned::default(),
+            })
         },
         |_| panic!("nobody expires it"),
     )
@@ -45,5 +51,19 @@ fn a_commit_that_is_abandoned_beside_another_ones_lock_leaves_no_locked_record()
     })?;
     drop(tx);
     assert_eq!(db.run(|tx| tx.get(&table, &1))?.as_deref(), Some(b"short".as_slice()));
+    Ok(())
+}
+
+/// Its locks took longer than the pause between two turns: it would be turned away for as long as others have turns.
+#[test]
+fn a_commit_that_is_turned_away_twice_takes_a_turn_itself() -> Result<()> {
+    let db = Database::in_memory()?;
+    let mut turned = super::Turned::default();
+    turned.away(db.shared())?;
+    assert!(turned.passing.is_some() && !db.shared().gate.has_turn());
+    turned.away(db.shared())?;
+    assert!(turned.turn.is_some() && turned.passing.is_none() && db.shared().gate.has_turn());
+    drop(turned);
+    assert!(!db.shared().gate.has_turn());
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, Mutex, Ordering};
+use ensile_disk::Process;
 use ensile_epoch::{EpochConfig, Epochs};
 
 use super::{Gate, TurnedAway};
@@ -23,11 +24,11 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let config = EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::from_secs(1) };
-        Self { gate: Gate::new(), epochs: Epochs::new(&config), clock: Clock::manual() }
+        Self { gate: Gate::new(Process::this()), epochs: Epochs::new(&config), clock: Clock::manual() }
     }
 
     fn take_turn(&self) -> super::ClosureTurn<'_> {
-        let turn = self.gate.take_turn(&self.epochs, &self.clock, Duration::from_secs(10));
+        let turn = self.gate.take_turn(&self.epochs, &self.clock, Duration::from_secs(10), None);
         turn.expect("it is open").expect("this thread has no turn")
     }
 
@@ -51,7 +52,7 @@ fn the_holder_of_a_turn_passes_and_others_do_not_until_it_ends() {
 fn a_turn_within_a_turn_of_the_same_thread_is_that_one() {
     let scene = Scene::new();
     let turn = scene.take_turn();
-    let inner = scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(10));
+    let inner = scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(10), None);
     assert!(inner.expect("it is open").is_none());
     assert!(!turn.is_over());
 }
@@ -119,7 +120,7 @@ fn close_lets_all_go_who_wait() {
     std::thread::scope(|scope| {
         let commit = scope.spawn(|| drop(scene.gate.make_way(&scene.clock)));
         let closure =
-            scope.spawn(|| scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(1)));
+            scope.spawn(|| scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(1), None));
         while scene.gate.turns.lock().waiting.is_empty() || scene.gate.turns.lock().passing == 0 {
             std::thread::yield_now();
         }
@@ -179,4 +180,47 @@ fn an_update_of_what_the_holder_has_read_makes_way_under_its_locks() -> Result<(
     })?;
     assert_eq!(runs, 2, "no row changes beside its turn");
     Ok(())
+}
+
+#[test]
+fn who_waits_for_a_turn_until_its_deadline_leaves_the_queue() -> Result<()> {
+    let scene = Scene::new();
+    let turn = scene.take_turn();
+    let none = std::thread::scope(|scope| {
+        let late = || scene.gate.take_turn(&scene.epochs, &scene.clock, Duration::from_secs(1), Some(0));
+        scope.spawn(move || late().map(|turn| turn.is_none())).join().expect("no panic")
+    })?;
+    assert!(none && scene.gate.turns.lock().waiting.is_empty());
+    drop(turn);
+    Ok(())
+}
+
+#[test]
+fn a_forked_child_ends_its_parents_turn_without_a_lock_that_may_be_held_for_ever() {
+    let process = Process::simulated();
+    let scene = Scene { gate: Gate::new(process.clone()), ..Scene::new() };
+    let (turn, passing) = (scene.take_turn(), scene.gate.make_way(&scene.clock));
+    let _held_at_the_fork = scene.gate.turns.lock();
+    process.set_forked(true);
+    drop((turn, passing));
+}
+
+#[test]
+fn a_turn_of_a_thread_that_waits_at_another_gate_is_given_up() {
+    let (one, other) = (Scene::new(), Scene::new());
+    let turn = one.take_turn();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let turn = other.take_turn();
+            // Each waits for the other's turn, which no clock ends.
+            drop(one.gate.make_way(&one.clock));
+            drop(turn);
+        });
+        while !other.gate.has_turn() {
+            std::thread::yield_now();
+        }
+        drop(other.gate.make_way(&other.clock));
+    });
+    drop(turn);
+    assert!(!one.gate.has_turn() && !other.gate.has_turn());
 }

@@ -108,6 +108,7 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 /// One tick: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was
 /// empty for long (M2), and transactions that are idle for too long expire (E4).
 pub(crate) fn step(shared: &SharedState) {
+    shared.gate.end_overdue(&shared.clock);
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
     if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {
         log.wake_loggers();

@@ -203,12 +203,23 @@ impl<F: Family> Kept<F> {
         epochs.open_snapshot(&mut self.0.pin)
     }
 
-    /// Forgets everything that was found, and begins the pin anew.
+    /// Forgets everything that was found, ends the pin, waits as `wait` does, and begins the pin anew: nothing is held
+    /// back meanwhile.
     #[cold]
-    pub(crate) fn renew(&mut self, epoch: Epoch) {
+    pub(crate) fn renew_after<R>(&mut self, epochs: &Epochs, wait: impl FnOnce() -> R) -> R {
+        /// The pin of what is kept stands, whatever becomes of the wait.
+        struct Begin<'k>(&'k mut PinHandle, &'k Epochs);
+
+        impl Drop for Begin<'_> {
+            fn drop(&mut self) {
+                drop(self.0.begin(self.1.now()));
+            }
+        }
+
         self.0.kept.forget();
         self.0.pin.end();
-        drop(self.0.pin.begin(epoch));
+        let _begin = Begin(&mut self.0.pin, epochs);
+        wait()
     }
 
     /// Forgets everything that was found, and ends the pin.

@@ -118,7 +118,7 @@ impl SharedState {
         settings.before_images &= parts.log.is_some();
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
-        let marks = parts.process.marks();
+        let (marks, gate) = (parts.process.marks(), Gate::new(parts.process.clone()));
         marks.set(OPEN, 1);
         marks.set(DATABASE, id);
         Self {
@@ -142,7 +142,7 @@ impl SharedState {
             report: parts.report,
             expired: AtomicU64::new(0),
             counters: Mutex::new(Vec::new()),
-            gate: Gate::new(),
+            gate,
             marks,
             heart_stopped: AtomicBool::new(false),
         }

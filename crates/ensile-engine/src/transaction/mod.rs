@@ -290,19 +290,20 @@ impl<'db> Transaction<'db> {
         self.ended = None;
     }
 
-    /// Starts over with an empty transaction under a new pin: for the next attempt. Records that were found under the
-    /// old pin are forgotten, those of a batch's later requests too.
+    /// Starts over with an empty transaction under a new pin, once `wait` is over: for the next attempt. Records that were
+    /// found under the old pin are forgotten, those of a batch's later requests too.
     #[cold]
-    pub(crate) fn renew(&mut self) {
+    pub(crate) fn renew_after<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         self.restart();
         self.durability = self.database.settings.durability;
-        let now = self.database.epochs.now();
-        self.kept().renew(now);
+        let Self { session, database, .. } = self;
+        let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.renew_after(&database.epochs, wait)
     }
 
     /// How many reads the last run remembers.
-    pub(super) fn reads(&self) -> usize {
-        self.session.as_ref().map_or(0, |session| session.context.sets.reads.len())
+    pub(super) fn reads(&mut self) -> usize {
+        self.between(|context| context.sets.reads.len())
     }
 
     /// Counts a run that is made again.

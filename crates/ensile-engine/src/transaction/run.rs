@@ -70,8 +70,10 @@ struct Losses<'s> {
     count: u32,
     begun_nanos: u64,
     turn: Option<ClosureTurn<'s>>,
-    /// It lost in a turn that was not over: to a transaction of its own thread.
-    lost_in_turn: bool,
+    /// Turns in which it lost.
+    turns: u32,
+    /// It gets no turn before so many losses, and before this time.
+    next_turn: (u32, u64),
     limits: Option<RunLimits>,
     backoff: RetryBackoff,
 }
@@ -82,33 +84,57 @@ impl<'s> Losses<'s> {
     /// A smaller one has a turn after this many losses, if they took [`Losses::NANOS_FOR_TURN`] at least.
     const COUNT_FOR_TURN: u32 = 4;
     const NANOS_FOR_TURN: u64 = 5_000_000;
+    /// A closure that needs more than a turn has a tenth of the time for turns.
+    const OVERDUE_PAUSE: u64 = 9;
+    const DOUBLINGS_MAX: u32 = 20;
+    const TURN_MAX: Duration = Duration::from_millis(TURN_MILLIS_MAX);
 
     fn begin(now_nanos: u64, limits: Option<RunLimits>) -> Self {
         let backoff = RetryBackoff::default();
-        Self { count: 0, begun_nanos: now_nanos, turn: None, lost_in_turn: false, limits, backoff }
+        Self { count: 0, begun_nanos: now_nanos, turn: None, turns: 0, next_turn: (0, 0), limits, backoff }
     }
 
     /// After a run that lost, before the next one: waits a little, or for a turn if the closure is to have one.
-    fn after_one(&mut self, tx: &Transaction<'_>, shared: &'s SharedState) -> Result<()> {
+    fn after_one(&mut self, is_large: bool, shared: &'s SharedState) -> Result<()> {
         self.count += 1;
-        tx.count_retry();
-        self.lost_in_turn |= self.turn.take().is_some_and(|turn| !turn.is_over());
-        let nanos = shared.clock.nanos().saturating_sub(self.begun_nanos);
-        if let Some(limits) = self.limits
-            && (self.count >= limits.attempts || u128::from(nanos) > limits.time.as_nanos())
-        {
-            return Err(Error::LostTooOften { attempts: self.count, elapsed: Duration::from_nanos(nanos) });
+        if let Some(turn) = self.turn.take() {
+            self.note_lost_turn(turn.is_over(), shared.clock.nanos());
         }
-        let is_large = tx.reads() > Self::LARGE_READS;
-        let is_starved = self.count >= Self::COUNT_FOR_TURN && nanos >= Self::NANOS_FOR_TURN;
-        if self.lost_in_turn || !(is_large || is_starved) {
+        self.check_limits(shared)?;
+        let now = shared.clock.nanos();
+        let (count, nanos) = self.next_turn;
+        let is_starved = self.count >= Self::COUNT_FOR_TURN
+            && now.saturating_sub(self.begun_nanos) >= Self::NANOS_FOR_TURN;
+        if !(is_large || is_starved) || self.count < count || now < nanos {
             self.backoff.wait();
-        } else {
-            let longest = Duration::from_millis(TURN_MILLIS_MAX);
-            self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, longest)?;
+            return Ok(());
+        }
+        let deadline = self.limits.map(|limits| self.begun_nanos.saturating_add(nanos_of(limits.time)));
+        self.turn = shared.gate.take_turn(&shared.epochs, &shared.clock, Self::TURN_MAX, deadline)?;
+        self.check_limits(shared)
+    }
+
+    /// It lost in its turn: to a transaction of its own thread, because its pin was taken away, or because it needs
+    /// longer. A turn may help later. But turns that do not help must not stop the database again and again.
+    fn note_lost_turn(&mut self, is_overdue: bool, now_nanos: u64) {
+        self.turns += 1;
+        let losses = 1u32 << self.turns.min(Self::DOUBLINGS_MAX);
+        let pause = if is_overdue { Self::OVERDUE_PAUSE * nanos_of(Self::TURN_MAX) } else { 0 };
+        self.next_turn = (self.count.saturating_add(losses), now_nanos.saturating_add(pause));
+    }
+
+    fn check_limits(&self, shared: &SharedState) -> Result<()> {
+        let Some(limits) = self.limits else { return Ok(()) };
+        let elapsed = Duration::from_nanos(shared.clock.nanos().saturating_sub(self.begun_nanos));
+        if self.count >= limits.attempts || elapsed > limits.time {
+            return Err(Error::LostTooOften { attempts: self.count, elapsed });
         }
         Ok(())
     }
+}
+
+fn nanos_of(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// If it were committed here, the wait would be for the log of another database.
@@ -124,7 +150,7 @@ impl Database {
     /// relaxed, when it is durable if it is strict (the default); [`Transaction::set_durability`] chooses for one
     /// transaction. Conflicts are retried, so `f` may run several times, as often as it takes. One that goes on losing
     /// is given a turn, in which nobody else commits; [`Database::run_with`] gives up at a limit, and tells what a turn
-    /// does not help.
+    /// does not help. So `f` must not wait for what other threads commit, nor for the disk.
     ///
     /// A transaction that is begun inside `f` is separate: what it commits stays when `f` is run again. If it writes
     /// what `f` has read, `f` conflicts with it at every attempt, for ever.
@@ -345,9 +371,10 @@ impl Database {
         limits: Option<RunLimits>,
     ) -> Result<()> {
         let shared = self.shared();
-        losses.get_or_insert_with(|| Losses::begin(shared.clock.nanos(), limits)).after_one(tx, shared)?;
-        tx.renew();
-        Ok(())
+        tx.count_retry();
+        let is_large = tx.reads() > Losses::LARGE_READS;
+        let losses = losses.get_or_insert_with(|| Losses::begin(shared.clock.nanos(), limits));
+        tx.renew_after(|| losses.after_one(is_large, shared))
     }
 
     /// Runs a batch of independent small transactions with their descents overlapped, each with its own commit and

@@ -99,7 +99,7 @@ fn what_one_call_finds_another_one_follows_until_the_pin_ends() {
         scratch.bytes().to_vec()
     });
     assert_eq!(read.expect("nobody expires it"), b"value");
-    kept.renew(home.epochs.now());
+    kept.renew_after(&home.epochs, || ());
     kept.between(|found| assert!(found.all.is_empty() && found.last.is_none() && found.calls == 2));
     home.find(&mut kept);
     let resting = kept.end();
