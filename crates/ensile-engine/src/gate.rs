@@ -186,8 +186,8 @@ impl Gate {
     }
 
     /// Waits for a turn, and begins it: `longest` is how long it lasts at most. Nothing that other threads do is seen
-    /// to change from then on. `None` inside a turn of this thread, which serves, and if it has not begun by `deadline`,
-    /// in nanoseconds of the database's clock.
+    /// to change from then on. `None` inside a turn of this thread, which serves, and if it has not begun by
+    /// `deadline`, in nanoseconds of the database's clock.
     ///
     /// # Errors
     /// [`Error::Closed`].

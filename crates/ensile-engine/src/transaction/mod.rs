@@ -290,8 +290,8 @@ impl<'db> Transaction<'db> {
         self.ended = None;
     }
 
-    /// Starts over with an empty transaction under a new pin, once `wait` is over: for the next attempt. Records that were
-    /// found under the old pin are forgotten, those of a batch's later requests too.
+    /// Starts over with an empty transaction under a new pin, once `wait` is over: for the next attempt. Records that
+    /// were found under the old pin are forgotten, those of a batch's later requests too.
     #[cold]
     pub(crate) fn renew_after<R>(&mut self, wait: impl FnOnce() -> R) -> R {
         self.restart();
