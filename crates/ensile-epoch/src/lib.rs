@@ -3,7 +3,7 @@
 //! Three registrations with three lifetimes, which the paper folds into one `e_w`:
 //! - [`CommitSlot`]: a worker is *bound* to an epoch only inside the commit's short critical section (E1), so that
 //!   nothing that waits can hold epochs back.
-//! - [`PinSlot`]: an open transaction *pins* the memory that it may still point to (E3), and can be expired (E4).
+//! - [`PinHandle`]: an open transaction *pins* the memory that it may still point to (E3), and can be expired (E4).
 //! - the same slot's snapshot registration, for readers of version chains (S1).
 //!
 //! [`Epochs`] owns the global epoch and offers steps (`try_advance`, `scan`) that somebody else's thread drives.
