@@ -346,6 +346,56 @@ fn s1_a_snapshot_keeps_its_versions_when_a_boundary_comes_within_the_scan() {
     check_s1(true);
 }
 
+/// V1: the boundary of a registered reader is in every set of boundaries that is published, however registration, scans
+/// and boundaries race.
+#[test]
+fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
+    loom::model(|| {
+        let epochs = epochs();
+        let mut pin = epochs.register_pin();
+        let is_shown = |epochs: &Epochs, boundary: Epoch| {
+            epochs.shown_boundaries().is_none_or(|set| set.show(boundary.previous(), boundary))
+        };
+        let reader = {
+            let epochs = epochs.clone();
+            thread::spawn(move || {
+                drop(pin.begin(epochs.now()));
+                let boundary = epochs.open_snapshot(&mut pin);
+                assert!(is_shown(&epochs, boundary), "a commit could unlink what the reader needs");
+                (pin, boundary)
+            })
+        };
+        for step in 1..=2 {
+            let step = epochs.try_advance_to_boundary(step * MILLI);
+            assert!(matches!(step, Advance::Advanced(_)));
+        }
+        epochs.scan();
+        // Joined only now: to join before the scan would order what the fences must order.
+        let (_pin, boundary) = reader.join().unwrap();
+        assert!(is_shown(&epochs, boundary), "the scan has published a set without {boundary}");
+    });
+}
+
+/// V1: a worker that sees a limit sees the set of boundaries that was published before it.
+#[test]
+fn v1_the_set_is_at_least_as_new_as_the_limit() {
+    loom::model(|| {
+        let epochs = epochs();
+        let worker = {
+            let epochs = epochs.clone();
+            thread::spawn(move || {
+                let limit = epochs.limits().snapshots();
+                if let Some(set) = epochs.shown_boundaries() {
+                    assert!(set.lowest() >= limit, "a link to what the limit let go could be followed");
+                    assert!(set.lowest() == Epoch::ZERO || set.lowest() == Epoch::new(FIRST), "a whole set");
+                }
+            })
+        };
+        epochs.scan();
+        worker.join().unwrap();
+    });
+}
+
 /// P1: a worker that changes a leaf without having seen a turn has left the index before the turn's holder reads.
 #[test]
 fn p1_a_leaf_is_not_changed_while_the_holder_of_a_turn_reads() {
