@@ -50,7 +50,8 @@ fn a_version_is_shown_by_the_boundaries_above_it_up_to_its_successor() {
                 for superseded in version + 1..20 {
                     // Where versions of the newest boundaries are concerned: a boundary lies between (S1), unless it is
                     // the bound's own.
-                    let is_shown = superseded >= from || members.range(version + 1..=superseded).next().is_some();
+                    let is_shown =
+                        superseded >= from || members.range(version + 1..=superseded).next().is_some();
                     assert_eq!(set.show(Epoch::new(version), Epoch::new(superseded)), is_shown);
                 }
             }
