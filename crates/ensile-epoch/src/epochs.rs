@@ -271,7 +271,8 @@ impl Epochs {
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
-    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun.
+    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and is
+    /// between calls: from now on its pin counts within [`PinHandle::enter_snapshot`] only.
     #[must_use]
     pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {
@@ -291,7 +292,7 @@ impl Epochs {
         let mut last_shown = self.last_shown.lock();
         let epoch = self.now();
         let served = self.served_snapshot();
-        // The scanner's half of the Dekker pairs with `begin`, `repin` and `open_snapshot`.
+        // The scanner's half of the Dekker pairs with `begin`, `enter_snapshot` and `open_snapshot`.
         self.fences.heavy();
         let slots = self.pins.lock();
         let mut pins = epoch;

@@ -108,11 +108,13 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
     for step in 1..5 {
         epochs.try_advance(step * 1_500 * MILLI);
     }
-    // SAFETY: the pin was begun, and has not ended.
-    unsafe { pin.enter() }.expect("not expired").repin(epochs.now());
     let limits = epochs.scan();
-    assert_eq!(limits.snapshots(), snapshot);
-    assert_eq!(limits.pins(), epochs.now());
+    assert_eq!((limits.snapshots(), limits.pins()), (snapshot, epochs.now()), "between calls");
+    let call = pin.enter_snapshot(epochs.now()).expect("not expired");
+    epochs.try_advance(8_000 * MILLI);
+    let limits = epochs.scan();
+    assert_eq!((limits.snapshots(), limits.pins()), (snapshot, epochs.now().previous()), "within a call");
+    drop(call);
     pin.end();
     assert_eq!(epochs.scan().snapshots, epochs.served_snapshot());
 }
