@@ -14,7 +14,7 @@
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
-use ensile_index::Removed;
+use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
@@ -319,7 +319,7 @@ impl Garbage {
 /// What the lock of an absent record has shown.
 enum TakenOut {
     /// The record is out of its tree.
-    Removed(Removed),
+    Removed(KeyRemoval),
     /// Another record took its place before.
     Superseded,
 }

@@ -18,7 +18,7 @@ use crate::descend::{HEIGHT_MAX, InLeaf, Path, find, leaf_for};
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
-use crate::remove::{Removed, clear_slot};
+use crate::remove::{KeyRemoval, clear_slot};
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
@@ -43,7 +43,7 @@ enum Pruned {
 
 impl Masstree {
     /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it.
-    pub fn prune(&self, key: &[u8], removed: Removed, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
+    pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
         let Some(mut depth) = removed.emptied else { return };
         let mut backoff = Backoff::new();
         let mut trail = Vec::new();

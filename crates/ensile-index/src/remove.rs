@@ -14,7 +14,7 @@ use crate::tree::Masstree;
 /// What a removal has left to do: perhaps a leaf is empty, which [`Masstree::prune`] unlinks.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an empty leaf is to be pruned"]
-pub struct Removed {
+pub struct KeyRemoval {
     /// The depth of the layer in which a leaf is empty now.
     pub(crate) emptied: Option<usize>,
 }
@@ -28,9 +28,9 @@ impl Masstree {
         true
     }
 
-    /// Removes a key if its value is `expected`, and nothing else: no memory is given back, and no more than one leaf is
-    /// locked. `None` if the key has another value, or none.
-    pub fn take_out(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Option<Removed> {
+    /// Removes a key if its value is `expected`, and nothing else: no memory is given back, and one leaf is locked.
+    /// `None` if the key has another value, or none.
+    pub fn take_out(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Option<KeyRemoval> {
         let mut backoff = Backoff::new();
         loop {
             match self.try_remove(key, expected, pinned) {
@@ -65,7 +65,7 @@ impl Masstree {
                     let is_empty = place.leaf.permutation().count() == 0;
                     // An empty root of layer 0 is how an empty tree looks.
                     let stays = depth == 0 && place.seen.is_root();
-                    return Try::Removed(Removed { emptied: (is_empty && !stays).then_some(depth) });
+                    return Try::Removed(KeyRemoval { emptied: (is_empty && !stays).then_some(depth) });
                 }
                 InLeaf::Clash { .. } | InLeaf::Absent => return Try::Missing,
             }
@@ -76,7 +76,7 @@ impl Masstree {
 /// The outcome of one try.
 enum Try {
     Missing,
-    Removed(Removed),
+    Removed(KeyRemoval),
     Again,
 }
 

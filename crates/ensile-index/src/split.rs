@@ -1,9 +1,9 @@
 //! Splitting a full leaf, and the internal nodes above it that are full as well (Masstree §4.3, §4.6.4).
 //!
 //! What the split needs is known from the versions at which the leaf and the nodes above it were seen, and is obtained
-//! before anything is locked (E1). Then all nodes that will change are locked at those versions, from the leaf up to the
-//! first one with room, or past the root to the word that names it. Then all of them are changed, and all are let go.
-//! Until the last lock is had nothing has been changed, so giving up is always possible.
+//! before anything is locked (E1). Then all nodes that will change are locked at those versions, from the leaf up to
+//! the first one with room, or past the root to the word that names it. Then all of them are changed, and all are let
+//! go. Until the last lock is had nothing has been changed, so giving up is always possible.
 //!
 //! A load in order leaves full nodes behind: where inserts come one right behind the other, the cut is made at the
 //! newest. At the right edge of a leaf the new key alone goes to the right, and likewise up the tree; within a leaf

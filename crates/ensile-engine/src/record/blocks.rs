@@ -303,8 +303,10 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
     }
 
     unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = Self::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
         // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
-        unsafe { self.blocks.cache.free(block, Self::class(layout)) };
+        unsafe { self.blocks.cache.free(block, class) };
     }
 }
 
@@ -355,7 +357,9 @@ unsafe impl NodeMemory for Unseen<'_> {
     }
 
     unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = NodeBlocks::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
         // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
-        unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
+        unsafe { self.0.cache.free(block, class) };
     }
 }

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
 use ensile_index::{
-    Direction, Gap, Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range, Removed,
+    Direction, Gap, Insert, KeyRemoval, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range,
     ScanVisitor, Witness,
 };
 
@@ -313,7 +313,7 @@ impl RecordTree {
 
     /// Takes a key out, whose record is `old` and locked by the caller. What is left to do is done by [`Self::prune`],
     /// once the record is unlocked.
-    pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, Removed) {
+    pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
             "the record that is removed is locked (U1)"
@@ -325,7 +325,13 @@ impl RecordTree {
     }
 
     /// Unlinks the leaf that a key's removal left empty.
-    pub(crate) fn prune(&self, key: &[u8], removed: Removed, nodes: &mut NodeBlocks<'_>, pinned: Pinned<'_>) {
+    pub(crate) fn prune(
+        &self,
+        key: &[u8],
+        removed: KeyRemoval,
+        nodes: &mut NodeBlocks<'_>,
+        pinned: Pinned<'_>,
+    ) {
         self.0.prune(key, removed, nodes, pinned);
     }
 
