@@ -7,8 +7,8 @@
 //!   only once `E >= S+1`.
 //! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
 //!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
-//! - V1: each set of boundaries that a scan publishes is part of the one before, so the snapshots' limit only grows. The
-//!   set is published before that limit.
+//! - V1: each set of boundaries that a scan publishes is part of the one before, so the snapshots' limit only grows.
+//!   The set is published before that limit.
 //! - E5: no two epochs begin closer than `spacing_nanos` of the earlier one.
 //! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
 //!
@@ -271,8 +271,8 @@ impl Epochs {
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
-    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and is
-    /// between calls: from now on its pin counts within [`PinHandle::enter_snapshot`] only.
+    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and be
+    /// between calls: from now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
     #[must_use]
     pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {

@@ -13,8 +13,8 @@
 //! slot for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any
 //! other, which loads `expiry` only behind its fence.
 //!
-//! A reader of a snapshot finds versions by its registration, and keeps nothing else from call to call. So its pin counts
-//! within its calls only, each of which pins anew: between them an idle snapshot holds back versions, and nothing else.
+//! A reader of a snapshot finds versions by its registration, and keeps nothing else from call to call. So its pin
+//! counts within its calls only, and each call pins anew. Between calls it holds back versions, and nothing else.
 //!
 //! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads it, and lets it expire.
 

@@ -87,7 +87,7 @@ impl Blocks {
     }
 
     /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is too large for one, or is to
-    /// be freed by itself because a reader holds an older boundary (V1).
+    /// be freed `by_itself`, as a reader holds an older boundary (V1).
     #[inline]
     pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
         let word = Word::from_bits(0);
@@ -306,6 +306,13 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
         self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
         *self.retired_bytes += class.bytes();
     }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = Self::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
+        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        unsafe { self.blocks.cache.free(block, class) };
+    }
 }
 
 /// The memory of a database. It stands in what all of the database's transactions and threads share.
@@ -352,5 +359,12 @@ unsafe impl NodeMemory for Unseen<'_> {
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
         unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
+    }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = NodeBlocks::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
+        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        unsafe { self.0.cache.free(block, class) };
     }
 }

@@ -5,7 +5,7 @@
 //! +--------+--------+----+-----------------...
 //! |TID word|chain   |len |data                   all in 8-byte words; the third holds len and the first 4 data bytes
 //! +--------+--------+----+-----------------...
-//!           48 bits address of the version before, 8 bits size class; low bits of the address: see `PAGED`, `UNLINKED`
+//!           48 bits address of the version before, 8 bits size class; marks in its low bits
 //! ```
 //!
 //! Invariants:
@@ -17,8 +17,8 @@
 //!   keeps of a record between its calls (`kept`). A handle is followed under exactly that pin. An [`Address`] is bits:
 //!   safe code compares it and asks memory for it, and follows it nowhere.
 //!
-//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that no
-//! snapshot can show; `garbage` destroys.
+//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
+//! no snapshot can show; `garbage` destroys.
 
 pub(crate) mod blocks;
 mod fetch;

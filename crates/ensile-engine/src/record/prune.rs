@@ -1,9 +1,8 @@
 //! Versions that no snapshot can show any more leave their chain (V1).
 //!
 //! Invariants:
-//! - Only who holds the lock of a key's latest record changes its chain, and before the next latest record is published.
-//! - A link is followed only if its version is not below the lowest boundary that can be shown: what it leads to may
-//!   have been freed otherwise (E3).
+//! - A thread changes a chain under the lock of the key's latest record, and before it publishes the next latest one.
+//! - A link of a version below the lowest boundary that can be shown is not followed: it may lead to freed memory (E3).
 //! - An unlinked version keeps its own link: a reader that stands on it goes on.
 //! - A version is marked once nothing leads to it: from then on its owner may retire it.
 //!
@@ -37,6 +36,7 @@ impl Record<'_> {
     /// Says that no chain and no tree leads here any more. The caller changed the last link; nobody else writes this
     /// record's chain word.
     pub(crate) fn mark_unlinked(self) {
+        debug_assert!(!self.word().is_latest(), "a tree leads to its keys' latest records (C2)");
         // Relaxed: its last writer was this thread, or held the lock before.
         let chain = self.at_word(1).load(Ordering::Relaxed);
         // Release: the link was changed before; partner: Acquire in `chain`, behind which the owner reads the tag (E3).
@@ -52,6 +52,7 @@ impl Record<'_> {
     /// Whether it lies in a page of versions, which is freed as a whole.
     #[inline]
     pub(crate) fn is_paged(self) -> bool {
+        debug_assert!(!self.word().is_latest(), "pages hold versions");
         self.chain() & PAGED != 0
     }
 }

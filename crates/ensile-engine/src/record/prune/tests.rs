@@ -212,7 +212,7 @@ fn the_marks_are_no_part_of_the_link_and_none_of_the_size() {
     let row = at(blocks.filled(&value(tid), Word::written(tid)).publish());
     let word = row.lock();
     let paged = at(row.preserve(word, blocks.version(row.class(), false)).0);
-    assert!(paged.is_paged() && !row.is_paged() && !paged.is_unlinked());
+    assert!(paged.is_paged() && !paged.is_unlinked());
     let alone = at(row.preserve(word, blocks.version(row.class(), true)).0);
     assert!(!alone.is_paged());
     for version in [paged, alone] {
