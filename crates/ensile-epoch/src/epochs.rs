@@ -271,8 +271,8 @@ impl Epochs {
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
-    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and be
-    /// between calls: from now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
+    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and
+    /// be between calls: from now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
     #[must_use]
     pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {

@@ -132,8 +132,8 @@ impl Commit<'_, '_> {
     }
 }
 
-/// Obtains what keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy would be too
-/// large for a page (V1).
+/// Obtains what keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy would be
+/// too large for a page (V1).
 #[inline]
 fn reserve_version<'p>(
     shared: &SharedState,

@@ -1,8 +1,8 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
-//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
-//! go in batches, each call pins anew and descends again (E4): only versions wait for a snapshot, and those up to a limit. R1 —
-//! what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; each
+//! call pins anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, and
+//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
 //! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.

@@ -86,8 +86,8 @@ impl Blocks {
         fresh
     }
 
-    /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is too large for one, or is to
-    /// be freed `by_itself`, as a reader holds an older boundary (V1).
+    /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is too large for one, or is
+    /// to be freed `by_itself`, as a reader holds an older boundary (V1).
     #[inline]
     pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
         let word = Word::from_bits(0);

@@ -245,7 +245,7 @@ fn loom_v1_a_snapshot_finds_its_version_while_a_newer_one_is_unlinked() {
     });
 }
 
-/// V1: what was unlinked is freed once nobody stands on it. Loom keeps book of each read, and of the moment when it is freed.
+/// V1: what was unlinked is freed once nobody stands on it. Loom keeps book of reads and frees.
 #[test]
 fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
     loom::model(|| {
