@@ -134,8 +134,8 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). While the set of boundaries is
-    /// being published, that is left to the next commit.
+    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). While the set of boundaries
+    /// is being published, that is left to the next commit.
     #[cold]
     #[inline(never)]
     fn prune(&self, record: Record<'p>, epoch: Epoch) {

@@ -2,8 +2,8 @@
 //!
 //! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; each
 //! call pins anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, and
-//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
-//! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
+//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes
+//! included; a key without any record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
