@@ -1,8 +1,8 @@
 //! Who wrote which value, and which transactions count.
 //!
 //! A transaction *took place* if it committed, was a snapshot, handed out an error, or has an unknown outcome and was
-//! seen. Only what took place must fit into a serial order. It *has effect* if it took place and is not an error: nobody
-//! else may see what an error's closure wrote. Of the writes of one transaction to one key the last one is *final*.
+//! seen. Only what took place must fit into a serial order. It *has effect* if it took place and is no error: nobody
+//! else may see what an error's closure wrote. Of one transaction's writes to one key the last one is *final*.
 //!
 //! Neighbours: `versions` puts final writes in order; `reads` looks values up here.
 
