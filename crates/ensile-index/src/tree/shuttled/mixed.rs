@@ -95,7 +95,7 @@ fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
 fn some_key(random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         0 | 1 => number(random.below(150)).to_vec(),
-        2 if random.percent(50) => behind_a_skip(random.below(3))[..random.below(34) as usize].to_vec(),
+        2 if random.percent(50) => behind_a_skip(random.below(3))[..random.below(33) as usize].to_vec(),
         2 => [&b"prefix--"[..], &b"prefix--one"[..random.below(12) as usize]].concat(),
         _ => [&b"prefix--prefix--"[..], &[b'a' + random.below(3) as u8]].concat(),
     }
