@@ -9,6 +9,7 @@ use crate::descend::HEIGHT_MAX;
 use crate::key::{LONG, SLICE_BYTES};
 use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::permutation::LEAF_SLOTS;
+use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::Version;
 
@@ -184,7 +185,7 @@ impl<'p> Check<'p> {
             match kind {
                 LAYER | SKIP => {
                     // SAFETY: the tree is at rest.
-                    let (root, skip) = unsafe { leaf.layer_below(slot) }.expect("a slot that leads on");
+                    let (root, skip) = unsafe { layer_below(leaf, slot) }.expect("a slot that leads on");
                     self.layers.push((root, depth + 1));
                     if let Some(skip) = skip {
                         self.shape.skip_blocks += 1;

@@ -9,7 +9,8 @@ use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
 use crate::descend::{InLeaf, LeafPlace, find};
-use crate::key::{KeyPart, SLICE_BYTES};
+use crate::entry::{NewEntry, put_at};
+use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::new_layer::{NewKey, SlotPlace, grow_layer, part_skip};
 use crate::node::{Leaf, NodePtr, Ptr};
@@ -41,21 +42,6 @@ impl<'k> Layer<'k, '_> {
     /// A key that is to go on below a slot of this layer.
     fn new_key(&self, value: u64) -> NewKey<'k> {
         NewKey { behind: &self.rest[SLICE_BYTES..], value }
-    }
-}
-
-/// An entry to be put into a leaf.
-#[derive(Clone, Copy)]
-pub(crate) struct NewEntry<'k> {
-    pub(crate) part: KeyPart,
-    pub(crate) value: u64,
-    /// The key behind the slice, for a LONG part.
-    pub(crate) suffix: &'k [u8],
-}
-
-impl<'k> NewEntry<'k> {
-    pub(crate) fn of(rest: &'k [u8], value: u64) -> Self {
-        Self { part: KeyPart::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
     }
 }
 
@@ -216,15 +202,4 @@ fn put_growing<'p>(
         unsafe { old.retire(memory) };
     }
     Some(after)
-}
-
-/// Puts an entry at a position of a leaf that has a free slot and room for the suffix, within a change.
-pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: NewEntry<'_>) {
-    let permutation = leaf.permutation();
-    let slot = permutation.free_slot();
-    if let Some(suffixes) = leaf.suffixes().filter(|_| entry.part.is_long()) {
-        suffixes.append(slot, entry.suffix);
-    }
-    leaf.write_slot(slot, entry.part.slice, entry.part.rank, entry.value);
-    leaf.permutation.write(permutation.insert(position).bits());
 }

@@ -19,6 +19,7 @@
 mod batch;
 mod check;
 mod descend;
+mod entry;
 mod guarded;
 mod insert;
 mod key;

@@ -10,7 +10,7 @@
 //!
 //! Neighbours: up, `insert`; down, `skip_block`, `node`.
 
-use crate::insert::{NewEntry, put_at};
+use crate::entry::{NewEntry, put_at};
 use crate::key::{KeyPart, LONG, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{LAYER, Leaf, Ptr, SKIP};

@@ -6,9 +6,9 @@
 //!
 //! Invariants:
 //! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that
-//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot or skip pointed to the layer's
-//!   new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked
-//!   by COVER).
+//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot or skip pointed to the
+//!   layer's new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is
+//!   re-checked by COVER).
 //! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
 //!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
 //! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's
@@ -17,8 +17,8 @@
 //!   tag, slice and kind needs no permutation.
 //! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
 //!   `u64::MAX`; a node without keys has one child.
-//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. Who arrives at a root
-//!   without it holds an old pointer and starts again.
+//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. Who
+//!   arrives at a root without it holds an old pointer and starts again.
 //!
 //! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
 
@@ -34,7 +34,6 @@ use crate::guarded::{GuardedPtr, GuardedU64};
 use crate::key::{KeyPart, LONG};
 use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::{LEAF_SLOTS, Permutation};
-use crate::skip_block::SkipRef;
 use crate::suffix_block::{SuffixBlock, SuffixBlockRef, capacity_for};
 use crate::tags::{self, TAGS_PER_WORD, tag};
 use crate::version::{NodeLock, Version, VersionWord};
@@ -55,23 +54,6 @@ pub(crate) const FREE: u8 = 0xf;
 #[inline(always)]
 pub(crate) const fn is_link(kind: u8) -> bool {
     kind == LAYER || kind == SKIP
-}
-
-/// The root of the layer that a slot of this kind and value leads to, and the skip to it.
-///
-/// # Safety
-/// Both were read under one version that was validated since, or under the lock; `'p` is within the pin.
-pub(crate) unsafe fn layer_of<'p>(kind: u8, value: u64) -> Option<(NodePtr<'p>, Option<SkipRef<'p>>)> {
-    match kind {
-        // SAFETY: the caller's promise.
-        LAYER => Some((unsafe { NodePtr::from_value(value) }, None)),
-        SKIP => {
-            // SAFETY: the caller's promise.
-            let skip = unsafe { SkipRef::from_value(value) };
-            Some((skip.root(), Some(skip)))
-        }
-        _ => None,
-    }
 }
 
 /// A copy of the kinds of a leaf's slots.
@@ -354,15 +336,6 @@ impl<'p> Ptr<'p, Leaf> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.discard(memory) }
-    }
-
-    /// The root of the layer that a slot leads to, and the skip to it; `None` for a slot that leads to none.
-    ///
-    /// # Safety
-    /// The leaf's lock is held, or the tree is at rest.
-    pub(crate) unsafe fn layer_below(self, slot: usize) -> Option<(NodePtr<'p>, Option<SkipRef<'p>>)> {
-        // SAFETY: the caller's promise: kind and value are of one state.
-        unsafe { layer_of(self.kind(slot), self.slots[slot].value.read()) }
     }
 
     /// Gives back a leaf and its suffix block.

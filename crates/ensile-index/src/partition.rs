@@ -11,8 +11,8 @@
 use ensile_epoch::Pinned;
 
 use crate::key::{SLICE_BYTES, shortest};
-use crate::node::{NodePtr, Ptr, is_link, layer_of};
-use crate::skip_block::SkipRef;
+use crate::node::{NodePtr, Ptr, is_link};
+use crate::skip_block::{SkipRef, layer_of};
 use crate::tree::Masstree;
 
 /// Pieces are opened until each is this fraction of a part.

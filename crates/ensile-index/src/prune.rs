@@ -19,6 +19,7 @@ use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
 use crate::remove::{KeyRemoval, clear_slot};
+use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
@@ -71,8 +72,8 @@ impl Masstree {
         }
     }
 
-    /// Notes the layers along `key` down to the one that `above` bytes of it stand above; false if the way does not lead
-    /// there: someone else was here.
+    /// Notes the layers along `key` down to the one that `above` bytes of it stand above; false if the way does not
+    /// lead there: someone else was here.
     fn follow<'p>(
         &'p self,
         key: &[u8],
@@ -161,7 +162,7 @@ impl Masstree {
         held_above.begin_change();
         held.set_deleted();
         // SAFETY: the leaf above is locked by us.
-        let skip = unsafe { above.layer_below(slot) }.and_then(|(_, skip)| skip);
+        let skip = unsafe { layer_below(above, slot) }.and_then(|(_, skip)| skip);
         clear_slot(above, slot);
         let is_empty = above.permutation().count() == 0;
         drop(held_above);

@@ -84,8 +84,8 @@ enum Stop {
 struct Copied<'p> {
     part: KeyPart,
     value: u64,
-    /// What follows the slice: of a key, or of all keys of a layer. Of an entry that is LONG only, else left from another
-    /// leaf.
+    /// What follows the slice: of a key, or of all keys of a layer. Of an entry that is LONG only, else left from
+    /// another leaf.
     suffix: &'p [u8],
 }
 

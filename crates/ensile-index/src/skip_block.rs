@@ -1,13 +1,13 @@
 //! Skip blocks: bytes that all keys of a layer share, between the slot that leads to the layer and the layer's root.
 //!
-//! Masstree makes a layer of each eight bytes that keys share, and a leaf for it even if it holds nothing but the way to
-//! the next one. Here such layers stand in one block: their slices, and the root of the first layer with more than one
-//! entry. So a skip of `n` slices is a chain of `n` layers of one slot each, and whatever is true of those is true of it:
-//! a key goes on below it only if it has all its bytes and more.
+//! Masstree makes a layer of each eight bytes that keys share, and a leaf for it even if it holds nothing but the way
+//! to the next one. Here such layers stand in one block: their slices, and the root of the first layer with more than
+//! one entry. So a skip of `n` slices is a chain of `n` layers of one slot each, and whatever is true of those is true
+//! of it: a key goes on below it only if it has all its bytes and more.
 //!
 //! **SKIP**: a skip's bytes are whole slices, at least one, and never change. Its root does, as a slot's of kind LAYER
-//! would: under the lock of the leaf whose slot names the skip. A key that parts from the skip's bytes is missing for as
-//! long as that leaf's version stands. Its insert puts other blocks in the skip's place, and retires it.
+//! would: under the lock of the leaf whose slot names the skip. A key that parts from the skip's bytes is missing for
+//! as long as that leaf's version stands. Its insert puts other blocks in the skip's place, and retires it.
 //!
 //! Neighbours: up, `descend` follows it, `new_layer` makes it; down, `memory`, `guarded`.
 
@@ -21,7 +21,7 @@ use ensile_memory::prefetch;
 use crate::guarded::GuardedPtr;
 use crate::key::SLICE_BYTES;
 use crate::memory::{NodeMemory, allocate, retire};
-use crate::node::{NodePtr, Ptr};
+use crate::node::{LAYER, Leaf, NodePtr, Ptr, SKIP};
 use crate::version::VersionWord;
 
 /// The head of a skip block; `length` bytes follow it.
@@ -134,4 +134,33 @@ impl<'p> SkipRef<'p> {
         // SAFETY: the caller's promise; the layout is the one that `create` asked for.
         unsafe { memory.discard(self.0.cast(), layout) }
     }
+}
+
+/// The root of the layer that a slot of this kind and value leads to, and the skip to it.
+///
+/// # Safety
+/// Both were read under one version that was validated since, or under the lock; `'p` is within the pin.
+pub(crate) unsafe fn layer_of<'p>(kind: u8, value: u64) -> Option<(NodePtr<'p>, Option<SkipRef<'p>>)> {
+    match kind {
+        // SAFETY: the caller's promise.
+        LAYER => Some((unsafe { NodePtr::from_value(value) }, None)),
+        SKIP => {
+            // SAFETY: the caller's promise.
+            let skip = unsafe { SkipRef::from_value(value) };
+            Some((skip.root(), Some(skip)))
+        }
+        _ => None,
+    }
+}
+
+/// As [`layer_of`], of a leaf's slot.
+///
+/// # Safety
+/// The leaf's lock is held, or the tree is at rest.
+pub(crate) unsafe fn layer_below(
+    leaf: Ptr<'_, Leaf>,
+    slot: usize,
+) -> Option<(NodePtr<'_>, Option<SkipRef<'_>>)> {
+    // SAFETY: the caller's promise: kind and value are of one state.
+    unsafe { layer_of(leaf.kind(slot), leaf.slots[slot].value.read()) }
 }

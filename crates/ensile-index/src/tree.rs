@@ -10,6 +10,7 @@ use ensile_epoch::Pinned;
 use crate::descend::{InLeaf, LeafPlace, find};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
+use crate::skip_block::layer_below;
 use crate::version::{NodeLock, VersionWord};
 use crate::witness::Witness;
 
@@ -53,7 +54,7 @@ impl<'p> RootWord<'p> {
             Self::Tree(word) => word.store(root.as_ptr(), Ordering::Release),
             Self::Slot { leaf, slot, .. } => {
                 // SAFETY: the leaf is locked by us.
-                match unsafe { leaf.layer_below(*slot) } {
+                match unsafe { layer_below(*leaf, *slot) } {
                     Some((_, Some(skip))) => skip.publish_root(root),
                     _ => leaf.slots[*slot].value.publish(root.expose() as u64),
                 }
@@ -89,7 +90,8 @@ impl Masstree {
         let Some(leaf) = parent else { return Some(RootWord::Tree(&self.root)) };
         let held = leaf.get().version.try_lock_now()?;
         // SAFETY: the leaf is locked by us.
-        let leads_there = |&slot: &usize| unsafe { leaf.layer_below(slot) }.is_some_and(|(to, _)| to == root);
+        let leads_there =
+            |&slot: &usize| unsafe { layer_below(leaf, slot) }.is_some_and(|(to, _)| to == root);
         let slot = leaf.permutation().slots().find(leads_there)?;
         Some(RootWord::Slot { leaf, slot, held })
     }
@@ -158,9 +160,8 @@ impl Masstree {
                 // SAFETY: the version says LEAF.
                 let leaf = unsafe { node.leaf() };
                 // SAFETY: the tree is at rest.
-                for (root, skip) in
-                    leaf.permutation().slots().filter_map(|slot| unsafe { leaf.layer_below(slot) })
-                {
+                let below = |slot| unsafe { layer_below(leaf, slot) };
+                for (root, skip) in leaf.permutation().slots().filter_map(below) {
                     pending.push(root);
                     if let Some(skip) = skip {
                         // SAFETY: nobody comes back to this leaf, and the root was read before.
