@@ -43,8 +43,10 @@ const PLANS: &[(&str, Draw)] = &[
     ("replaced", replaced),
     ("snapshots", snapshots),
     ("short-boundaries", short_boundaries),
+    ("held-snapshots", held_snapshots),
     ("durable", durable),
     ("failing", failing),
+    ("failing-inserts", failing_inserts),
     ("durable-snapshots", durable_snapshots),
     ("receipts", receipts),
     ("replay", replay),
@@ -228,6 +230,19 @@ fn short_boundaries(random: &mut Random) -> Plan {
     }
 }
 
+/// Snapshots that are held while the rows that they show are written again and again.
+fn held_snapshots(random: &mut Random) -> Plan {
+    Plan {
+        keys: 2,
+        operations: [1, 4, 0, 0, 2, 0, 0, 0],
+        kinds: [5, 0, 0, 3, 0],
+        snapshot_reads_max: 12,
+        filled_every: 1,
+        transactions: 10,
+        ..short_boundaries(random)
+    }
+}
+
 /// Lives that most often end in a crash.
 fn durable(random: &mut Random) -> Plan {
     Plan {
@@ -243,7 +258,18 @@ fn durable(random: &mut Random) -> Plan {
 
 /// Closures that fail with what they have read.
 fn failing(random: &mut Random) -> Plan {
-    Plan { kinds: [4, 0, 0, 0, 4], ..durable(random) }
+    Plan { kinds: [4, 0, 0, 0, 4], failing_reads_percent: 100, ..durable(random) }
+}
+
+/// Closures that fail with what inserts have told them, beside deletes of the same keys.
+fn failing_inserts(random: &mut Random) -> Plan {
+    Plan {
+        keys: 3,
+        operations: [2, 2, 4, 0, 4, 0, 0, 0],
+        kinds: [4, 0, 0, 0, 4],
+        failing_reads_percent: 0,
+        ..durable(random)
+    }
 }
 
 fn durable_snapshots(random: &mut Random) -> Plan {

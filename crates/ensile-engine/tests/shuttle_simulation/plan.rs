@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     ReadOnly,
     /// A snapshot.
     Snapshot,
-    /// A closure that fails with what it has read.
+    /// A closure that fails with what it was told.
     Failing,
 }
 
@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     /// How often each kind of operation comes, against the others.
     pub(crate) operations: [u64; 8],
     pub(crate) kinds: [u64; 5],
+    /// Of a hundred closures that fail, how many only read.
+    pub(crate) failing_reads_percent: u64,
     /// Of a hundred results, how many are waited for.
     pub(crate) strict_percent: u64,
     /// Lengths of rows beyond their value, one of them for each.
@@ -74,6 +76,8 @@ pub(crate) struct Plan {
     /// The longest time between beats, in microseconds of the simulated clock.
     pub(crate) beat_micros_max: u64,
     pub(crate) snapshot_micros: u64,
+    /// The most reads of one snapshot: it is held meanwhile.
+    pub(crate) snapshot_reads_max: u64,
     /// One row in this many is there at the start.
     pub(crate) filled_every: u64,
     /// The longest rest of the heartbeat between beats, in steps.
@@ -107,6 +111,7 @@ impl Plan {
             lives: 1,
             operations,
             kinds: [5, 2, 1, 2, 1],
+            failing_reads_percent: 50,
             strict_percent: 50,
             fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.below(3) as usize],
             indexed,
@@ -114,6 +119,7 @@ impl Plan {
             crash_percent: 0,
             beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
             snapshot_micros: [500, 10_000][random.below(2) as usize],
+            snapshot_reads_max: 3,
             filled_every: [1, 2, u64::MAX][random.below(3) as usize],
             beat_rest_max: [30, 30, 300][random.below(3) as usize],
             undisturbed: false,
