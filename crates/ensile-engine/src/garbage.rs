@@ -3,8 +3,8 @@
 //! | garbage | waits until |
 //! |---|---|
 //! | index nodes, replaced records | every pin is newer than their unlink (E3) |
-//! | preserved versions | no snapshot at or below the superseding epoch is read or served (S1) |
-//! | replaced records that serve as versions | the snapshots, then the pins |
+//! | versions: copies, pages of them, replaced records | no snapshot at or below the superseding epoch is read or served (S1); then pins |
+//! | versions that were unlinked | their mark is found (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
 //!
 //! Each worker keeps its own and frees a bounded amount between requests.
@@ -13,7 +13,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
+use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits, RevisitedList};
 use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
@@ -48,10 +48,11 @@ impl Unhook {
 pub(crate) struct Garbage {
     nodes: GarbageList<NodeBlock>,
     records: GarbageList<RetiredRecord>,
-    versions: GarbageList<RetiredRecord>,
+    versions: RevisitedList<RetiredRecord>,
     pages: GarbageList<PageBlock>,
-    replaced: GarbageList<RetiredRecord>,
-    unhooks: GarbageList<Unhook>,
+    unhooks: RevisitedList<Unhook>,
+    /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
+    is_looking: bool,
     /// Bytes that wait for pins.
     pub(crate) pinned_bytes: usize,
     /// Bytes that wait for snapshots.
@@ -153,8 +154,7 @@ impl Garbage {
     #[inline]
     pub(crate) fn version(&mut self, epoch: Epoch, version: PreservedVersion) {
         if let Some(version) = version.own_block() {
-            self.version_bytes += version.bytes();
-            self.versions.push(epoch, version);
+            self.superseded(epoch, version);
         }
     }
 
@@ -171,10 +171,11 @@ impl Garbage {
         }
     }
 
-    /// A record that was superseded in `epoch` and may serve as a version.
+    /// A record that was superseded in `epoch` and serves as a version.
+    #[inline]
     fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
         self.version_bytes += record.bytes();
-        self.replaced.push(epoch, record);
+        self.versions.push(epoch, record);
     }
 
     /// A record that nothing links to any more.
@@ -203,9 +204,10 @@ impl Garbage {
         self.unhooks.push(epoch, unhook);
     }
 
-    /// Whether absent records wait to be unhooked: for D too, which moves without the limits.
-    pub(crate) fn has_unhooks(&self) -> bool {
-        !self.unhooks.is_empty()
+    /// Whether there may be something to free though the limits stand: absent records wait for D too, and marks come at
+    /// any time (V1).
+    pub(crate) fn must_look_again(&self) -> bool {
+        !self.unhooks.is_empty() || self.is_looking
     }
 
     /// Whether an absent record waits that snapshots with this limit let go: then it waits for D, or for E.
@@ -215,7 +217,7 @@ impl Garbage {
 
     /// How many things wait.
     pub(crate) fn len(&self) -> usize {
-        let versions = self.pages.len() + self.versions.len() + self.replaced.len();
+        let versions = self.pages.len() + self.versions.len();
         self.nodes.len() + self.records.len() + versions + self.unhooks.len()
     }
 
@@ -229,36 +231,74 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
-        let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
+        let mut drained = self.pass_snapshots(horizon, most);
+        self.look_for_unlinked(horizon, most);
+        let pins = horizon.limits.pins();
+        let Self { records, nodes, pinned_bytes, .. } = self;
         let fetch = RetiredRecord::prefetch;
-        // SAFETY: the snapshots that could reach a version of the page are over (S1).
-        let free_page = |page| *version_bytes -= unsafe { blocks.destroy_page(page) };
-        let mut drained = drain(pages, snapshots, most, |_| (), free_page);
-        // SAFETY: the snapshots that could reach the version are over (S1).
-        let free_version = |version| *version_bytes -= unsafe { blocks.destroy(version) };
-        drained &= drain(versions, snapshots, most, fetch, free_version);
         // SAFETY: every pin is newer than the record's unlink (E3).
         let free_record = |record| *pinned_bytes -= unsafe { blocks.destroy(record) };
         drained &= drain(records, pins, most, fetch, free_record);
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        drained &= self.collect_replaced(horizon, most);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
-    /// read-set. Its tag is read now, long after the unlink.
-    fn collect_replaced(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
-        for _ in 0..most {
-            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots()) else { return true };
-            let bytes = record.bytes();
-            self.version_bytes -= bytes;
-            self.pinned_bytes += bytes;
-            self.records.push(horizon.epochs.now(), record);
+    /// Out of every snapshot's reach, a version still waits for pins: a transaction may hold a replaced record in its
+    /// read-set, and a commit that unlinks versions may stand on it (V1). True if none is left.
+    fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
+        let limit = horizon.limits.snapshots();
+        let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
+        if !is_below(self.pages.first_tag()) && !is_below(self.versions.first_tag()) {
+            return true;
         }
-        false
+        // SeqCst: the limit was read before the tag is. A pin that the tag does not wait for sees limits as new, and
+        // follows no link to what passes here (V1, E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        let tag = horizon.epochs.now();
+        let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
+        let mut pass = |bytes| {
+            *version_bytes -= bytes;
+            *pinned_bytes += bytes;
+        };
+        for _ in 0..most {
+            let Some(page) = pages.pop_below(limit) else { break };
+            pass(PageBlock::BYTES);
+            nodes.push(tag, page.passed());
+        }
+        for _ in 0..most {
+            let Some(version) = versions.pop_below(limit) else { break };
+            versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            pass(version.bytes());
+            records.push(tag, version);
+        }
+        !is_below(pages.first_tag()) && !is_below(versions.first_tag())
+    }
+
+    /// Looks at some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
+    fn look_for_unlinked(&mut self, horizon: &Horizon<'_>, most: usize) {
+        self.is_looking = !(self.versions.is_empty() && self.unhooks.is_empty())
+            && horizon.limits.snapshots() < horizon.epochs.served_snapshot();
+        if !self.is_looking {
+            return;
+        }
+        for _ in 0..most.min(self.versions.len()) {
+            self.versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            if let Some(version) = self.versions.look(RetiredRecord::is_unlinked) {
+                self.version_bytes -= version.bytes();
+                self.unlinked(version, horizon.epochs);
+            }
+        }
+        for _ in 0..most.min(self.unhooks.len()) {
+            self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
+            if let Some(unhook) = self.unhooks.look(|unhook| unhook.record.record().is_unlinked()) {
+                self.version_bytes -= unhook.bytes();
+                // SAFETY: the record was superseded: its tree leads to the one that took its place.
+                let record = unsafe { unhook.record.unhooked() };
+                self.unlinked(record, horizon.epochs);
+            }
+        }
     }
 
     fn collect_unhooks(
@@ -309,7 +349,11 @@ impl Garbage {
             Some(TakenOut::Superseded) => {
                 // SAFETY: the record was superseded: the tree leads to the one that took its place.
                 let record = unsafe { unhook.record.unhooked() };
-                self.superseded(horizon.epochs.now(), record);
+                if record.is_unlinked() {
+                    self.unlinked(record, horizon.epochs);
+                } else {
+                    self.superseded(horizon.epochs.now(), record);
+                }
             }
             None => {}
         }

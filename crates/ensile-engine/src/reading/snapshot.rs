@@ -1,9 +1,9 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
-//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
-//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 —
-//! what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
-//! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; each
+//! call pins anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, and
+//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes
+//! included; a key without any record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
 use crate::record::kept::Boundary;
 use crate::record::{Fetch, LeafWitness, Record, Scratch};
-use crate::session::{self, Session};
-use crate::sets::context::{Context, KeptContext};
+use crate::session;
+use crate::sets::context::{Context, SnapshotContext};
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
 
@@ -34,7 +34,8 @@ const ENTRIES_PER_PIN: usize = 1024;
 /// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
 pub struct Snapshot<'db> {
     database: DatabaseRef<'db>,
-    session: Option<Session>,
+    /// Taken by drop only.
+    kept: Option<SnapshotContext>,
     boundary: Epoch,
     /// The largest epoch of a version that it has shown, absent ones included (R1).
     shown: Epoch,
@@ -133,9 +134,8 @@ impl Database {
 
 impl<'db> Snapshot<'db> {
     fn open(database: DatabaseRef<'db>) -> Self {
-        let mut session = session::take_unattached(&database).begin(&database);
-        let boundary = session.kept.open_snapshot(&database.epochs);
-        Self { database, session: Some(session), boundary, shown: Epoch::ZERO }
+        let (kept, boundary) = session::take_unattached(&database).begin_snapshot(&database);
+        Self { database, kept: Some(kept), boundary, shown: Epoch::ZERO }
     }
 
     /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
@@ -161,9 +161,9 @@ impl<'db> Snapshot<'db> {
         self.database.wait_durable(self.shown)
     }
 
-    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut KeptContext, &mut Epoch) {
-        let Some(session) = &mut self.session else { unreachable!("taken by drop only") };
-        (&self.database, &mut session.kept, &mut self.shown)
+    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut SnapshotContext, &mut Epoch) {
+        let Some(kept) = &mut self.kept else { unreachable!("taken by drop only") };
+        (&self.database, kept, &mut self.shown)
     }
 }
 
@@ -176,7 +176,7 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
+        let read = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
             let present = reading::lookup(&mut reader, table.place(), key, None, scratch, pinned);
             present.then(|| read(scratch.bytes()))
@@ -192,7 +192,7 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, descents, .. }| {
+        let read = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, descents, .. }| {
             // Often the record is not the one to be read.
             let mut places = descents.descend(table, keys, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
@@ -269,8 +269,7 @@ impl Snapshot<'_> {
             }
             let scan = ScanRange { table, range, direction, own: &[] };
             let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
-            let now = Some(shared.epochs.now());
-            kept.enter_snapshot(now, |pinned, boundary, Context { scratch, row_scratch, .. }| {
+            kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, row_scratch, .. }| {
                 let mut reader = VersionReader { boundary, shown };
                 step(&mut reader, &scan, (scratch, row_scratch), pinned, &mut batch);
             })?;
@@ -304,6 +303,6 @@ impl PinnedPart {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        session::give_back(&mut self.session);
+        self.kept.take().into_iter().for_each(session::end_snapshot);
     }
 }

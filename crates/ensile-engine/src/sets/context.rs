@@ -10,7 +10,7 @@ use super::node_set::NodeSet;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
-use crate::record::kept::{Family, Kept, Resting, forgets};
+use crate::record::kept::{Family, Kept, KeptSnapshot, Resting, forgets};
 use crate::shared::SharedState;
 use crate::worker::idle::IdleWorkers;
 
@@ -48,6 +48,8 @@ impl Family for Contexts {
 pub(crate) type RestingContext = Resting<Contexts>;
 /// An open transaction's pin and context.
 pub(crate) type KeptContext = Kept<Contexts>;
+/// An open snapshot's registration and context.
+pub(crate) type SnapshotContext = KeptSnapshot<Contexts>;
 
 impl RestingContext {
     /// For the first transaction of a session.

@@ -148,7 +148,7 @@ impl Worker {
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
         let drained = self.garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
-        self.collected = (drained && !self.garbage.has_unhooks()).then_some(horizon.limits);
+        self.collected = (drained && !self.garbage.must_look_again()).then_some(horizon.limits);
         // What waits for D is held back by no snapshot, and ending one would free nothing.
         let held_at_snapshots =
             if self.garbage.waits_for_epochs(snapshots) { Epoch::ZERO } else { snapshots };
