@@ -309,7 +309,7 @@ impl<'db> Transaction<'db> {
     /// Counts a run that is made again.
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
-            WorkerCounters::add(&worker.counters.retries, 1);
+            WorkerCounters::add(&worker.shared.counters.retries, 1);
         }
     }
 

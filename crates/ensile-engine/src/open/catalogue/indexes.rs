@@ -79,7 +79,7 @@ impl Drop for NewEntries<'_> {
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
             let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
-            shared.collect_idle(worker, call.pinned());
+            shared.collect(worker, 0, call.pinned());
         });
     }
 }
