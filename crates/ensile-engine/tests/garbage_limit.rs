@@ -72,7 +72,11 @@ fn what_a_parked_thread_left_is_freed() -> Result<()> {
             assert!(waiting(&driven.db) > LIMIT);
             driven.beat(150);
             let stats = driven.db.stats();
-            assert_eq!((stats.garbage_things, waiting(&driven.db)), (0, 0), "nobody commits, and nobody reads");
+            assert_eq!(
+                (stats.garbage_things, waiting(&driven.db)),
+                (0, 0),
+                "nobody commits, and nobody reads"
+            );
         },
     );
     assert_eq!(driven.db.stats().expired, 0, "no reader had a part in it");

@@ -93,6 +93,11 @@ impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     fn own(&self) -> Option<&WriteSet<'p>> {
         Some(self.writes)
     }
+
+    #[inline]
+    fn reads(&self) -> usize {
+        self.reads.len()
+    }
 }
 
 impl<'p> Sets<'p> {

@@ -17,6 +17,7 @@ use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
 use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
+use crate::sets::rows::RowBatch;
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
@@ -38,7 +39,8 @@ impl VersionRead {
     }
 }
 
-/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of.
+/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of. What they are given to
+/// call runs outside the pin's calls (E6).
 pub(crate) trait RawRead {
     fn raw_get<R>(
         &mut self,
@@ -47,29 +49,32 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>>;
 
+    /// Copies what each key finds into `found`, in the order of the keys.
     fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        found: &mut RowBatch,
     ) -> Result<()>;
 
-    fn raw_scan(
+    /// Copies the next rows of a range of keys, or of entries of an index, until the batch is full. If it is not, the
+    /// range has no more.
+    fn raw_batch(
         &mut self,
-        table: &TableCore,
+        source: (&TableCore, Option<&IndexCore>),
         range: Range<'_>,
         direction: Direction,
-        visit: &mut Visit<'_>,
+        batch: &mut RowBatch,
     ) -> Result<()>;
 
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()>;
+    /// Space for rows, to be given back.
+    fn take_rows(&mut self) -> RowBatch;
+
+    /// Takes the space back.
+    fn keep_rows(&mut self, rows: RowBatch);
+
+    /// Forgets the reads behind the first `kept`: of rows that the application was not shown.
+    fn forget_reads(&mut self, kept: usize);
 }
 
 /// A reader of records.
@@ -82,6 +87,12 @@ pub(crate) trait Reader<'p> {
 
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet<'p>>;
+
+    /// How many reads it remembers.
+    #[inline]
+    fn reads(&self) -> usize {
+        0
+    }
 
     /// Notes where the key was found.
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
@@ -147,11 +158,6 @@ pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet<'_>>, table: u32, key: &
         },
     }
 }
-
-/// Called with a key and its value.
-pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
-/// Called with an index entry's key, the row's primary key and the row.
-pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 /// A scan's parameters.
 pub(crate) struct ScanRange<'s> {
@@ -292,24 +298,31 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Recor
     }
 }
 
-/// Visits rows through a secondary index: the entry's key, the row's primary key, the row (§4.7: two tree accesses).
-pub(crate) fn scan_index<'p, R: Reader<'p>>(
+/// Copies the rows of a table, or those that the entries of an index lead to (§4.7: two tree accesses), until the batch
+/// is full.
+pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
-    (table, index): (&TableCore, &IndexCore),
+    (table, index): (&TableCore, Option<&IndexCore>),
     scan: &ScanRange<'_>,
     (scratch, row_scratch): (&mut Scratch, &mut Scratch),
     pinned: Pinned<'p>,
-    visit: &mut VisitIndexed<'_>,
+    batch: &mut RowBatch,
 ) {
+    let Some(index) = index else {
+        debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
+        return self::scan(reader, scan, scratch, pinned, &mut |reader, key, row| {
+            batch.push(key, None, row, reader.reads())
+        });
+    };
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
     self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, key| {
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
-            return visit(entry_key, key, value);
+            return batch.push(entry_key, Some(key), value, reader.reads());
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
         if lookup(reader, table.place(), key, None, row_scratch, pinned) {
-            return visit(entry_key, key, row_scratch.bytes());
+            return batch.push(entry_key, Some(key), row_scratch.bytes(), reader.reads());
         }
         ControlFlow::Continue(())
     });

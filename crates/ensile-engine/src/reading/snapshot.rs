@@ -7,26 +7,22 @@
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
-use std::ops::{Bound, ControlFlow};
-
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
-use ensile_epoch::{Epochs, Pinned};
+use ensile_epoch::Epochs;
 use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
-use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
+use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead};
 use crate::record::kept::Boundary;
 use crate::record::{Fetch, LeafWitness, Record, Scratch};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
+use crate::sets::rows::RowBatch;
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
-
-/// Entries that a scan visits under one pin.
-const ENTRIES_PER_PIN: usize = 1024;
 
 /// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
 ///
@@ -176,130 +172,69 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
+        let present = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            let present = reading::lookup(&mut reader, table.place(), key, None, scratch, pinned);
-            present.then(|| read(scratch.bytes()))
-        });
-        Ok(read?)
+            reading::lookup(&mut reader, table.place(), key, None, scratch, pinned)
+        })?;
+        Ok(kept.between(|Context { scratch, .. }| present.then(|| read(scratch.bytes()))))
     }
 
     fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        found: &mut RowBatch,
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
+        kept.between(|context| context.descents.begin_many(keys));
         let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, descents, .. }| {
             // Often the record is not the one to be read.
-            let mut places = descents.descend(table, keys, Fetch::HEADER, pinned);
+            let mut places = descents.descend(table, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
             // and a record that is superseded now leads to the boundary's version all the same.
-            let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
-            for (at, version) in versions.enumerate() {
-                found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
+            for version in descents.versions(&mut places, boundary, table.fetch, pinned) {
+                let row = version.and_then(|version| version.show_version(boundary, shown, scratch));
+                found.push_found(row);
             }
             descents.end_many(places);
         });
         Ok(read?)
     }
 
-    fn raw_scan(
+    /// Each batch has a pin of its own, and descends again: a long scan holds back versions only (E4).
+    fn raw_batch(
         &mut self,
-        table: &TableCore,
+        (table, index): (&TableCore, Option<&IndexCore>),
         range: Range<'_>,
         direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
-        self.in_batches(table, range, direction, |reader, scan, (scratch, _), pinned, batch| {
-            reading::scan(reader, scan, scratch, pinned, &mut |_, key, value| {
-                visit(key, value)?;
-                batch.after(key)
-            });
-        })
-    }
-
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()> {
-        self.database.check_table(table)?;
-        self.in_batches(&index.entries, range, direction, |reader, scan, scratches, pinned, batch| {
-            let visit = &mut |entry_key: &[u8], key: &[u8], row: &[u8]| {
-                visit(entry_key, key, row)?;
-                batch.after(entry_key)
-            };
-            reading::scan_index(reader, (table, index), scan, scratches, pinned, visit);
-        })
-    }
-}
-
-impl Snapshot<'_> {
-    /// Runs `step` over the range, in batches with a pin each. `step` tells the batch of each entry that the visitor
-    /// wanted more after; a step that ends before its batch is full was the last.
-    fn in_batches(
-        &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        mut step: impl for<'p> FnMut(
-            &mut VersionReader<'_, 'p>,
-            &ScanRange<'_>,
-            (&mut Scratch, &mut Scratch),
-            Pinned<'p>,
-            &mut PinnedPart,
-        ),
+        batch: &mut RowBatch,
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let mut from: Option<Vec<u8>> = None;
-        loop {
-            let mut range = range;
-            if let Some(from) = &from {
-                match direction {
-                    Direction::Forward => range.lower = Bound::Excluded(from),
-                    Direction::Reverse => range.upper = Bound::Excluded(from),
-                }
-            }
-            let scan = ScanRange { table, range, direction, own: &[] };
-            let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
-            let now = Some(shared.epochs.now());
-            kept.enter_snapshot(now, |pinned, boundary, Context { scratch, row_scratch, .. }| {
-                let mut reader = VersionReader { boundary, shown };
-                step(&mut reader, &scan, (scratch, row_scratch), pinned, &mut batch);
-            })?;
-            if batch.last_key.is_none() {
-                return Ok(());
-            }
-            from = batch.last_key;
-        }
+        let scanned = index.map_or(table, |index| &index.entries);
+        let scan = ScanRange { table: scanned, range, direction, own: &[] };
+        let now = Some(shared.epochs.now());
+        let read = kept.enter_snapshot(now, |pinned, boundary, context| {
+            let scratches = (&mut context.scratch, &mut context.row_scratch);
+            let mut reader = VersionReader { boundary, shown };
+            reading::copy_rows(&mut reader, (table, index), &scan, scratches, pinned, batch);
+        });
+        Ok(read?)
     }
-}
 
-/// What a scan visits under one pin.
-struct PinnedPart {
-    left: usize,
-    /// The key of the entry that filled it.
-    last_key: Option<Vec<u8>>,
-}
-
-impl PinnedPart {
-    /// Counts an entry; breaks with the one that fills the batch.
-    #[inline]
-    fn after(&mut self, key: &[u8]) -> ControlFlow<()> {
-        self.left -= 1;
-        if self.left > 0 {
-            return ControlFlow::Continue(());
-        }
-        self.last_key = Some(key.to_vec());
-        ControlFlow::Break(())
+    fn take_rows(&mut self) -> RowBatch {
+        let (_, kept, _) = self.parts();
+        kept.between(|context| std::mem::take(&mut context.rows))
     }
+
+    fn keep_rows(&mut self, rows: RowBatch) {
+        let (_, kept, _) = self.parts();
+        kept.between(|context| context.rows = rows);
+    }
+
+    /// A snapshot remembers no reads.
+    fn forget_reads(&mut self, _kept: usize) {}
 }
 
 impl Drop for Snapshot<'_> {

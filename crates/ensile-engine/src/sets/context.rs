@@ -7,6 +7,7 @@ use ensile_base::sync::Arc;
 use super::entry_keys::EntryKeys;
 use super::multi_get::Descents;
 use super::node_set::NodeSet;
+use super::rows::RowBatch;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
@@ -25,6 +26,8 @@ pub(crate) struct Context<'p> {
     pub(crate) row_scratch: Scratch,
     /// What common descents find.
     pub(crate) descents: Descents,
+    /// Rows that a scan or a multi-get has copied.
+    pub(crate) rows: RowBatch,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
     /// The keys of the index entries of a row being written.
@@ -34,7 +37,7 @@ pub(crate) struct Context<'p> {
 forgets!(
     Context: emptied [],
     forgotten [sets],
-    free [database, idle_workers, scratch, row_scratch, descents, value, entry_keys]
+    free [database, idle_workers, scratch, row_scratch, descents, rows, value, entry_keys]
 );
 
 /// What is kept under a transaction's pin.
@@ -65,6 +68,7 @@ impl Context<'_> {
             scratch: Scratch::default(),
             row_scratch: Scratch::default(),
             descents: Descents::default(),
+            rows: RowBatch::default(),
             value: Vec::new(),
             entry_keys: EntryKeys::default(),
         }
@@ -100,11 +104,11 @@ impl Context<'_> {
     /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        let Self { sets, scratch, row_scratch, value, entry_keys, .. } = self;
+        let Self { sets, scratch, row_scratch, rows, value, entry_keys, .. } = self;
         let seen = sets.reads.capacity() * size_of::<Read<'_>>() + sets.nodes.kept_bytes();
         let buffers =
             scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
-        seen + sets.writes.kept_bytes() + buffers
+        seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
     #[cold]
@@ -113,6 +117,7 @@ impl Context<'_> {
         self.sets.nodes = NodeSet::default();
         self.sets.writes = WriteSet::default();
         (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
+        self.rows = RowBatch::default();
         (self.value, self.entry_keys) = (Vec::new(), EntryKeys::default());
         debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }
