@@ -242,3 +242,98 @@ fn deleted_rows_that_wait_for_the_disk_count_and_end_nobody() -> Result<()> {
     assert_eq!((reader.get(&table, &0)?, db.stats().expired), (None, 0));
     Ok(())
 }
+
+/// A call-back that waits while `work` goes on beside it; what waited at most, and what became of the scan.
+fn most_beside_a_call_back(
+    driven: &Driven,
+    table: &Table<u64, Vec<u8>>,
+    scan: impl FnOnce(&mut dyn FnMut() -> std::ops::ControlFlow<()>) -> Result<()> + Send,
+) -> Result<(u64, Result<()>)> {
+    let (within, over) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let mut has_waited = false;
+            scan(&mut || {
+                if !std::mem::replace(&mut has_waited, true) {
+                    within.wait();
+                    over.wait();
+                }
+                std::ops::ControlFlow::Continue(())
+            })
+        });
+        within.wait();
+        let most = most_waiting(driven, table, replace)?;
+        over.wait();
+        Ok((most, waits.join().expect("the scan returns")))
+    })
+}
+
+#[test]
+fn a_call_back_that_waits_holds_back_no_more_than_the_limit() -> Result<()> {
+    let bound = at_most(replace)?;
+    let (driven, table) = filled()?;
+    let (most, scanned) =
+        most_beside_a_call_back(&driven, &table, |wait| driven.db.begin().scan(&table, .., |_, _| wait()))?;
+    assert!(most <= bound, "{most} bytes waited, at most {bound} may");
+    assert!(matches!(scanned, Err(Error::Expired)), "more rows come behind the first batch: {scanned:?}");
+    assert_eq!(driven.db.stats().expired, 1);
+    Ok(())
+}
+
+#[test]
+fn what_looks_at_a_row_may_wait_too() -> Result<()> {
+    let bound = at_most(replace)?;
+    let (driven, table) = filled()?;
+    let looks: [fn(&Driven, &Table<u64, Vec<u8>>, &mut dyn FnMut()) -> Result<()>; 3] = [
+        |driven, table, wait| driven.db.begin().get_with(table, &1, |_| wait()).map(drop),
+        |driven, table, wait| driven.db.begin().get_many_with(table, &[1, 2, 3], |_, _| wait()),
+        |driven, table, wait| driven.db.snapshot()?.get_with(table, &1, |_| wait()).map(drop),
+    ];
+    for look in looks {
+        let (most, looked) = most_beside_a_call_back(&driven, &table, |wait| {
+            look(&driven, &table, &mut || {
+                let _ = wait();
+            })
+        })?;
+        assert!(most <= bound, "{most} bytes waited, at most {bound} may");
+        assert!(looked.is_ok(), "the row had been read: {looked:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_that_a_scan_copied_and_did_not_show_are_in_nobodys_way() -> Result<()> {
+    let (driven, table) = filled()?;
+    let mut tx = driven.db.begin();
+    let mut shown = 0;
+    tx.scan(&table, .., |_, _| {
+        shown += 1;
+        std::ops::ControlFlow::Break(())
+    })?;
+    tx.put(&table, &5000, &Vec::new())?;
+    driven.db.run(|other| other.put(&table, &1, &vec![7; SMALL]))?;
+    tx.commit()?;
+    assert_eq!(shown, 1, "row 1 was copied with row 0, and not shown");
+    let mut tx = driven.db.begin();
+    tx.scan(&table, .., |_, _| std::ops::ControlFlow::Break(()))?;
+    tx.put(&table, &5000, &Vec::new())?;
+    driven.db.run(|other| other.put(&table, &0, &vec![7; SMALL]))?;
+    assert!(matches!(tx.commit(), Err(Error::Conflict)), "row 0 was shown");
+    Ok(())
+}
+
+#[test]
+fn a_read_set_has_a_limit_of_its_own() -> Result<()> {
+    let driven = Driven::open(|builder| builder);
+    let table = driven.db.table::<u64, ()>("keys")?;
+    driven.db.run(|tx| (0..20_000).try_for_each(|key| tx.put(&table, &key, &())))?;
+    let mut tx = driven.db.begin();
+    let scan = |tx: &mut Transaction<'_>| tx.scan_keys(&table, .., |_| std::ops::ControlFlow::Continue(()));
+    let refused = (0..2000).find_map(|_| scan(&mut tx).err());
+    assert!(matches!(refused, Some(Error::TooLarge { .. })), "{refused:?}");
+    drop(tx);
+    // The same key again and again is one read.
+    let mut tx = driven.db.begin();
+    (0..100_000).try_for_each(|_| tx.get(&table, &1).map(drop))?;
+    tx.commit().map(drop)
+}
