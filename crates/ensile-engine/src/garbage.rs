@@ -18,10 +18,12 @@
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
 use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
+use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
 use crate::record::owned::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
+use crate::record::tree::RecordTree;
 use crate::record::word::Word;
 use crate::tables::Directory;
 
@@ -334,50 +336,102 @@ impl Garbage {
         }
         for _ in 0..most {
             let Some(unhook) = self.unhooks.pop_below(limit) else { return true };
-            self.unhook_now(unhook, blocks, horizon, pinned);
+            self.unhook_now(unhook, blocks, worker, horizon, pinned);
         }
         false
     }
 
-    /// U1: unhooks only if the record is still the absent one that was registered. A record that was superseded in
-    /// the meantime was left for us to retire: so its address was good until now.
-    fn unhook_now(&mut self, unhook: Unhook, blocks: &mut Blocks, horizon: &Horizon<'_>, pinned: Pinned<'_>) {
+    /// Unhooks an absent record, and leaves nothing of it in the index.
+    fn unhook_now(
+        &mut self,
+        unhook: Unhook,
+        blocks: &mut Blocks,
+        worker: &CommitSlot,
+        horizon: &Horizon<'_>,
+        pinned: Pinned<'_>,
+    ) {
         let bytes = unhook.bytes();
         self.for_snapshots.take(bytes);
         self.unhook_bytes -= bytes;
         let Some(table) = horizon.tables.get(unhook.table) else { return };
-        let record = unhook.record.record();
-        let word = record.lock();
-        if !word.is_latest() {
-            record.unlock_with(word);
-            // SAFETY: the record was superseded: the tree leads to the one that took its place.
-            let record = unsafe { unhook.record.unhooked() };
-            self.superseded(horizon.epochs.now(), record);
-            return;
+        match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
+            Some(TakenOut::Removed(removed)) => {
+                let (mut retired_bytes, epochs) = (0, horizon.epochs);
+                let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
+                let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
+                table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                self.for_pins.add(retired_bytes);
+                // SAFETY: the record was just removed from the tree.
+                let record = unsafe { unhook.record.unhooked() };
+                self.unlinked(record, horizon.epochs);
+            }
+            Some(TakenOut::Superseded) => {
+                // SAFETY: the record was superseded: the tree leads to the one that took its place.
+                let record = unsafe { unhook.record.unhooked() };
+                self.superseded(horizon.epochs.now(), record);
+            }
+            None => {}
         }
-        if word != unhook.word {
-            // A placeholder that its transaction committed into after all cannot be registered; nothing else changes
-            // an absent record that stays latest.
-            debug_assert!(false, "an absent record is superseded, never rewritten: {word:?}");
-            record.unlock_with(word);
-            return;
-        }
-        // Readers that meet the record now wait for the lock and then find it superseded; they look the key up
-        // again and find it gone. SeqCst: the lock comes before the index changes on every machine (C1).
-        fence(Ordering::SeqCst);
-        let (mut retired_bytes, epochs) = (0, horizon.epochs);
-        let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
-        let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
-        let removed = table.tree.remove(&unhook.key, record, &mut nodes, pinned);
-        self.for_pins.add(retired_bytes);
-        record.unlock_with(word.superseded());
-        debug_assert_eq!(
-            removed.becomes(),
-            Becomes::AnothersGarbage,
-            "an absent record is its registrar's (U1)"
-        );
-        // SAFETY: the record was just removed from the tree.
-        let record = unsafe { unhook.record.unhooked() };
-        self.unlinked(record, horizon.epochs);
     }
 }
+
+/// What the lock of an absent record has shown.
+enum TakenOut {
+    /// The record is out of its tree.
+    Removed(KeyRemoval),
+    /// Another record took its place before.
+    Superseded,
+}
+
+/// A worker that holds a record's lock outside a commit. Dropping it ends the binding.
+struct BoundCleaner<'w>(&'w CommitSlot);
+
+impl Drop for BoundCleaner<'_> {
+    fn drop(&mut self) {
+        self.0.unbind();
+    }
+}
+
+/// U1: takes a record out of its tree only if it is still the absent one that was registered. A record that was
+/// superseded in the meantime was left for its registrar to retire: so its address was good until now. `None` if
+/// neither is so.
+///
+/// The worker is bound while it holds the record's lock (E1): commits that wait for the lock are bound too. Memory is
+/// given back, and emptied leaves are unlinked, after the lock.
+fn take_out(
+    unhook: &Unhook,
+    tree: &RecordTree,
+    worker: &CommitSlot,
+    epochs: &Epochs,
+    pinned: Pinned<'_>,
+) -> Option<TakenOut> {
+    worker.bind(epochs.now());
+    let _bound = BoundCleaner(worker);
+    let record = unhook.record.record();
+    let word = record.lock();
+    if !word.is_latest() {
+        record.unlock_with(word);
+        return Some(TakenOut::Superseded);
+    }
+    if word != unhook.word {
+        // A placeholder that its transaction committed into after all cannot be registered; nothing else changes
+        // an absent record that stays latest.
+        debug_assert!(false, "an absent record is superseded, never rewritten: {word:?}");
+        record.unlock_with(word);
+        return None;
+    }
+    // Readers that meet the record now wait for the lock and then find it superseded; they look the key up
+    // again and find it gone. SeqCst: the lock comes before the index changes on every machine (C1).
+    fence(Ordering::SeqCst);
+    let (unlinked, removed) = tree.take_out(&unhook.key, record, pinned);
+    record.unlock_with(word.superseded());
+    debug_assert_eq!(
+        unlinked.becomes(),
+        Becomes::AnothersGarbage,
+        "an absent record is its registrar's (U1)"
+    );
+    Some(TakenOut::Removed(removed))
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

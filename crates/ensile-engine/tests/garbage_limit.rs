@@ -280,11 +280,13 @@ fn a_call_back_that_waits_holds_back_no_more_than_the_limit() -> Result<()> {
     Ok(())
 }
 
+type Look = fn(&Driven, &Table<u64, Vec<u8>>, &mut dyn FnMut()) -> Result<()>;
+
 #[test]
 fn what_looks_at_a_row_may_wait_too() -> Result<()> {
     let bound = at_most(replace)?;
     let (driven, table) = filled()?;
-    let looks: [fn(&Driven, &Table<u64, Vec<u8>>, &mut dyn FnMut()) -> Result<()>; 3] = [
+    let looks: [Look; 3] = [
         |driven, table, wait| driven.db.begin().get_with(table, &1, |_| wait()).map(drop),
         |driven, table, wait| driven.db.begin().get_many_with(table, &[1, 2, 3], |_, _| wait()),
         |driven, table, wait| driven.db.snapshot()?.get_with(table, &1, |_| wait()).map(drop),

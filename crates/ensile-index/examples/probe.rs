@@ -43,6 +43,10 @@ unsafe impl NodeMemory for Chunks {
     unsafe fn retire(&mut self, _block: NonNull<u8>, layout: Layout) {
         self.bytes -= layout.size();
     }
+
+    unsafe fn discard(&mut self, _block: NonNull<u8>, layout: Layout) {
+        self.bytes -= layout.size();
+    }
 }
 
 /// A chunk that asks for huge pages, touched once so that no figure below pays for that.

@@ -220,7 +220,8 @@ pub(crate) struct PathStep<'p> {
 }
 
 impl<'p> Path<'p> {
-    /// The path to a leaf that the caller has locked; `None` if the tree is being changed around it.
+    /// The path to a leaf, for a caller that locks the leaf at a version that it has seen, before or afterwards; `None`
+    /// if the tree is being changed around it.
     pub(crate) fn to(root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, pinned: Pinned<'p>) -> Option<Self> {
         let slice = leaf.low.read();
         let mut path = Self { steps: [None; HEIGHT_MAX], length: 0 };

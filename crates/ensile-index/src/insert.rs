@@ -13,6 +13,7 @@ use crate::key::{KeyPart, LONG, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{LAYER, Leaf, NodePtr, Ptr};
 use crate::permutation::{LEAF_SLOTS, Permutation};
+use crate::suffix_block::{SuffixBlockRef, capacity_for};
 use crate::tree::Masstree;
 use crate::version::{NodeLock, Version};
 use crate::witness::NodeChanges;
@@ -117,19 +118,23 @@ impl Masstree {
             InLeaf::Match { value, .. } => Some(InsertOutcome::Exists(value)),
             InLeaf::Layer(_) => None,
             InLeaf::Clash { slot } => {
-                let held = leaf.get().version.try_lock(place.seen)?;
-                grow_layer(leaf, held, slot, layer.rest, value, memory, changes);
+                grow_layer(leaf, place.seen, slot, layer.rest, value, memory, changes)?;
                 Some(InsertOutcome::Rebuilt)
             }
             InLeaf::Absent => {
-                let held = leaf.get().version.try_lock(place.seen)?;
+                // What the insert needs is known from the leaf as it was seen. It is obtained before the leaf is
+                // locked at that version (E1).
                 let entry = NewEntry::of(layer.rest, value);
                 if leaf.permutation().count() == LEAF_SLOTS {
-                    self.split_and_put(layer, leaf, held, entry, memory, changes, pinned)?;
+                    self.split_and_put(layer, (leaf, place.seen), entry, memory, changes, pinned)?;
                     return Some(InsertOutcome::Rebuilt);
                 }
+                if entry.part.is_long() && !leaf.has_room_for(entry.suffix) {
+                    return put_growing(leaf, place.seen, entry, memory, changes).map(InsertOutcome::Put);
+                }
+                let held = leaf.get().version.try_lock(place.seen)?;
                 let position = leaf.position(leaf.permutation(), entry.part);
-                Some(InsertOutcome::Put(put(leaf, held, position, entry, memory, changes)))
+                Some(InsertOutcome::Put(put(leaf, held, position, entry, changes)))
             }
         }
     }
@@ -155,23 +160,49 @@ impl InsertOutcome {
     }
 }
 
-/// Puts an entry at its position into a locked leaf that has room; the version that the leaf has then.
+/// Puts an entry at its position into a locked leaf that has room for it and its suffix; the version that the leaf has
+/// then.
+#[inline]
 pub(crate) fn put(
     leaf: Ptr<'_, Leaf>,
     mut held: NodeLock<'_>,
     position: usize,
     entry: NewEntry<'_>,
-    memory: &mut dyn NodeMemory,
     changes: &mut NodeChanges,
 ) -> Version {
     leaf.note_run(position);
-    if entry.part.is_long() {
-        leaf.reserve_suffix(entry.suffix.len(), memory);
-    }
     held.begin_change();
     put_at(leaf, position, entry);
-    changes.changed(leaf, held.seen(), held.after());
-    held.after()
+    let (before, after) = (held.seen(), held.after());
+    drop(held);
+    changes.changed(leaf, before, after);
+    after
+}
+
+/// As [`put`], with a larger suffix block that is made before the leaf is locked. `None`, with nothing changed, if the
+/// leaf is not at `seen` any more.
+#[cold]
+fn put_growing<'p>(
+    leaf: Ptr<'p, Leaf>,
+    seen: Version,
+    entry: NewEntry<'_>,
+    memory: &mut dyn NodeMemory,
+    changes: &mut NodeChanges,
+) -> Option<Version> {
+    let grown = leaf.larger_suffixes(seen, entry.suffix.len(), memory)?;
+    let Some(held) = leaf.get().version.try_lock(seen) else {
+        // SAFETY: the copy was never linked.
+        unsafe { grown.discard(memory) };
+        return None;
+    };
+    let old = leaf.exchange_suffixes(grown);
+    let position = leaf.position(leaf.permutation(), entry.part);
+    let after = put(leaf, held, position, entry, changes);
+    if let Some(old) = old {
+        // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
+        unsafe { old.retire(memory) };
+    }
+    Some(after)
 }
 
 /// Puts an entry at a position of a leaf that has a free slot and room for the suffix, within a change.
@@ -186,19 +217,25 @@ pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: NewEntry<'_>) 
 }
 
 /// Turns the slot of a key into a layer that holds it and the new key: a chain of layers of one slot each while both
-/// go on alike, then a leaf with both. `rest` is the new key from this layer on.
+/// go on alike, then a leaf with both. `rest` is the new key from this layer on. `None`, with nothing changed, if the
+/// leaf is not at `seen` any more.
 fn grow_layer(
     leaf: Ptr<'_, Leaf>,
-    mut held: NodeLock<'_>,
+    seen: Version,
     slot: usize,
     rest: &[u8],
     value: u64,
     memory: &mut dyn NodeMemory,
     changes: &mut NodeChanges,
-) {
-    let suffixes = leaf.suffixes().expect("a slot of kind SUFFIX has a suffixes");
-    let mut old = NewEntry::of(suffixes.suffix(slot), leaf.slots[slot].value.read());
+) -> Option<()> {
+    let suffix = leaf.suffixes()?.suffix(slot);
+    if !leaf.get().version.unchanged(seen) {
+        return None;
+    }
+    // The key's value is read under the lock: a `replace` moves no version.
+    let mut old = NewEntry::of(suffix, 0);
     let mut new = NewEntry::of(&rest[SLICE_BYTES..], value);
+    let known = changes.as_slice().len();
     let first = Ptr::<Leaf>::create(true, 0, 0, memory);
     let mut last = first;
     changes.created(first, leaf, Version::leaf(true));
@@ -209,18 +246,42 @@ fn grow_layer(
         last.permutation.write(Permutation::identity(1).bits());
         last = deeper;
         changes.created(deeper, leaf, Version::leaf(true));
-        old = NewEntry::of(old.suffix, old.value);
+        old = NewEntry::of(old.suffix, 0);
         new = NewEntry::of(new.suffix, new.value);
     }
-    let suffix_bytes = old.suffix.len() + new.suffix.len();
-    if suffix_bytes > 0 {
-        last.reserve_suffix(suffix_bytes, memory);
+    let suffixes = [old.suffix.len(), new.suffix.len()];
+    let bytes = suffixes.iter().sum();
+    if bytes > 0 {
+        let entries = suffixes.iter().filter(|&&length| length > 0).count();
+        last.suffixes.write(SuffixBlockRef::create(capacity_for(bytes, entries), memory).as_ptr());
     }
     put_at(last, 0, old);
     put_at(last, usize::from(old.part < new.part), new);
 
+    let Some(mut held) = leaf.get().version.try_lock(seen) else {
+        changes.forget_from(known);
+        discard_chain(first, memory);
+        return None;
+    };
+    // The old entry was put first: it is in the first slot.
+    last.slots[0].value.write(leaf.slots[slot].value.read());
     held.begin_change();
     leaf.slots[slot].value.write(first.expose() as u64);
     leaf.set_kind(slot, LAYER);
-    changes.changed(leaf, held.seen(), held.after());
+    let after = held.after();
+    drop(held);
+    changes.changed(leaf, seen, after);
+    Some(())
+}
+
+/// Gives back a chain of layers that was never linked.
+fn discard_chain(first: Ptr<'_, Leaf>, memory: &mut dyn NodeMemory) {
+    let mut next = Some(first);
+    while let Some(leaf) = next {
+        let goes_on = leaf.kind(0) == LAYER;
+        // SAFETY: a LAYER slot of a chain that nobody else has seen, whose layers are leaves.
+        next = goes_on.then(|| unsafe { NodePtr::from_value(leaf.slots[0].value.read()).leaf() });
+        // SAFETY: the chain was never linked, and `next` was read before.
+        unsafe { leaf.discard_with_suffixes(memory) };
+    }
 }

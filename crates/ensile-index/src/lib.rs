@@ -42,6 +42,7 @@ pub use check::Shape;
 pub use insert::Insert;
 pub use memory::NodeMemory;
 pub use ordered::OrderedInserts;
+pub use remove::KeyRemoval;
 pub use scan::{Direction, Range, ScanVisitor};
 pub use tree::{Lookup, Masstree};
 pub use witness::{NodeChange, NodeChanges, NodeId, Witness};

@@ -32,11 +32,11 @@ use ensile_memory::prefetch;
 
 use crate::guarded::{GuardedPtr, GuardedU64};
 use crate::key::{KeyPart, LONG};
-use crate::memory::NodeMemory;
+use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::{LEAF_SLOTS, Permutation};
 use crate::suffix_block::{SuffixBlock, SuffixBlockRef, capacity_for};
 use crate::tags::{self, TAGS_PER_WORD, tag};
-use crate::version::{Version, VersionWord};
+use crate::version::{NodeLock, Version, VersionWord};
 
 /// Keys of an internal node.
 pub(crate) const INTERNAL_KEYS: usize = 15;
@@ -180,7 +180,16 @@ impl<'p, T> Ptr<'p, T> {
     /// The node is linked nowhere any more and is retired once.
     pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
         // SAFETY: the caller's promise; nodes are allocated with the layout of their type.
-        unsafe { memory.retire(self.0.cast(), Layout::new::<T>()) }
+        unsafe { retire(memory, self.0.cast(), Layout::new::<T>()) }
+    }
+
+    /// Gives back a node that nobody else has seen.
+    ///
+    /// # Safety
+    /// The node was never linked, and is given back once.
+    pub(crate) unsafe fn discard(self, memory: &mut dyn NodeMemory) {
+        // SAFETY: the caller's promise; nodes are allocated with the layout of their type.
+        unsafe { memory.discard(self.0.cast(), Layout::new::<T>()) }
     }
 }
 
@@ -236,7 +245,7 @@ impl<'p> NodePtr<'p> {
 impl<'p> Ptr<'p, Leaf> {
     /// Allocates a leaf that nobody else knows yet.
     pub(crate) fn create(root: bool, low: u64, high: u64, memory: &mut dyn NodeMemory) -> Self {
-        let block = memory.allocate(Layout::new::<Leaf>()).cast::<Leaf>();
+        let block = allocate(memory, Layout::new::<Leaf>()).cast::<Leaf>();
         let leaf = Leaf {
             version: VersionWord::new(Version::leaf(root)),
             permutation: GuardedU64::new(Permutation::EMPTY.bits()),
@@ -269,25 +278,56 @@ impl<'p> Ptr<'p, Leaf> {
             .map(|suffixes| unsafe { SuffixBlockRef::from_raw(suffixes) })
     }
 
-    /// Makes sure that a suffix of `length` bytes fits into the suffix block; under the lock, in no change: readers may
-    /// use the old suffix block or its copy.
-    pub(crate) fn reserve_suffix(self, length: usize, memory: &mut dyn NodeMemory) {
+    /// Whether the leaf's suffix block takes the suffix of an entry. Without a lock: true of the version that the
+    /// caller validates.
+    #[inline(always)]
+    pub(crate) fn has_room_for(self, suffix: &[u8]) -> bool {
+        self.suffixes().is_some_and(|suffixes| suffixes.has_room(suffix.len()))
+    }
+
+    /// A copy of the leaf's suffix block with room for one more suffix, of `length` bytes, made before the leaf is
+    /// locked at `seen` (E1). `None` if the leaf has changed.
+    pub(crate) fn larger_suffixes(
+        self,
+        seen: Version,
+        length: usize,
+        memory: &mut dyn NodeMemory,
+    ) -> Option<SuffixBlockRef<'p>> {
+        let mut suffixes: [&[u8]; LEAF_SLOTS] = [&[]; LEAF_SLOTS];
+        if let Some(old) = self.suffixes() {
+            let live = self.permutation().slots().filter(|&slot| self.kind(slot) == SUFFIX);
+            live.for_each(|slot| suffixes[slot] = old.suffix(slot));
+        }
+        if !self.get().version.unchanged(seen) {
+            return None;
+        }
+        // No suffix is empty: its key would end with the slice.
+        let live = || suffixes.iter().enumerate().filter(|(_, suffix)| !suffix.is_empty());
+        let bytes = live().map(|(_, suffix)| suffix.len()).sum::<usize>();
+        let grown = SuffixBlockRef::create(capacity_for(bytes + length, live().count() + 1), memory);
+        live().for_each(|(slot, suffix)| grown.append(slot, suffix));
+        Some(grown)
+    }
+
+    /// Makes a larger copy the leaf's suffix block; under the lock, in no change: readers may use either. Returns the
+    /// old one, to be retired when the lock is given up.
+    pub(crate) fn exchange_suffixes(self, grown: SuffixBlockRef<'p>) -> Option<SuffixBlockRef<'p>> {
         let old = self.suffixes();
-        if old.is_some_and(|suffixes| suffixes.has_room(length)) {
-            return;
-        }
-        let live = || self.permutation().slots().filter(|&slot| self.kind(slot) == SUFFIX);
-        let old_bytes = old.map_or(0, |suffixes| live().map(|slot| suffixes.suffix(slot).len()).sum());
-        let capacity = capacity_for(old_bytes + length, live().count() + 1);
-        let grown = SuffixBlockRef::create(capacity, memory);
-        if let Some(old) = old {
-            live().for_each(|slot| grown.append(slot, old.suffix(slot)));
-        }
         self.suffixes.publish(grown.as_ptr());
-        if let Some(old) = old {
-            // SAFETY: the leaf names the copy now, and the lock makes this thread the only one that replaces it.
-            unsafe { old.retire(memory) }
+        old
+    }
+
+    /// Gives back a leaf that nobody else has seen, and its suffix block.
+    ///
+    /// # Safety
+    /// As for [`Ptr::discard`].
+    pub(crate) unsafe fn discard_with_suffixes(self, memory: &mut dyn NodeMemory) {
+        if let Some(suffixes) = self.suffixes() {
+            // SAFETY: the suffix block belongs to this leaf alone, by the caller's promise.
+            unsafe { suffixes.discard(memory) }
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.discard(memory) }
     }
 
     /// Gives back a leaf and its suffix block.
@@ -392,21 +432,27 @@ impl Leaf {
 }
 
 impl<'p> Ptr<'p, Internal> {
-    /// Allocates an internal node that nobody else knows yet, with its first child only.
-    pub(crate) fn create(root: bool, first: NodePtr<'p>, memory: &mut dyn NodeMemory) -> Self {
-        let block = memory.allocate(Layout::new::<Internal>()).cast::<Internal>();
-        // LEAF never changes, so the first child may be changing just now.
-        let above_leaves = first.is_leaf();
+    /// Memory for an internal node that nobody else knows yet: without children, so not to be linked before
+    /// [`Self::begin`].
+    pub(crate) fn create(memory: &mut dyn NodeMemory) -> Self {
+        let block = allocate(memory, Layout::new::<Internal>()).cast::<Internal>();
         let internal = Internal {
-            version: VersionWord::new(Version::internal(root, above_leaves)),
+            version: VersionWord::new(Version::internal(false, false)),
             keys: std::array::from_fn(|_| GuardedU64::new(u64::MAX)),
             children: std::array::from_fn(|_| GuardedPtr::new(std::ptr::null_mut())),
         };
-        internal.children[0].write(first.as_ptr());
         // SAFETY: the block is ours, large and aligned enough for an internal node.
         unsafe { block.write(internal) };
         note::store(block.as_ptr(), size_of::<Internal>());
         Self(block, PhantomData)
+    }
+
+    /// Makes a fresh node one with its first child only, and locks it: nobody else knows it yet.
+    pub(crate) fn begin(self, root: bool, first: NodePtr<'p>) -> NodeLock<'p> {
+        // LEAF never changes, so the first child may be changing just now.
+        let held = self.get().version.begin(Version::internal(root, first.is_leaf()));
+        self.children[0].write(first.as_ptr());
+        held
     }
 
     #[inline(always)]

@@ -55,7 +55,7 @@ where
         pinned: Pinned<'p>,
     ) -> Insert {
         Masstree::assert_key(key);
-        if self.insert_beside_last(key, value, memory, changes).is_some() {
+        if self.insert_beside_last(key, value, changes).is_some() {
             return Insert::Inserted;
         }
         let mut backoff = Backoff::new();
@@ -77,17 +77,14 @@ where
     /// Puts a key into the leaf of the one before. `None`, with nothing changed, if it does not belong there, may be
     /// there already, or finds no room.
     #[inline]
-    fn insert_beside_last(
-        &mut self,
-        key: &'a [u8],
-        value: u64,
-        memory: &mut dyn NodeMemory,
-        changes: &mut NodeChanges,
-    ) -> Option<()> {
+    fn insert_beside_last(&mut self, key: &'a [u8], value: u64, changes: &mut NodeChanges) -> Option<()> {
         let last = self.last.as_mut()?;
         // A key that ends where the layer begins stands in the layer above.
         let rest = key.strip_prefix(last.prefix).filter(|rest| !rest.is_empty() || last.prefix.is_empty())?;
         let (leaf, entry) = (last.leaf, NewEntry::of(rest, value));
+        if entry.part.is_long() && !leaf.has_room_for(entry.suffix) {
+            return None;
+        }
         let held = leaf.get().version.try_lock(last.seen)?;
         let permutation = leaf.permutation();
         if permutation.count() == LEAF_SLOTS || !leaf.covers(entry.part.slice) {
@@ -99,7 +96,7 @@ where
         if position < permutation.count() && leaf.part(permutation.slot(position)) == entry.part {
             return None;
         }
-        last.seen = put(leaf, held, position, entry, memory, changes);
+        last.seen = put(leaf, held, position, entry, changes);
         Some(())
     }
 }

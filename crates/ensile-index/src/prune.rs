@@ -18,7 +18,7 @@ use crate::descend::{HEIGHT_MAX, InLeaf, Path, find, leaf_for};
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
-use crate::remove::clear_slot;
+use crate::remove::{KeyRemoval, clear_slot};
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
@@ -42,11 +42,11 @@ enum Pruned {
 }
 
 impl Masstree {
-    /// Unlinks the leaf at `key`'s place in the layer at `depth` if it is empty, and what dies with it.
-    pub(crate) fn prune(&self, key: &[u8], depth: usize, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
+    /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it.
+    pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
+        let Some(mut depth) = removed.emptied else { return };
         let mut backoff = Backoff::new();
         let mut trail = Vec::new();
-        let mut depth = depth;
         loop {
             if trail.len() <= depth {
                 trail.clear();
@@ -199,8 +199,7 @@ impl Masstree {
         }
         word.publish(node);
         drop((heir, word));
-        for (internal, held) in dying.into_iter().flatten() {
-            drop(held);
+        for internal in dying.map(|node| node.map(|(internal, _held)| internal)).into_iter().flatten() {
             // SAFETY: the layer's word names the heir; nothing else named these nodes, and we alone marked them.
             unsafe { internal.retire(memory) };
         }
@@ -231,7 +230,7 @@ fn unlink_leaf<'p>(
         Some(prev) => Some(lock_left_neighbour(prev, leaf)?),
     };
     let goes_left = step.index > 0;
-    let (heir, mut held_heir, _held_prev) = if goes_left {
+    let (heir, mut held_heir, held_prev) = if goes_left {
         (prev?, held_prev?, None)
     } else {
         (next?, next?.get().version.try_lock_now()?, held_prev)
@@ -258,7 +257,7 @@ fn unlink_leaf<'p>(
     for level in top + 1..path.length() {
         locked.lock(level).set_deleted();
     }
-    drop((locked, held_heir, held));
+    drop((locked, held_heir, held_prev, held));
     for level in top + 1..path.length() {
         // SAFETY: unlinked above, under locks, by us alone.
         unsafe { path.step(level).node.retire(memory) };

@@ -11,19 +11,31 @@ use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr};
 use crate::tree::Masstree;
 
+/// What a removal has left to do: perhaps a leaf is empty, which [`Masstree::prune`] unlinks.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an empty leaf is to be pruned"]
+pub struct KeyRemoval {
+    /// The depth of the layer in which a leaf is empty now.
+    pub(crate) emptied: Option<usize>,
+}
+
 impl Masstree {
     /// Removes a key if its value is `expected`. Leaves and layers that this empties are unlinked and retired.
     #[must_use]
     pub fn remove(&self, key: &[u8], expected: u64, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) -> bool {
+        let Some(removed) = self.take_out(key, expected, pinned) else { return false };
+        self.prune(key, removed, memory, pinned);
+        true
+    }
+
+    /// Removes a key if its value is `expected`, and nothing else: no memory is given back, and one leaf is locked.
+    /// `None` if the key has another value, or none.
+    pub fn take_out(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Option<KeyRemoval> {
         let mut backoff = Backoff::new();
         loop {
             match self.try_remove(key, expected, pinned) {
-                Try::Missing => return false,
-                Try::Removed { emptied: None } => return true,
-                Try::Removed { emptied: Some(depth) } => {
-                    self.prune(key, depth, memory, pinned);
-                    return true;
-                }
+                Try::Missing => return None,
+                Try::Removed(removed) => return Some(removed),
                 Try::Again => backoff.wait(),
             }
         }
@@ -53,7 +65,7 @@ impl Masstree {
                     let is_empty = place.leaf.permutation().count() == 0;
                     // An empty root of layer 0 is how an empty tree looks.
                     let stays = depth == 0 && place.seen.is_root();
-                    return Try::Removed { emptied: (is_empty && !stays).then_some(depth) };
+                    return Try::Removed(KeyRemoval { emptied: (is_empty && !stays).then_some(depth) });
                 }
                 InLeaf::Clash { .. } | InLeaf::Absent => return Try::Missing,
             }
@@ -64,10 +76,7 @@ impl Masstree {
 /// The outcome of one try.
 enum Try {
     Missing,
-    Removed {
-        /// The depth of the layer in which a leaf is empty now.
-        emptied: Option<usize>,
-    },
+    Removed(KeyRemoval),
     Again,
 }
 

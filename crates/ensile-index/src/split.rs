@@ -1,8 +1,9 @@
 //! Splitting a full leaf, and the internal nodes above it that are full as well (Masstree §4.3, §4.6.4).
 //!
-//! All nodes that will change are locked first, from the leaf up to the first one with room, or past the root to the
-//! word that names it; then all of them are changed; then all are let go. Until the last lock is had nothing has
-//! been changed, so giving up is always possible.
+//! What the split needs is known from the versions at which the leaf and the nodes above it were seen, and is obtained
+//! before anything is locked (E1). Then all nodes that will change are locked at those versions, from the leaf up to
+//! the first one with room, or past the root to the word that names it. Then all of them are changed, and all are let
+//! go. Until the last lock is had nothing has been changed, so giving up is always possible.
 //!
 //! A load in order leaves full nodes behind: where inserts come one right behind the other, the cut is made at the
 //! newest. At the right edge of a leaf the new key alone goes to the right, and likewise up the tree; within a leaf
@@ -12,13 +13,13 @@
 
 use ensile_epoch::Pinned;
 
-use crate::descend::{LockedPath, Path};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, PathStep};
 use crate::insert::{Layer, NewEntry, put_at};
 use crate::memory::NodeMemory;
 use crate::node::{FREE, INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SUFFIX};
 use crate::permutation::{LEAF_SLOTS, Permutation};
 use crate::suffix_block::{SuffixBlockRef, capacity_for};
-use crate::tree::Masstree;
+use crate::tree::{Masstree, RootWord};
 use crate::version::{NodeLock, Version, VersionWord};
 use crate::witness::NodeChanges;
 
@@ -37,57 +38,161 @@ struct SplitPoint {
     in_order: bool,
 }
 
+impl SplitPoint {
+    fn new_is_right(&self) -> bool {
+        self.position >= self.left
+    }
+}
+
+/// The nodes that a split may link, obtained before anything is locked (E1).
+struct SplitNodes<'p> {
+    right: Ptr<'p, Leaf>,
+    /// The left leaf's suffix block, if its own has no room for the new entry's suffix.
+    left_suffixes: Option<SuffixBlockRef<'p>>,
+    /// One for each node of the path that is full, and one for a new root.
+    internals: [Option<Ptr<'p, Internal>>; HEIGHT_MAX + 1],
+    count: usize,
+}
+
+/// All locks of a split.
+struct SplitLocks<'p> {
+    held: NodeLock<'p>,
+    path: LockedPath<'p>,
+    /// Past the root: the word that names it.
+    root_word: Option<RootWord<'p>>,
+}
+
+impl<'p> SplitNodes<'p> {
+    /// What the split of a leaf as of `seen` needs. `None`, with nothing obtained, if the leaf has changed.
+    fn obtain(
+        leaf: Ptr<'p, Leaf>,
+        seen: Version,
+        entry: NewEntry<'_>,
+        path: &Path<'p>,
+        memory: &mut dyn NodeMemory,
+    ) -> Option<(SplitPoint, Self)> {
+        let cut = cut(leaf, entry);
+        let (high, right_suffixes) =
+            (leaf.high.read(), cut.as_ref().map(|cut| right_suffixes(leaf, cut, entry)));
+        if !leaf.get().version.unchanged(seen) {
+            return None;
+        }
+        let cut = cut.expect("at most ten of the sixteen entries share a slice");
+        let left_suffixes =
+            match !cut.new_is_right() && entry.part.is_long() && !leaf.has_room_for(entry.suffix) {
+                true => Some(leaf.larger_suffixes(seen, entry.suffix.len(), memory)?),
+                false => None,
+            };
+        let right = Ptr::<Leaf>::create(false, cut.separator, high, memory);
+        if let Some(capacity) = right_suffixes.flatten() {
+            right.suffixes.write(SuffixBlockRef::create(capacity, memory).as_ptr());
+        }
+        let mut nodes = Self { right, left_suffixes, internals: [None; HEIGHT_MAX + 1], count: 0 };
+        let full =
+            (0..path.length()).rev().take_while(|&level| path.step(level).seen.keys() == INTERNAL_KEYS);
+        let full = full.count();
+        let needed = if full == path.length() { full + 1 } else { full };
+        for node in &mut nodes.internals[..needed] {
+            *node = Some(Ptr::<Internal>::create(memory));
+        }
+        nodes.count = needed;
+        Some((cut, nodes))
+    }
+
+    /// The next of the internal nodes.
+    fn internal(&mut self) -> Ptr<'p, Internal> {
+        self.count -= 1;
+        self.internals[self.count].take().expect("a node for each that is full, and a root (E1)")
+    }
+
+    /// Gives all of them back: nothing was locked.
+    fn discard(mut self, memory: &mut dyn NodeMemory) {
+        while self.count > 0 {
+            // SAFETY: nobody else has seen the node, and it is taken out of the list.
+            unsafe { self.internal().discard(memory) };
+        }
+        // SAFETY: nobody else has seen the leaf and the suffix blocks.
+        unsafe {
+            self.right.discard_with_suffixes(memory);
+            if let Some(suffixes) = self.left_suffixes {
+                suffixes.discard(memory);
+            }
+        }
+    }
+}
+
 impl Masstree {
-    /// Splits a full, locked leaf and puts the entry into the half where it belongs. `None`, with nothing changed, if
-    /// some node is in another writer's hands.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one insert, passed on once")]
+    /// Splits a leaf that was full at the version at which it was seen, and puts the entry into the half where it
+    /// belongs. `None`, with nothing changed, if some node has changed or is in another writer's hands.
     pub(crate) fn split_and_put<'p>(
         &'p self,
         layer: &Layer<'_, 'p>,
-        leaf: Ptr<'p, Leaf>,
-        mut held: NodeLock<'p>,
+        (leaf, seen): (Ptr<'p, Leaf>, Version),
         entry: NewEntry<'_>,
         memory: &mut dyn NodeMemory,
         changes: &mut NodeChanges,
         pinned: Pinned<'p>,
     ) -> Option<()> {
         let path = Path::to(layer.root, leaf, pinned)?;
-        let mut locked = path.lock_up(|seen| seen.keys() < INTERNAL_KEYS)?;
-        let root_word = match locked.top {
-            Some(_) => None,
-            None => Some(self.lock_root_word(layer.parent, layer.root)?),
+        let (cut, mut nodes) = SplitNodes::obtain(leaf, seen, entry, &path, memory)?;
+        let Some(SplitLocks { mut held, path: mut locked, root_word }) =
+            self.lock_for_split(layer, leaf, seen, &path)
+        else {
+            nodes.discard(memory);
+            return None;
         };
-
-        let cut = cut(leaf, entry);
         leaf.note_run(cut.position);
-        let right = right_half(leaf, &cut, entry, memory);
-        if cut.position < cut.left && entry.part.is_long() {
-            leaf.reserve_suffix(entry.suffix.len(), memory);
-        }
+        let right = nodes.right;
+        fill_right_half(leaf, right, &cut, entry);
+        let replaced = nodes.left_suffixes.and_then(|larger| leaf.exchange_suffixes(larger));
         held.begin_change();
         locked.begin_change();
         shrink_to_left_half(leaf, &cut, entry, right);
-        let (separator, over) = link(&path, &mut locked, cut.separator, right.node(), cut.in_order, memory);
+        let (separator, over) = link(&path, &mut locked, &cut, &mut nodes);
         if let Some(word) = root_word {
             let over = over.expect("a root that has no room is split");
-            let root = Ptr::<Internal>::create(true, layer.root, memory);
-            // Nobody knows the new root yet.
-            let mut fresh = root.get().version.try_lock_now().expect("a fresh node is free");
-            fresh.begin_change();
+            let root = nodes.internal();
+            let mut fresh = root.begin(true, layer.root);
             root.insert(0, 0, separator, over.as_ptr());
             fresh.set_keys(1);
             drop(fresh);
             word.publish(root.node());
             locked.locks.first_mut().and_then(Option::as_mut).unwrap_or(&mut held).set_root(false);
         }
-        changes.changed(leaf, held.seen(), held.after());
+        debug_assert_eq!(nodes.count, 0, "a split uses what it obtained");
+        let after = held.after();
+        drop((locked, held));
+        changes.changed(leaf, seen, after);
         changes.created(right, leaf, Version::leaf(false));
+        if let Some(suffixes) = replaced {
+            // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
+            unsafe { suffixes.retire(memory) };
+        }
         Some(())
+    }
+
+    /// Locks the leaf at `seen` and the path's nodes up to the first with room, or past the root to the word that names
+    /// it. `None`, with nothing locked, if one of them has changed or is locked.
+    fn lock_for_split<'p>(
+        &'p self,
+        layer: &Layer<'_, 'p>,
+        leaf: Ptr<'p, Leaf>,
+        seen: Version,
+        path: &Path<'p>,
+    ) -> Option<SplitLocks<'p>> {
+        let held = leaf.get().version.try_lock(seen)?;
+        let path = path.lock_up(|seen| seen.keys() < INTERNAL_KEYS)?;
+        let root_word = match path.top {
+            Some(_) => None,
+            None => Some(self.lock_root_word(layer.parent, layer.root)?),
+        };
+        Some(SplitLocks { held, path, root_word })
     }
 }
 
-/// Decides where to cut: in the middle, or at the edge for a load in order; never between entries of one slice.
-fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> SplitPoint {
+/// Decides where to cut: in the middle, or at the edge for a load in order; never between entries of one slice. `None`
+/// only of a leaf that has changed.
+fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> Option<SplitPoint> {
     let permutation = leaf.permutation();
     let position = leaf.position(permutation, entry.part);
     let slice_at = |index: usize| match index.cmp(&position) {
@@ -100,55 +205,56 @@ fn cut(leaf: Ptr<'_, Leaf>, entry: NewEntry<'_>) -> SplitPoint {
     let is_boundary = |left: &usize| (1..=LEAF_SLOTS).contains(left) && slice_at(left - 1) != slice_at(*left);
     let left = (0..LEAF_SLOTS)
         .flat_map(|distance| [wanted.saturating_sub(distance), wanted + distance])
-        .find(is_boundary)
-        .expect("at most ten of the sixteen entries share a slice");
-    SplitPoint { position, left, separator: slice_at(left), in_order }
+        .find(is_boundary)?;
+    Some(SplitPoint { position, left, separator: slice_at(left), in_order })
 }
 
-/// A new leaf with the entries from the cut on, linked to its neighbours on its own side only.
-fn right_half<'p>(
-    leaf: Ptr<'p, Leaf>,
-    cut: &SplitPoint,
-    entry: NewEntry<'_>,
-    memory: &mut dyn NodeMemory,
-) -> Ptr<'p, Leaf> {
-    let right = Ptr::<Leaf>::create(false, cut.separator, leaf.high.read(), memory);
+/// The slots of the entries that go to the right.
+fn moved(leaf: Ptr<'_, Leaf>, cut: &SplitPoint) -> impl Iterator<Item = usize> {
+    let permutation = leaf.permutation();
+    let first = if cut.new_is_right() { cut.left } else { cut.left - 1 };
+    (first..LEAF_SLOTS).map(move |position| permutation.slot(position))
+}
+
+/// The capacity of the suffix block that the right leaf needs, if it needs one.
+fn right_suffixes(leaf: Ptr<'_, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) -> Option<usize> {
+    let old = moved(leaf, cut).filter(|&slot| leaf.kind(slot) == SUFFIX);
+    let lengths = old.filter_map(|slot| leaf.suffixes().map(|suffixes| suffixes.suffix(slot).len()));
+    let new = (cut.new_is_right() && entry.part.is_long()).then_some(entry.suffix.len());
+    let (count, bytes) =
+        lengths.chain(new).fold((0, 0), |(count, bytes), length| (count + 1, bytes + length));
+    (count > 0).then(|| capacity_for(bytes, count))
+}
+
+/// Fills the new leaf with the entries from the cut on, and links it to its neighbours on its own side only. Its suffix
+/// block has the room.
+fn fill_right_half<'p>(leaf: Ptr<'p, Leaf>, right: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>) {
     right.next.write(leaf.next.read());
     right.prev.write(leaf.as_ptr());
-    let permutation = leaf.permutation();
-    let new_is_right = cut.position >= cut.left;
-    let first = if new_is_right { cut.left } else { cut.left - 1 };
-    let moved = || (first..LEAF_SLOTS).map(|position| permutation.slot(position));
-
-    let suffix_of = |slot: usize| leaf.suffixes().expect("a slot of kind SUFFIX has a suffixes").suffix(slot);
-    let is_suffix = |slot: &usize| leaf.kind(*slot) == SUFFIX;
-    let new_suffix = new_is_right && entry.part.is_long();
-    let entries = moved().filter(is_suffix).count() + usize::from(new_suffix);
-    if entries > 0 {
-        let bytes: usize = moved().filter(is_suffix).map(|slot| suffix_of(slot).len()).sum();
-        let bytes = bytes + if new_suffix { entry.suffix.len() } else { 0 };
-        right.suffixes.write(SuffixBlockRef::create(capacity_for(bytes, entries), memory).as_ptr());
-    }
-    for (to, from) in moved().enumerate() {
-        right.write_slot(to, leaf.slots[from].slice.read(), leaf.kind(from), leaf.slots[from].value.read());
-        if let Some(suffixes) = right.suffixes().filter(|_| is_suffix(&from)) {
-            suffixes.append(to, suffix_of(from));
+    let mut count = 0;
+    for (to, from) in moved(leaf, cut).enumerate() {
+        let kind = leaf.kind(from);
+        right.write_slot(to, leaf.slots[from].slice.read(), kind, leaf.slots[from].value.read());
+        if kind == SUFFIX {
+            let [new, old] =
+                [right, leaf].map(|leaf| leaf.suffixes().expect("a SUFFIX slot has a suffix block"));
+            new.append(to, old.suffix(from));
         }
+        count = to + 1;
     }
-    right.permutation.write(Permutation::identity(LEAF_SLOTS - first).bits());
-    if new_is_right {
+    right.permutation.write(Permutation::identity(count).bits());
+    if cut.new_is_right() {
         put_at(right, cut.position - cut.left, entry);
         if cut.in_order {
             right.start_run(RUN_MIN, cut.position - cut.left + 1);
         }
     }
-    right
 }
 
 /// The left side of a split, within the leaf's change.
 fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntry<'_>, right: Ptr<'p, Leaf>) {
     let permutation = leaf.permutation();
-    let new_is_left = cut.position < cut.left;
+    let new_is_left = !cut.new_is_right();
     let kept = if new_is_left { cut.left - 1 } else { cut.left };
     for position in kept..LEAF_SLOTS {
         leaf.set_kind(permutation.slot(position), FREE);
@@ -166,16 +272,15 @@ fn shrink_to_left_half<'p>(leaf: Ptr<'p, Leaf>, cut: &SplitPoint, entry: NewEntr
     leaf.next.write(right.as_ptr());
 }
 
-/// Links a new right node into its locked parent, and so on up while parents are full and split. What is over at the
+/// Links the new right leaf into its locked parent, and so on up while parents are full and split. What is over at the
 /// end, a separator and a node, belongs into a new root.
 fn link<'p>(
     path: &Path<'p>,
     locked: &mut LockedPath<'p>,
-    mut separator: u64,
-    mut right: NodePtr<'p>,
-    in_order: bool,
-    memory: &mut dyn NodeMemory,
+    cut: &SplitPoint,
+    nodes: &mut SplitNodes<'p>,
 ) -> (u64, Option<NodePtr<'p>>) {
+    let (mut separator, mut right) = (cut.separator, nodes.right.node());
     for level in (locked.top.unwrap_or(0)..path.length()).rev() {
         let step = path.step(level);
         let keys = step.seen.keys();
@@ -184,25 +289,24 @@ fn link<'p>(
             locked.lock(level).set_keys(keys + 1);
             return (separator, None);
         }
-        let at_edge = in_order && step.index == INTERNAL_KEYS;
+        let at_edge = cut.in_order && step.index == INTERNAL_KEYS;
         let keep = if at_edge { INTERNAL_KEYS } else { INTERNAL_KEYS.div_ceil(2) };
-        (separator, right) =
-            split_internal(step.node, locked.lock(level), step.index, separator, right, keep, memory);
+        let fresh = nodes.internal();
+        separator = split_internal(&step, locked.lock(level), (separator, right), keep, fresh);
+        right = fresh.node();
     }
     (separator, Some(right))
 }
 
-/// Splits a full internal node within its change: `keep` of the sixteen keys (the new one counted in) stay, the next
-/// one goes up, the others move to a new node.
+/// Splits a full internal node within its change, for a new key with the child on its right: `keep` of the sixteen keys
+/// (the new one counted in) stay, the next one goes up and is returned, the others move to the new node.
 fn split_internal<'p>(
-    node: Ptr<'p, Internal>,
+    &PathStep { node, index: at, .. }: &PathStep<'p>,
     held: &mut NodeLock<'_>,
-    at: usize,
-    key: u64,
-    child: NodePtr<'p>,
+    (key, child): (u64, NodePtr<'p>),
     keep: usize,
-    memory: &mut dyn NodeMemory,
-) -> (u64, NodePtr<'p>) {
+    right: Ptr<'p, Internal>,
+) -> u64 {
     let mut keys = [key; INTERNAL_KEYS + 1];
     let mut children: [*mut VersionWord; INTERNAL_KEYS + 2] = [child.as_ptr(); INTERNAL_KEYS + 2];
     for index in 0..INTERNAL_KEYS {
@@ -215,10 +319,8 @@ fn split_internal<'p>(
     // SAFETY: a child of a node that we hold locked, or the new child: linked or ours.
     let first =
         unsafe { Ptr::new_or_null(children[keep + 1]) }.expect("children in use are not null (CHILD)");
-    let right = Ptr::<Internal>::create(false, first, memory);
+    let mut fresh = right.begin(false, first);
     let moved = INTERNAL_KEYS - keep;
-    let mut fresh = right.get().version.try_lock_now().expect("a fresh node is free");
-    fresh.begin_change();
     for index in 0..moved {
         right.insert(index, index, keys[keep + 1 + index], children[keep + 2 + index]);
     }
@@ -232,5 +334,5 @@ fn split_internal<'p>(
         node.children[index].write(child);
     }
     held.set_keys(keep);
-    (keys[keep], right.node())
+    keys[keep]
 }

@@ -15,7 +15,7 @@ use ensile_base::limits;
 use ensile_base::sync::{AtomicU64, Ordering, note};
 
 use crate::guarded::GuardedU64;
-use crate::memory::NodeMemory;
+use crate::memory::{NodeMemory, allocate, retire};
 use crate::permutation::LEAF_SLOTS;
 
 /// Where a suffix lies in its suffix block: offset in the high half, length in the low half.
@@ -27,7 +27,7 @@ struct SuffixPlace(AtomicU64);
 #[derive(Debug)]
 pub(crate) struct SuffixBlock {
     capacity: u64,
-    /// Bytes handed out so far. Read and written only under the leaf's lock.
+    /// Bytes handed out so far. Written only under the leaf's lock, within a change of the leaf.
     used: GuardedU64,
     places: [SuffixPlace; LEAF_SLOTS],
 }
@@ -50,7 +50,7 @@ impl<'p> SuffixBlockRef<'p> {
 
     /// An empty suffix block.
     pub(crate) fn create(capacity: usize, memory: &mut dyn NodeMemory) -> Self {
-        let block = memory.allocate(Self::layout(capacity)).cast::<SuffixBlock>();
+        let block = allocate(memory, Self::layout(capacity)).cast::<SuffixBlock>();
         let suffixes = SuffixBlock {
             capacity: capacity as u64,
             used: GuardedU64::new(0),
@@ -80,7 +80,7 @@ impl<'p> SuffixBlockRef<'p> {
     fn layout(capacity: usize) -> Layout {
         let bytes = size_of::<SuffixBlock>() + capacity;
         Layout::from_size_align(bytes, align_of::<SuffixBlock>())
-            .expect("a suffixes is far smaller than the address space")
+            .expect("a suffix block is far smaller than the address space")
     }
 
     fn bytes(self, offset: usize) -> *mut u8 {
@@ -104,7 +104,9 @@ impl<'p> SuffixBlockRef<'p> {
         suffix
     }
 
-    /// Whether another suffix of this length fits. Under the leaf's lock.
+    /// Whether another suffix of this length fits. Without the leaf's lock: true of the version that the caller
+    /// validates.
+    #[inline]
     pub(crate) fn has_room(self, length: usize) -> bool {
         self.head().used.read() + length as u64 <= self.head().capacity
     }
@@ -130,7 +132,17 @@ impl<'p> SuffixBlockRef<'p> {
     pub(crate) unsafe fn retire(self, memory: &mut dyn NodeMemory) {
         let layout = Self::layout(self.head().capacity as usize);
         // SAFETY: the caller's promise; the layout is the one that `create` asked for.
-        unsafe { memory.retire(self.0.cast(), layout) }
+        unsafe { retire(memory, self.0.cast(), layout) }
+    }
+
+    /// Gives back a block that nobody else has seen.
+    ///
+    /// # Safety
+    /// The suffix block was never linked, and is given back once.
+    pub(crate) unsafe fn discard(self, memory: &mut dyn NodeMemory) {
+        let layout = Self::layout(self.head().capacity as usize);
+        // SAFETY: the caller's promise; the layout is the one that `create` asked for.
+        unsafe { memory.discard(self.0.cast(), layout) }
     }
 }
 

@@ -45,6 +45,15 @@ unsafe impl NodeMemory for BookedMemory {
         assert!(before.is_none(), "a block was retired twice");
         self.retired_bytes += layout.size();
     }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let address = block.as_ptr() as usize;
+        assert_eq!(self.allocated.remove(&address), Some(layout), "a block was discarded that is not ours");
+        assert!(!self.retired.contains_key(&address), "a block was retired and discarded");
+        self.allocated_bytes -= layout.size();
+        // SAFETY: allocated by `allocate` with this layout, and never linked, by the caller's word.
+        unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+    }
 }
 
 // SAFETY: the blocks are memory, addressed by numbers; nothing in them belongs to a thread.

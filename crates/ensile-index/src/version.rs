@@ -173,7 +173,7 @@ impl VersionWord {
         // Acquire on success: pairs with the Release store of `NodeLock::drop` by the lock's previous owner. Relaxed on
         // failure: nothing is concluded from the value.
         let swap = self.0.compare_exchange(seen.0, seen.0 | LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        swap.ok().map(|_| NodeLock { word: self, seen, next: None })
+        swap.ok().map(|_| NodeLock::taken(self, seen))
     }
 
     /// Locks the node at whatever version it has, unless another writer holds it right now.
@@ -181,6 +181,15 @@ impl VersionWord {
     #[must_use]
     pub(crate) fn try_lock_now(&self) -> Option<NodeLock<'_>> {
         self.try_lock(self.stable())
+    }
+
+    /// Gives a fresh node, which nobody else knows, the version that it is born with, and locks it within a change.
+    pub(crate) fn begin(&self, version: Version) -> NodeLock<'_> {
+        // Relaxed: the node is published later, by a Release store to a word of another node.
+        self.0.store(version.0 | LOCKED, Ordering::Relaxed);
+        let mut held = NodeLock::taken(self, version);
+        held.begin_change();
+        held
     }
 
     /// Whether the node is a leaf, changing or not.
@@ -205,7 +214,30 @@ pub(crate) struct NodeLock<'p> {
     next: Option<Version>,
 }
 
+#[cfg(debug_assertions)]
+ensile_base::sync::thread_local! {
+    /// Locks of nodes that this thread holds (E1).
+    static LOCKS_HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl<'p> NodeLock<'p> {
+    #[inline(always)]
+    fn taken(word: &'p VersionWord, seen: Version) -> Self {
+        #[cfg(debug_assertions)]
+        LOCKS_HELD.with(|locks| locks.set(locks.get() + 1));
+        Self { word, seen, next: None }
+    }
+}
+
 impl NodeLock<'_> {
+    /// How many locks of nodes this thread holds, where debug assertions are on: memory is asked for with none (E1).
+    pub(crate) fn held_by_this_thread() -> usize {
+        #[cfg(debug_assertions)]
+        return LOCKS_HELD.with(std::cell::Cell::get);
+        #[cfg(not(debug_assertions))]
+        0
+    }
+
     /// The version at which the lock was taken.
     pub(crate) fn seen(&self) -> Version {
         self.seen
@@ -255,6 +287,8 @@ impl Drop for NodeLock<'_> {
         // Release: pairs with the Acquire loads of `stable`, `is_exactly` and the Acquire exchange of `try_lock`: a
         // thread that sees the new word sees the whole change.
         self.word.0.store(self.after().0, Ordering::Release);
+        #[cfg(debug_assertions)]
+        LOCKS_HELD.with(|locks| locks.set(locks.get() - 1));
     }
 }
 

@@ -301,6 +301,13 @@ unsafe impl NodeMemory for NodeBlocks<'_> {
         self.garbage_list.push(self.epochs.now(), NodeBlock { address: block.as_ptr() as u64, class });
         *self.retired_bytes += class.bytes();
     }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = Self::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
+        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        unsafe { self.blocks.cache.free(block, class) };
+    }
 }
 
 /// The memory of a database. It stands in what all of the database's transactions and threads share.
@@ -347,5 +354,12 @@ unsafe impl NodeMemory for Unseen<'_> {
     unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: allocated under this class, and by the caller's word nothing uses it after it was retired.
         unsafe { self.0.cache.free(block, NodeBlocks::class(layout)) };
+    }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        let class = NodeBlocks::class(layout);
+        debug_assert!(class.bytes() >= layout.size(), "the class that the node was allocated under");
+        // SAFETY: allocated under this class, and by the caller's word nobody else has seen it.
+        unsafe { self.0.cache.free(block, class) };
     }
 }

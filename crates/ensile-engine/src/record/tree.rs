@@ -10,8 +10,8 @@ use std::ops::ControlFlow;
 
 use ensile_epoch::Pinned;
 use ensile_index::{
-    Direction, Gap, Insert, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range, ScanVisitor,
-    Witness,
+    Direction, Gap, Insert, KeyRemoval, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range,
+    ScanVisitor, Witness,
 };
 
 use super::blocks::{Blocks, Fresh, NodeBlocks, Placeholder, Unseen};
@@ -311,21 +311,28 @@ impl RecordTree {
         unlinked(old, becomes)
     }
 
-    /// Takes a key out, whose record is `old` and locked by the caller.
-    pub(crate) fn remove(
-        &self,
-        key: &[u8],
-        old: Record<'_>,
-        nodes: &mut NodeBlocks<'_>,
-        pinned: Pinned<'_>,
-    ) -> Unlinked {
+    /// Takes a key out, whose record is `old` and locked by the caller. What is left to do is done by [`Self::prune`],
+    /// once the record is unlocked.
+    pub(crate) fn take_out(&self, key: &[u8], old: Record<'_>, pinned: Pinned<'_>) -> (Unlinked, KeyRemoval) {
         debug_assert!(
             cfg!(any(loom, shuttle)) || old.word().is_locked(),
             "the record that is removed is locked (U1)"
         );
-        let removed = self.0.remove(key, old.address().value(), nodes, pinned);
-        assert!(removed, "the index maps a key to its latest record");
-        unlinked(old, Becomes::Garbage)
+        let Some(removed) = self.0.take_out(key, old.address().value(), pinned) else {
+            unreachable!("the index maps a key to its latest record")
+        };
+        (unlinked(old, Becomes::Garbage), removed)
+    }
+
+    /// Unlinks the leaf that a key's removal left empty.
+    pub(crate) fn prune(
+        &self,
+        key: &[u8],
+        removed: KeyRemoval,
+        nodes: &mut NodeBlocks<'_>,
+        pinned: Pinned<'_>,
+    ) {
+        self.0.prune(key, removed, nodes, pinned);
     }
 
     /// Visits the keys of a range in order.

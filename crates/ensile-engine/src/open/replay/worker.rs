@@ -269,9 +269,10 @@ impl ReplayWorker {
             found.unlock_with(before);
             return;
         }
-        let (mut nodes, _) = self.nodes(epochs);
-        let removed = tree.remove(key, found, &mut nodes, pinned);
+        let (unlinked, removed) = tree.take_out(key, found, pinned);
         found.unlock_with(before.superseded());
-        self.garbage.retire(removed, epochs);
+        let (mut nodes, _) = self.nodes(epochs);
+        tree.prune(key, removed, &mut nodes, pinned);
+        self.garbage.retire(unlinked, epochs);
     }
 }

@@ -76,6 +76,10 @@ unsafe impl NodeMemory for Recycler<'_> {
         fence(Ordering::SeqCst);
         self.garbage_list.push(self.epochs.now(), (block, layout));
     }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        self.free.entry(layout).or_default().push(block);
+    }
 }
 
 /// What one worker knows: the keys that end in its number.

@@ -1,0 +1,154 @@
+//! What an insert needs is obtained before a node is locked (E1): meanwhile other writers may change the leaf.
+//!
+//! The memory of these tests is such a writer. Whenever an insert asks for a block, it changes the tree at will, by the
+//! same thread: under a node's lock that would never end.
+
+use std::alloc::Layout;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::ptr::NonNull;
+
+use ensile_base::random::Random;
+
+use crate::testing::{BookedMemory, collect, hostile_key, pinned};
+use crate::version::NodeLock;
+use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, NodeMemory, Range};
+
+/// Memory that changes the tree while it is asked for a block.
+struct Interfering<'t> {
+    tree: &'t Masstree,
+    book: BookedMemory,
+    random: Random,
+    /// What the tree maps to what, but for the insert under way.
+    model: BTreeMap<Vec<u8>, u64>,
+    /// The last key that was inserted from outside: interference goes where it hurts.
+    key: Vec<u8>,
+    /// How often it still interferes with the insert under way.
+    left: usize,
+    interferences: usize,
+}
+
+// SAFETY: blocks come from a `BookedMemory`, and go back to it.
+unsafe impl NodeMemory for Interfering<'_> {
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        assert_eq!(NodeLock::held_by_this_thread(), 0, "memory is asked for under a node's lock");
+        if self.left > 0 {
+            self.left -= 1;
+            let left = std::mem::take(&mut self.left);
+            self.interferences += 1;
+            self.interfere();
+            self.left = left;
+        }
+        self.book.allocate(layout)
+    }
+
+    unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
+        assert_eq!(NodeLock::held_by_this_thread(), 0, "memory is given back under a node's lock");
+        // SAFETY: passed on to the caller.
+        unsafe { self.book.retire(block, layout) }
+    }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        assert_eq!(NodeLock::held_by_this_thread(), 0, "memory is given back under a node's lock");
+        // SAFETY: passed on to the caller.
+        unsafe { self.book.discard(block, layout) }
+    }
+}
+
+impl Interfering<'_> {
+    /// A key beside the one that is being inserted, or any.
+    fn neighbour(&mut self) -> Vec<u8> {
+        let mut key = self.key.clone();
+        match self.random.below(6) {
+            0 => key.truncate(self.random.below(key.len() as u64 + 1) as usize),
+            1 | 2 => key.push(self.random.below(4) as u8),
+            3 => {
+                if let Some(last) = key.last_mut() {
+                    *last ^= 1;
+                }
+            }
+            4 => {}
+            _ => key = hostile_key(&mut self.random),
+        }
+        key
+    }
+
+    /// One change by another writer.
+    fn interfere(&mut self) {
+        let key = self.neighbour();
+        let value = self.random.next_u64() >> 1;
+        let Some(&present) = self.model.get(&key) else {
+            let inserted = self.tree.insert_if_absent(&key, value, self, &mut NodeChanges::new(), pinned());
+            assert_eq!(inserted, Insert::Inserted, "{key:?}");
+            self.model.insert(key, value);
+            return;
+        };
+        if self.random.percent(50) {
+            assert!(self.tree.replace(&key, present, value, pinned()), "{key:?}");
+            self.model.insert(key, value);
+        } else {
+            assert!(self.tree.remove(&key, present, self, pinned()), "{key:?}");
+            self.model.remove(&key);
+        }
+    }
+
+    /// An insert from outside, which is interfered with up to three times.
+    fn insert(&mut self, key: Vec<u8>, value: u64, changes: &mut NodeChanges) {
+        self.left = self.random.below(4) as usize;
+        self.key.clone_from(&key);
+        changes.clear();
+        match self.tree.insert_if_absent(&key, value, self, changes, pinned()) {
+            Insert::Inserted => assert_eq!(self.model.insert(key, value), None, "the key was there"),
+            Insert::Exists(present) => assert_eq!(self.model.get(&key), Some(&present)),
+        }
+        self.left = 0;
+    }
+}
+
+/// Inserts keys, each interfered with, and compares the tree with what was done to it.
+fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Vec<u8>) {
+    let mut book = BookedMemory::default();
+    let mut tree = Masstree::new(&mut book);
+    let (model, random) = (BTreeMap::new(), Random::seeded(seed));
+    let mut memory =
+        Interfering { tree: &tree, book, random, model, key: Vec::new(), left: 0, interferences: 0 };
+    let (mut changes, mut random) = (NodeChanges::new(), Random::seeded(seed + 1));
+    for value in 0..inserts {
+        let key = key_of(&mut random);
+        memory.insert(key, value as u64, &mut changes);
+        if random.percent(10) {
+            memory.interfere();
+        }
+    }
+    assert!(memory.interferences > inserts / 100, "few inserts asked for memory: {}", memory.interferences);
+    let shape = tree.check(pinned()).expect("a whole tree");
+    assert_eq!(memory.book.live_bytes(), shape.bytes, "memory that is neither linked nor given back");
+    let Interfering { model, mut book, .. } = memory;
+    for (key, &value) in &model {
+        assert_eq!(tree.get(key, pinned()), Lookup::Found(value), "{key:?}");
+    }
+    let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+    let entries = collect(&tree, whole, Direction::Forward).entries;
+    assert!(entries.into_iter().eq(model), "a scan shows what is there");
+    // SAFETY: the test is over, nobody else has the tree.
+    unsafe { tree.dismantle(&mut book) };
+    assert_eq!(book.live_bytes(), 0);
+}
+
+#[test]
+fn an_insert_whose_leaf_changes_while_it_obtains_memory_begins_again() {
+    for seed in 0..20 {
+        survives(seed, 2_000, hostile_key);
+    }
+}
+
+#[test]
+fn a_split_whose_path_changes_while_it_obtains_memory_begins_again() {
+    for seed in 0..3 {
+        survives(seed, 20_000, |random| random.below(1 << 16).to_be_bytes().to_vec());
+        survives(seed, 20_000, |random| {
+            [&(random.below(40) << 3).to_be_bytes()[..], b"a long ending", &random.below(99).to_be_bytes()]
+                .concat()
+        });
+    }
+}
