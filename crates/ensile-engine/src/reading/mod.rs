@@ -16,7 +16,7 @@ use ensile_index::{Direction, Range};
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
-use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
+use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, Scratch};
 use crate::sets::rows::RowBatch;
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
@@ -24,7 +24,7 @@ use crate::tables::{IndexCore, TableCore};
 /// What a record was to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionRead {
-    /// The data is in the scratch buffer.
+    /// The data is where it was to be copied to.
     Present,
     /// The key is absent for this reader.
     Absent,
@@ -80,7 +80,7 @@ pub(crate) trait RawRead {
 /// A reader of records.
 pub(crate) trait Reader<'p> {
     /// Reads a record, and remembers what it saw if it must.
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead;
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
     fn witness(&mut self, witness: LeafWitness<'p>);
@@ -107,7 +107,7 @@ pub(crate) fn lookup<'p>(
     (tree, table): (&RecordTree, u32),
     key: &[u8],
     place: Option<Handle<'p>>,
-    scratch: &mut Scratch,
+    scratch: &mut impl CopyTarget,
     pinned: Pinned<'p>,
 ) -> bool {
     let mut place = place;
@@ -169,13 +169,13 @@ pub(crate) struct ScanRange<'s> {
 }
 
 /// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
-/// reader, a key and its value.
-pub(crate) fn scan<'p, R: Reader<'p>>(
+/// reader, a key, and the copy of its value.
+fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     reader: &mut R,
     scan: &ScanRange<'_>,
-    scratch: &mut Scratch,
+    scratch: &mut C,
     pinned: Pinned<'p>,
-    visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
+    visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
 ) {
     let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
     let mut merge = Merge { reader, table: scan.table, own, fetch, scratch, pinned, visit, broken: false };
@@ -212,18 +212,20 @@ impl<'s> Overlay<'s> {
 }
 
 /// Merges committed entries with own writes.
-struct Merge<'m, 'p, R, F> {
+struct Merge<'m, 'p, R, C, F> {
     reader: &'m mut R,
     table: &'m TableCore,
     own: Overlay<'m>,
     fetch: Fetch,
-    scratch: &'m mut Scratch,
+    scratch: &'m mut C,
     pinned: Pinned<'p>,
     visit: &'m mut F,
     broken: bool,
 }
 
-impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, 'p, R, F> {
+impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>>
+    Merge<'_, 'p, R, C, F>
+{
     /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
     /// says whether `key` itself is an own write, which the caller then skips.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
@@ -240,9 +242,10 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
             }
             if write.kind == WriteKind::Put {
                 // The visitor gets the reader, so what it is shown must not borrow from it.
-                let (own_key, own_value) = (own_key.to_vec(), writes.value(write).to_vec());
+                let own_key = own_key.to_vec();
+                self.scratch.copy(writes.value(write));
                 self.own.skip();
-                self.call(&own_key, &own_value)?;
+                self.call(&own_key)?;
             } else {
                 self.own.skip();
             }
@@ -253,8 +256,9 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
         ControlFlow::Continue(false)
     }
 
-    fn call(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
-        let flow = (self.visit)(self.reader, key, value);
+    #[inline]
+    fn call(&mut self, key: &[u8]) -> ControlFlow<()> {
+        let flow = (self.visit)(self.reader, key, self.scratch);
         self.broken = flow.is_break();
         flow
     }
@@ -271,8 +275,8 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
     }
 }
 
-impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'p>
-    for Merge<'_, 'p, R, F>
+impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>> RecordVisitor<'p>
+    for Merge<'_, 'p, R, C, F>
 {
     fn witness(&mut self, witness: LeafWitness<'p>) {
         self.reader.witness(witness);
@@ -290,11 +294,7 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Recor
         if !self.present(key, record) {
             return ControlFlow::Continue(());
         }
-        let flow = (self.visit)(self.reader, key, self.scratch.bytes());
-        if flow.is_break() {
-            self.broken = true;
-        }
-        flow
+        self.call(key)
     }
 }
 
@@ -304,25 +304,28 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
     (table, index): (&TableCore, Option<&IndexCore>),
     scan: &ScanRange<'_>,
-    (scratch, row_scratch): (&mut Scratch, &mut Scratch),
+    scratch: &mut Scratch,
     pinned: Pinned<'p>,
     batch: &mut RowBatch,
 ) {
+    let (rows, list) = batch.parts(index.is_some());
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
-        return self::scan(reader, scan, scratch, pinned, &mut |reader, key, row| {
-            batch.push(key, None, row, reader.reads())
+        return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
+            list.push(key, None, rows, reader.reads())
         });
     };
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
-    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, key| {
+    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, scratch| {
+        let key = scratch.bytes();
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
-            return batch.push(entry_key, Some(key), value, reader.reads());
+            rows.copy(value);
+            return list.push(entry_key, Some(key), rows, reader.reads());
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
-        if lookup(reader, table.place(), key, None, row_scratch, pinned) {
-            return batch.push(entry_key, Some(key), row_scratch.bytes(), reader.reads());
+        if lookup(reader, table.place(), key, None, rows, pinned) {
+            return list.push(entry_key, Some(key), rows, reader.reads());
         }
         ControlFlow::Continue(())
     });

@@ -17,7 +17,7 @@ use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead};
 use crate::record::kept::Boundary;
-use crate::record::{Fetch, LeafWitness, Record, Scratch};
+use crate::record::{CopyTarget, Fetch, LeafWitness, Record};
 use crate::session::{self, Session};
 use crate::sets::context::{Context, KeptContext};
 use crate::sets::rows::RowBatch;
@@ -50,7 +50,7 @@ struct VersionReader<'s, 'p> {
 }
 
 impl<'p> Reader<'p> for VersionReader<'_, 'p> {
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         // No version as old: the key had no record then, so its absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
@@ -188,14 +188,16 @@ impl RawRead for Snapshot<'_> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
         kept.between(|context| context.descents.begin_many(keys));
-        let read = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, descents, .. }| {
+        let (rows, list) = found.parts(false);
+        let read = kept.enter_snapshot(None, |pinned, boundary, Context { descents, .. }| {
             // Often the record is not the one to be read.
             let mut places = descents.descend(table, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
             // and a record that is superseded now leads to the boundary's version all the same.
             for version in descents.versions(&mut places, boundary, table.fetch, pinned) {
-                let row = version.and_then(|version| version.show_version(boundary, shown, scratch));
-                found.push_found(row);
+                let mut reader = VersionReader { boundary, shown };
+                let read = version.map(|version| reader.read(version, rows));
+                list.push_found(rows, read == Some(VersionRead::Present));
             }
             descents.end_many(places);
         });
@@ -216,9 +218,8 @@ impl RawRead for Snapshot<'_> {
         let scan = ScanRange { table: scanned, range, direction, own: &[] };
         let now = Some(shared.epochs.now());
         let read = kept.enter_snapshot(now, |pinned, boundary, context| {
-            let scratches = (&mut context.scratch, &mut context.row_scratch);
             let mut reader = VersionReader { boundary, shown };
-            reading::copy_rows(&mut reader, (table, index), &scan, scratches, pinned, batch);
+            reading::copy_rows(&mut reader, (table, index), &scan, &mut context.scratch, pinned, batch);
         });
         Ok(read?)
     }
@@ -230,7 +231,7 @@ impl RawRead for Snapshot<'_> {
 
     fn keep_rows(&mut self, rows: RowBatch) {
         let (_, kept, _) = self.parts();
-        kept.between(|context| context.rows = rows);
+        kept.between(|context| context.keep_rows(rows));
     }
 
     /// A snapshot remembers no reads.

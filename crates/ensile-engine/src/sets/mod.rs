@@ -11,6 +11,7 @@ pub(crate) mod node_set;
 pub(crate) mod rows;
 pub(crate) mod write_set;
 
+pub(crate) use ensile_base::limits::KEEP_BYTES_MAX;
 use ensile_base::limits::TRANSACTION_BYTES_MAX;
 
 use crate::error::{Error, Result};
@@ -19,9 +20,6 @@ use crate::record::kept::forgets;
 use crate::record::word::Word;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
-
-/// Most bytes that a context keeps of what a huge transaction made it take.
-pub(crate) const KEEP_BYTES_MAX: usize = 1 << 20;
 
 /// Most records in a read-set.
 const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();

@@ -3,11 +3,13 @@
 //! A scan copies a batch of rows and ends its call; a multi-get copies all that it finds. What decodes the rows, and the
 //! application's call-backs, run afterwards: however long they take, the pin can be taken away meanwhile.
 //!
-//! Invariant: the ends of the rows grow, so that each row lies between the end of the one before and its own.
+//! Invariant: the ends of keys grow, so that each row's place and key lie between the end of the one before and its own.
 //!
 //! Neighbours: `reading` fills batches; `typed` decodes them; a `context` keeps the space.
 
 use std::ops::ControlFlow;
+
+use crate::record::{KeptRow, RowSpace};
 
 /// No row is copied behind this many bytes of a batch.
 const BATCH_BYTES_MAX: usize = 256 << 10;
@@ -15,20 +17,31 @@ const BATCH_BYTES_MAX: usize = 256 << 10;
 /// Rows in the order that they were met in.
 #[derive(Debug, Default)]
 pub(crate) struct RowBatch {
-    bytes: Vec<u8>,
+    rows: RowSpace,
+    list: RowList,
+}
+
+/// Where each row of a batch stands, and where its copy lies.
+#[derive(Debug, Default)]
+pub(crate) struct RowList {
+    /// Places and primary keys.
+    keys: Vec<u8>,
     ends: Vec<RowEnds>,
     rows_max: usize,
     keys_only: bool,
+    /// Rows were met through an index: their places are not their keys.
+    of_index: bool,
+    /// The batch takes no more rows.
+    is_full: bool,
 }
 
-/// Where the parts of a row end. A table's row stands at its own key, and has no other.
+/// Where the parts of a row end.
 #[derive(Clone, Copy, Debug)]
 struct RowEnds {
-    place: usize,
-    key: Option<usize>,
-    row: usize,
-    found: bool,
-    reads: usize,
+    place: u32,
+    key: u32,
+    row: Option<KeptRow>,
+    reads: u32,
 }
 
 /// A row of a batch.
@@ -42,7 +55,6 @@ pub(crate) struct BatchRow<'b> {
     pub(crate) row: &'b [u8],
     /// How many reads the transaction had remembered behind it.
     pub(crate) reads: usize,
-    found: bool,
 }
 
 impl RowBatch {
@@ -50,81 +62,92 @@ impl RowBatch {
     #[inline]
     pub(crate) fn begin(&mut self, rows_max: usize, keys_only: bool) {
         debug_assert!(rows_max > 0, "a batch of nothing would never end");
-        self.bytes.clear();
-        self.ends.clear();
-        (self.rows_max, self.keys_only) = (rows_max, keys_only);
+        self.rows.clear();
+        let list = &mut self.list;
+        list.keys.clear();
+        list.ends.clear();
+        (list.rows_max, list.keys_only, list.is_full) = (rows_max, keys_only, false);
     }
 
-    /// Copies a row; breaks with the one that fills the batch.
+    /// Where rows are copied to, and where they are noted.
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        place: &[u8],
-        key: Option<&[u8]>,
-        row: &[u8],
-        reads: usize,
-    ) -> ControlFlow<()> {
-        debug_assert!(self.ends.len() < self.rows_max, "a full batch takes no more rows");
-        self.bytes.extend_from_slice(place);
-        let end_of_place = self.bytes.len();
-        let end_of_key = key.map(|key| {
-            self.bytes.extend_from_slice(key);
-            self.bytes.len()
-        });
-        if !self.keys_only {
-            self.bytes.extend_from_slice(row);
-        }
-        let row = self.bytes.len();
-        self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, found: true, reads });
-        if self.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    /// Copies what a multi-get found.
-    #[inline]
-    pub(crate) fn push_found(&mut self, row: Option<&[u8]>) {
-        let place = self.bytes.len();
-        self.bytes.extend_from_slice(row.unwrap_or_default());
-        let (row, found) = (self.bytes.len(), row.is_some());
-        self.ends.push(RowEnds { place, key: None, row, found, reads: 0 });
+    pub(crate) fn parts(&mut self, of_index: bool) -> (&mut RowSpace, &mut RowList) {
+        self.list.of_index = of_index;
+        (&mut self.rows, &mut self.list)
     }
 
     /// Whether rows may follow that had no room.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.ends.len() >= self.rows_max || self.bytes.len() >= BATCH_BYTES_MAX
+        self.list.is_full
     }
 
     /// The rows.
     #[inline]
     pub(crate) fn rows(&self) -> impl Iterator<Item = BatchRow<'_>> {
+        let RowList { keys, ends, of_index, .. } = &self.list;
         let mut start = 0;
-        self.ends.iter().map(move |ends| {
-            let place = &self.bytes[start..ends.place];
-            let end_of_key = ends.key.unwrap_or(ends.place);
-            let key = if ends.key.is_some() { &self.bytes[ends.place..end_of_key] } else { place };
-            start = ends.row;
-            BatchRow {
-                place,
-                key,
-                row: &self.bytes[end_of_key..ends.row],
-                reads: ends.reads,
-                found: ends.found,
-            }
+        ends.iter().map(move |ends| {
+            let place = &keys[start..ends.place as usize];
+            let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
+            start = ends.key as usize;
+            let row = ends.row.map_or(&[][..], |row| self.rows.row(row));
+            BatchRow { place, key, row, reads: ends.reads as usize }
         })
+    }
+
+    /// What a multi-get found, in the order of its keys.
+    #[inline]
+    pub(crate) fn found(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.list.ends.iter().map(|ends| ends.row.map(|row| self.rows.row(row)))
     }
 
     /// Bytes of memory that it holds.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<RowEnds>()
+        let list = self.list.keys.capacity() + self.list.ends.capacity() * size_of::<RowEnds>();
+        self.rows.kept_bytes() + list
     }
 }
 
-impl<'b> BatchRow<'b> {
-    /// What a multi-get found.
+impl RowList {
+    /// Keeps the row that was copied last; breaks with the one that fills the batch.
     #[inline]
-    pub(crate) fn found(self) -> Option<&'b [u8]> {
-        self.found.then_some(self.row)
+    pub(crate) fn push(
+        &mut self,
+        place: &[u8],
+        key: Option<&[u8]>,
+        rows: &mut RowSpace,
+        reads: usize,
+    ) -> ControlFlow<()> {
+        debug_assert!(!self.is_full, "a full batch takes no more rows");
+        debug_assert_eq!(
+            key.is_some(),
+            self.of_index,
+            "rows that an index leads to have a place of their own"
+        );
+        self.keys.extend_from_slice(place);
+        let end_of_place = self.keys.len() as u32;
+        if let Some(key) = key {
+            self.keys.extend_from_slice(key);
+        }
+        let row = if self.keys_only { None } else { Some(rows.keep()) };
+        let end_of_key = self.keys.len() as u32;
+        self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, reads: reads as u32 });
+        let is_full =
+            self.ends.len() >= self.rows_max || self.keys.len() + rows.used_bytes() >= BATCH_BYTES_MAX;
+        if is_full {
+            self.is_full = true;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Keeps the row that was copied last as what a multi-get found, if it found one.
+    #[inline]
+    pub(crate) fn push_found(&mut self, rows: &mut RowSpace, found: bool) {
+        let row = found.then(|| rows.keep());
+        self.ends.push(RowEnds { place: 0, key: 0, row, reads: 0 });
     }
 }
 
@@ -133,20 +156,32 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::{BATCH_BYTES_MAX, RowBatch};
+    use crate::record::CopyTarget;
+
+    fn push(batch: &mut RowBatch, place: &[u8], key: Option<&[u8]>, row: &[u8]) -> ControlFlow<()> {
+        let (rows, list) = batch.parts(key.is_some());
+        rows.copy(row);
+        list.push(place, key, rows, 7)
+    }
 
     #[test]
     fn rows_come_out_as_they_went_in() {
         let mut batch = RowBatch::default();
         batch.begin(3, false);
-        assert_eq!(batch.push(b"k1", None, b"row", 1), ControlFlow::Continue(()));
-        assert_eq!(batch.push(b"entry", Some(b"k2"), b"", 2), ControlFlow::Continue(()));
-        assert_eq!(batch.push(b"", Some(b""), b"x", 3), ControlFlow::Break(()), "three are asked for");
+        assert_eq!(push(&mut batch, b"entry", Some(b"k1"), b"row"), ControlFlow::Continue(()));
+        assert_eq!(push(&mut batch, b"other", Some(b"k2"), b""), ControlFlow::Continue(()));
+        assert_eq!(push(&mut batch, b"", Some(b""), b"x"), ControlFlow::Break(()), "three are asked for");
         let rows: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row, row.reads)).collect();
-        let (first, second, third) = (&b"k1"[..], &b"entry"[..], &b""[..]);
-        assert_eq!(rows, [(first, first, &b"row"[..], 1), (second, b"k2", b"", 2), (third, b"", b"x", 3)]);
+        let (first, second) = ((&b"entry"[..], &b"k1"[..]), (&b"other"[..], &b"k2"[..]));
+        let expected =
+            [(first.0, first.1, &b"row"[..], 7), (second.0, second.1, b"", 7), (b"", b"", b"x", 7)];
+        assert_eq!(rows, expected);
         batch.begin(3, true);
-        assert_eq!(batch.push(b"k", None, b"row", 0), ControlFlow::Continue(()));
-        assert_eq!(batch.rows().map(|row| row.row.len()).sum::<usize>(), 0, "keys only");
+        assert_eq!(push(&mut batch, b"k", None, b"row"), ControlFlow::Continue(()));
+        assert_eq!(push(&mut batch, b"l", None, b"row"), ControlFlow::Continue(()));
+        let keys: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row.len())).collect();
+        assert_eq!(keys, [(&b"k"[..], &b"k"[..], 0), (b"l", b"l", 0)], "keys only");
+        assert!(!batch.is_full());
     }
 
     #[test]
@@ -154,8 +189,8 @@ mod tests {
         let mut batch = RowBatch::default();
         batch.begin(512, false);
         let row = vec![0; BATCH_BYTES_MAX / 2];
-        assert_eq!(batch.push(b"a", None, &row, 0), ControlFlow::Continue(()));
-        assert_eq!(batch.push(b"b", None, &row, 0), ControlFlow::Break(()));
+        assert_eq!(push(&mut batch, b"a", None, &row), ControlFlow::Continue(()));
+        assert_eq!(push(&mut batch, b"b", None, &row), ControlFlow::Break(()));
         assert!(batch.is_full() && batch.kept_bytes() >= BATCH_BYTES_MAX);
     }
 
@@ -163,10 +198,12 @@ mod tests {
     fn a_multi_get_tells_absent_rows_from_empty_ones() {
         let mut batch = RowBatch::default();
         batch.begin(1, false);
+        let (rows, list) = batch.parts(false);
         for found in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
-            batch.push_found(found);
+            rows.copy(found.unwrap_or(b"not kept"));
+            list.push_found(rows, found.is_some());
         }
-        let found: Vec<_> = batch.rows().map(|row| row.found()).collect();
+        let found: Vec<_> = batch.found().collect();
         assert_eq!(found, [Some(&b"one"[..]), None, Some(b""), Some(b"two")]);
     }
 }

@@ -149,6 +149,21 @@ impl<'db> Transaction<'db> {
         session.kept.enter(call, |_| expire(ended))
     }
 
+    /// Runs a call under the transaction's pin, and once it is over what follows no record.
+    ///
+    /// # Errors
+    /// What `then` returns, and [`Error::Expired`].
+    #[inline(always)]
+    fn enter_then<T, R>(
+        &mut self,
+        call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> T,
+        then: impl for<'p> FnOnce(T, &mut Context<'p>) -> Result<R>,
+    ) -> Result<R> {
+        let Self { session, ended, .. } = self;
+        let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.enter_then(call, then, |_| expire(ended))
+    }
+
     /// Refuses tables of another database, and calls after a failure.
     #[inline(always)]
     fn check(&self, table: &TableCore) -> Result<()> {

@@ -8,6 +8,7 @@ use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::reading::{self, Own, RawRead, ScanRange};
+use crate::record::CopyTarget;
 use crate::sets::context::Context;
 use crate::sets::rows::RowBatch;
 use crate::tables::{IndexCore, TableCore};
@@ -28,26 +29,26 @@ impl RawRead for Transaction<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.check(table)?;
-        let row = self.enter(
+        self.enter_then(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
                 let met = sets.writes.find_key(table.id, key);
                 if let Some(at) = sets.writes.written(met) {
-                    return Ok(Stands::InWriteSet(at));
+                    return Stands::InWriteSet(at);
                 }
                 let present = sets.look_up((table, key), met, scratch, pinned);
-                sets.check_reads()?;
-                Ok(if present { Stands::InScratch } else { Stands::Nowhere })
+                if present { Stands::InScratch } else { Stands::Nowhere }
             },
-        )?;
-        Ok(self.between(
             #[inline(always)]
-            |Context { sets, scratch, .. }| match row {
-                Stands::Nowhere => None,
-                Stands::InWriteSet(at) => sets.writes.put_value(at).map(read),
-                Stands::InScratch => Some(read(scratch.bytes())),
+            |row, Context { sets, scratch, .. }| {
+                sets.check_reads()?;
+                Ok(match row {
+                    Stands::Nowhere => None,
+                    Stands::InWriteSet(at) => sets.writes.put_value(at).map(read),
+                    Stands::InScratch => Some(read(scratch.bytes())),
+                })
             },
-        ))
+        )
     }
 
     fn raw_get_many(
@@ -58,19 +59,22 @@ impl RawRead for Transaction<'_> {
     ) -> Result<()> {
         self.check(table)?;
         self.between(|context| context.descents.begin_many(keys));
-        self.enter(|pinned, Context { sets, scratch, descents, .. }| {
+        let (rows, list) = found.parts(false);
+        self.enter(|pinned, Context { sets, descents, .. }| {
             let places = descents.descend(table, table.fetch, pinned);
             for (key, place) in descents.keys().zip(&places) {
-                match reading::own_write(Some(&sets.writes), table.id, key) {
-                    Own::Put(value) => found.push_found(Some(value)),
-                    Own::Deleted => found.push_found(None),
+                let present = match reading::own_write(Some(&sets.writes), table.id, key) {
+                    Own::Put(value) => {
+                        rows.copy(value);
+                        true
+                    }
+                    Own::Deleted => false,
                     Own::Unwritten => {
                         let mut reader = sets.reader();
-                        let present =
-                            reading::lookup(&mut reader, table.place(), key, *place, scratch, pinned);
-                        found.push_found(present.then(|| scratch.bytes()));
+                        reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
                     }
-                }
+                };
+                list.push_found(rows, present);
             }
             descents.end_many(places);
             sets.check_reads()
@@ -85,13 +89,13 @@ impl RawRead for Transaction<'_> {
         batch: &mut RowBatch,
     ) -> Result<()> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, row_scratch, .. }| {
+        self.enter(|pinned, Context { sets, scratch, .. }| {
             let scanned = index.map_or(table, |index| &index.entries);
             sets.writes.sort_table(scanned.id);
             let mut reader = sets.reader();
             let own = reader.writes.in_order(range.lower, range.upper);
             let scan = ScanRange { table: scanned, range, direction, own };
-            reading::copy_rows(&mut reader, (table, index), &scan, (scratch, row_scratch), pinned, batch);
+            reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, batch);
             sets.check_reads()
         })
     }
@@ -101,7 +105,7 @@ impl RawRead for Transaction<'_> {
     }
 
     fn keep_rows(&mut self, rows: RowBatch) {
-        self.between(|context| context.rows = rows);
+        self.between(|context| context.keep_rows(rows));
     }
 
     fn forget_reads(&mut self, kept: usize) {

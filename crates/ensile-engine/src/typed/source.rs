@@ -150,8 +150,8 @@ impl<K: Key, V: Value> RawSource for Table<K, V> {
         let mut found = reader.take_rows();
         found.begin(keys.len().max(1), false);
         reader.raw_get_many(&self.core, keys.iter().map(|key| encoded(key)), &mut found)?;
-        for (at, row) in found.rows().enumerate() {
-            read(at, row.found().map(|row| (&[][..], row)));
+        for (at, row) in found.found().enumerate() {
+            read(at, row.map(|row| (&[][..], row)));
         }
         reader.keep_rows(found);
         Ok(())

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
 use crate::record::word::Word;
-use crate::record::{LeafWitness, Record, Scratch, Seen};
+use crate::record::{LeafWitness, Record, Seen};
 use crate::session;
 use crate::sets::rows::{BatchRow, RowBatch};
 use crate::shared::SharedState;
@@ -174,7 +174,6 @@ fn entry_key(spec: &TableSpec, index: &IndexSpec, row: BatchRow<'_>) -> Result<O
 struct CopiedRows {
     rows: RowBatch,
     words: Vec<Word>,
-    scratch: Scratch,
 }
 
 impl CopiedRows {
@@ -188,9 +187,10 @@ impl<'p> RecordVisitor<'p> for CopiedRows {
     fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
-        let Seen::Present(word) = record.read(&mut self.scratch) else { return ControlFlow::Continue(()) };
+        let (rows, list) = self.rows.parts(false);
+        let Seen::Present(word) = record.read(rows) else { return ControlFlow::Continue(()) };
         self.words.push(word);
-        self.rows.push(key, None, self.scratch.bytes(), 0)
+        list.push(key, None, rows, 0)
     }
 }
 
