@@ -10,6 +10,7 @@ use crate::arguments::RunArguments;
 use crate::crash::{self, arguments::VictimArguments};
 use crate::failure::Result;
 use crate::latency::{self, arguments::LatencyArguments};
+use crate::limits::{self, arguments::LimitsArguments};
 use crate::machine;
 use crate::open_transaction::{self, arguments::OpenTransactionArguments};
 use crate::recovery::{
@@ -38,6 +39,9 @@ pub enum Bench {
     Snapshots(SnapshotsArguments),
     /// Whether one transaction left open disturbs the others.
     OpenTransaction(OpenTransactionArguments),
+    /// What bounds memory, waiting and starvation: each experiment is a table of figures.
+    #[command(after_help = LIMITS_EXAMPLES)]
+    Limits(LimitsArguments),
     /// The experiments of Silo's paper, each by the name of its figure: CSV, JSON and SVG files.
     #[command(after_help = SILO_EXAMPLES)]
     Silo(SiloArguments),
@@ -68,6 +72,15 @@ const TPCC_EXAMPLES: &str = "Examples:
   ensile-bench tpcc --crash-after 3
   ensile-bench tpcc --crash-after 0.5 --repeat 100 --items 1000 --customers 100
   ensile-bench tpcc --crash-after 0.2 --repeat 100 --lives 5 --kill-in-recovery 2 --checkpoint-ms 50 --items 200";
+
+const LIMITS_EXAMPLES: &str = "Examples:
+  ensile-bench limits held --limit-mib 16 --seconds 10
+  ensile-bench limits held --culprits idle,parked --loads deletes
+  ensile-bench limits versions --seconds 60
+  ensile-bench limits turns
+  ensile-bench limits contended --threads 2,4,8 --seconds 10
+  ensile-bench limits ends
+  ensile-bench limits prefixes";
 
 const SILO_EXAMPLES: &str = "Examples:
   ensile-bench silo                                   every experiment, into ./silo-results
@@ -128,6 +141,10 @@ pub fn run(bench: &Bench) -> Result<ExitCode> {
         Bench::Latency(arguments) => latency::run(arguments)?,
         Bench::Snapshots(arguments) => snapshots::run(arguments)?,
         Bench::OpenTransaction(arguments) => open_transaction::run(arguments)?,
+        Bench::Limits(arguments) => {
+            limits::run(arguments)?;
+            true
+        }
         Bench::Silo(arguments) => silo::run(arguments)?,
         Bench::Silor(arguments) => silor::run(arguments)?,
         Bench::Recovery(arguments) => recovery::run(arguments)?,

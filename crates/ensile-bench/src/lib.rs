@@ -9,6 +9,7 @@
 //!         -> silor       the experiments of SiloR's paper: driver -> timeline -> figure
 //!         -> recovery    how fast a killed database is back
 //!         -> snapshots, open_transaction       what versions and idle transactions cost
+//!         -> limits      memory held back, versions kept, turns, contention, threads that end
 //! each of them -> arguments -> system -> driver -> tally; report
 //! ```
 //!
@@ -26,6 +27,7 @@ mod driver;
 mod failure;
 mod figure;
 mod latency;
+mod limits;
 mod machine;
 mod number;
 mod open_transaction;
@@ -48,6 +50,7 @@ pub use command::{Bench, prepare, run};
 pub use crash::arguments::VictimArguments;
 pub use failure::{Failure, Result};
 pub use latency::arguments::LatencyArguments;
+pub use limits::arguments::LimitsArguments;
 pub use open_transaction::arguments::OpenTransactionArguments;
 pub use recovery::arguments::{RecoveryArguments, RecoveryVictimArguments};
 pub use silo::arguments::SiloArguments;

@@ -49,8 +49,17 @@ mod tests {
         let mut command = Arguments::command();
         command.clone().debug_assert();
         let help = command.render_long_help().to_string();
-        for name in ["ycsb", "tpcc", "latency", "snapshots", "open-transaction", "silo", "silor", "recovery"]
-        {
+        for name in [
+            "ycsb",
+            "tpcc",
+            "latency",
+            "snapshots",
+            "open-transaction",
+            "limits",
+            "silo",
+            "silor",
+            "recovery",
+        ] {
             assert!(help.contains(name), "{name} in {help}");
         }
         assert!(!help.contains("victim"), "the victims are not for people");

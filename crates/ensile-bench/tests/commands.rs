@@ -47,8 +47,10 @@ fn programs_get_one_json_document() {
         "ycsb --records 1000 --threads 2 --systems memsilo,memsilo-processes",
         "tpcc --items 200 --customers 30 --check",
         "snapshots --records 10000 --snapshot-ms 20",
+        "limits contended --records 100 --seconds 0.05 --json",
     ] {
-        let (_, stdout, stderr) = bench(&folder, &format!("{line} {small}"));
+        let options = if line.starts_with("limits") { "" } else { small };
+        let (_, stdout, stderr) = bench(&folder, &format!("{line} {options}"));
         assert!(
             stdout.starts_with("{\n  \"machine\": {") && stdout.ends_with("}\n"),
             "{line}: {stdout}\n{stderr}"

@@ -2,7 +2,11 @@
 //!
 //! Threads work on one small block of keys at a time, so that they conflict all the time, and come back to it many
 //! transactions later: what was deleted there has been unhooked by then, so keys are missing from the index and not
-//! only absent. Rows (registers) have two secondary indexes, one of them unique; lists grow by appends.
+//! only absent. Rows (registers) have three secondary indexes, one of them unique, one with keys that may be too large;
+//! lists grow by appends.
+//!
+//! Closures fail by themselves too, some with the refusal of a call as their error. What such a closure was told is in
+//! the history, as what a read-only transaction saw (R2). A transaction that is rolled back was told guesses.
 //!
 //! `ENSILE_TRANSACTIONS` is how many are begun per seed, `ENSILE_SEEDS` how many seeds, `ENSILE_THREADS` how many
 //! threads; `ci/histories.sh` has the long runs.
@@ -16,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::limits::INDEX_KEY_BYTES_MAX;
 use ensile_base::random::Random;
 use ensile_engine::{
     Database, Error, Index, Prefetch, Readable, Result, Snapshot, Table, Transaction, Tuning,
@@ -36,6 +41,8 @@ const PER_BLOCK: u64 = 96;
 const OPEN: usize = 3;
 /// Lists are keys of the history from here on.
 const FIRST_LIST: Key = 1 << 32;
+/// Rows of values from here on have an index key that is too large.
+const TOO_LARGE: Value = 1 << 63;
 /// A list of this many elements is deleted.
 const ELEMENTS_MAX: usize = 12;
 
@@ -92,6 +99,11 @@ fn encode_list(list: &[Value]) -> Vec<u8> {
     list.iter().flat_map(|element| element.to_le_bytes()).collect()
 }
 
+/// The key of a row in the third index: most rows are not in it.
+fn wide_key(id: Value) -> Option<Vec<u8>> {
+    (id >= TOO_LARGE).then(|| vec![0; INDEX_KEY_BYTES_MAX])
+}
+
 type Rows = Vec<(Key, Vec<u8>)>;
 
 fn decoded(rows: Rows) -> Vec<(Key, Value)> {
@@ -113,6 +125,7 @@ impl Tables {
             .unique_index_some("by_badge", 1, |key, bytes: &Vec<u8>| {
                 Some(key / ROWS * BADGES + badge_of(decode(bytes))?)
             })
+            .index_some("wide", 1, |_, bytes: &Vec<u8>| wide_key(decode(bytes)))
             .open()?;
         let (by_group, by_badge) = (rows.index("by_group")?, rows.index("by_badge")?);
         Ok(Self { by_group, by_badge, rows, lists: db.table("lists")? })
@@ -130,11 +143,21 @@ struct Running {
     block: u64,
     /// Two rows with one badge in one scan.
     not_unique: Option<String>,
+    /// A call that refuses ends the closure, with its error.
+    hands_on_refusals: bool,
+    /// The closure has ended with an error of its own.
+    has_failed: bool,
 }
 
 impl Running {
     fn new(trace: Trace, block: u64) -> Self {
-        Self { trace, block, not_unique: None }
+        Self { trace, block, not_unique: None, hands_on_refusals: false, has_failed: false }
+    }
+
+    /// A call has refused, and the transaction goes on: so does the closure, or it fails with that.
+    fn refused(&mut self, error: Error) -> Result<()> {
+        self.has_failed = self.hands_on_refusals;
+        if self.has_failed { Err(error) } else { Ok(()) }
     }
 
     fn look_for_twins(&mut self, rows: &[(Key, Value)]) {
@@ -258,11 +281,12 @@ fn step(
 ) -> Result<()> {
     let rows = &tables.rows;
     let key = rows_of(running.block).start + random.below(ROWS);
+    let id = if random.percent(4) { id | TOO_LARGE } else { id };
     let new = encode(key, id);
     let trace = &mut running.trace;
     match random.below(100) {
         0..14 => match tx.put(rows, &key, &new) {
-            Err(Error::NotUnique { .. }) => {}
+            Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => running.refused(error)?,
             put => {
                 put?;
                 trace.write(key, id);
@@ -281,7 +305,10 @@ fn step(
                         trace.write(key, id);
                     }
                 }
-                Err(Error::NotUnique { .. }) => trace.read(key, old),
+                Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => {
+                    trace.read(key, old);
+                    running.refused(error)?;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -290,8 +317,15 @@ fn step(
                 trace.read(key, None);
                 trace.write(key, id);
             }
-            Err(Error::KeyExists { .. }) => trace.read_present(key),
-            Err(Error::NotUnique { .. }) => trace.read(key, None),
+            Err(error @ Error::KeyExists { .. }) => {
+                trace.read_present(key);
+                running.refused(error)?;
+            }
+            // It found the key free.
+            Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => {
+                trace.read(key, None);
+                running.refused(error)?;
+            }
             Err(error) => return Err(error),
         },
         38..50 => {
@@ -306,8 +340,12 @@ fn step(
                 trace.read(key, None);
             }
         }
-        50..62 => list_step(tables, tx, running, id, random)?,
-        62..66 => {
+        50..62 => list_step(tables, tx, running, id & !TOO_LARGE, random)?,
+        62..64 => match tx.get(&tables.by_group, &running.block) {
+            Err(error @ Error::Misuse(_)) => running.refused(error)?,
+            got => panic!("an index that is not unique was read as one: {got:?}"),
+        },
+        64..67 => {
             let keys = rows_of(running.block);
             tx.prefetch(|prefetch| keys.for_each(|key| prefetch.key(rows, &key)))?;
         }
@@ -392,6 +430,11 @@ impl<'r> Session<'r> {
         self.recorder.borrow_mut().commit(running.trace, Some(tid), self.run.clock.nanos());
     }
 
+    fn answered(&self, running: Running) {
+        assert_eq!(running.not_unique, None, "a badge belongs to two rows, in an error");
+        self.recorder.borrow_mut().answer(running.trace, self.run.clock.nanos());
+    }
+
     fn aborted(&self, running: Running) {
         self.recorder.borrow_mut().abort(running.trace, self.run.clock.nanos());
     }
@@ -450,10 +493,16 @@ impl<'r> Session<'r> {
         let mut current = current.borrow_mut();
         let running = current.insert(self.begin(block));
         let mut random = Random::seeded(seed);
-        for _ in 0..random.between(1, 4) {
+        running.hands_on_refusals = random.percent(20);
+        let fails = random.percent(25);
+        for _ in 0..random.between(1, if fails { 6 } else { 4 }) {
             step(self.run.tables, tx, running, self.id(), &mut random)?;
+            if random.percent(10) {
+                std::thread::yield_now();
+            }
         }
-        if random.percent(5) { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
+        running.has_failed = fails;
+        if fails { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
     }
 
     /// The attempt that was the last one has ended.
@@ -461,7 +510,7 @@ impl<'r> Session<'r> {
         let running = current.borrow_mut().take().expect("it ran");
         match outcome {
             Ok(tid) => self.committed(running, tid),
-            Err(Error::Misuse(_)) => self.aborted(running),
+            Err(_) if running.has_failed => self.answered(running),
             Err(error) => panic!("{error}"),
         }
     }
@@ -617,13 +666,17 @@ fn what_threads_saw_has_a_serial_order() -> Result<()> {
     let (transactions, seeds) =
         (environment::count("ENSILE_TRANSACTIONS", 300_000), environment::count("ENSILE_SEEDS", 1));
     let (first, threads) = (environment::number("ENSILE_SEED", 0), environment::count("ENSILE_THREADS", 4));
-    let (mut all, mut committed) = (0, 0);
+    let (mut all, mut committed, mut answered) = (0, 0, 0);
     for seed in first..first + seeds {
         let summary = judge(seed, transactions, threads)?;
         assert!(summary.committed > summary.transactions / 4, "too few commits to mean anything: {summary}");
         all += summary.transactions;
         committed += summary.committed;
+        assert!(summary.answered > summary.transactions / 40, "too few errors to mean anything: {summary}");
+        answered += summary.answered;
     }
-    println!("{seeds} seeds: {all} transactions checked, {committed} committed, no anomaly");
+    println!(
+        "{seeds} seeds: {all} transactions checked, {committed} committed, {answered} errors handed out, no anomaly"
+    );
     Ok(())
 }

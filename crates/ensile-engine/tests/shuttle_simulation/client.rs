@@ -99,19 +99,20 @@ impl Client {
         self.recorder.snapshot(trace, snapshot.epoch(), life.now());
     }
 
-    /// A closure that is run until it commits. One that fails shows what it has read all the same.
+    /// A closure that is run until it commits. One that fails shows what it was told all the same.
     fn closure(&mut self, fails: bool) -> Result<()> {
         let Self { life, recorder, random, values } = self;
         let seed = random.next_u64();
         let mut trace = None;
         let strict = random.percent(life.plan.strict_percent);
+        let reads_only = fails && random.percent(life.plan.failing_reads_percent);
         let mut attempt = |tx: &mut Transaction<'_>| {
             if let Some(failed) = trace.take() {
                 assert!(!life.plan.undisturbed, "a transaction failed though nobody was in its way");
                 recorder.abort(failed, life.now());
             }
             let trace = trace.insert(recorder.begin(life.now()));
-            operations(life, tx, trace, values, &mut Random::seeded(seed), fails)?;
+            operations(life, tx, trace, values, &mut Random::seeded(seed), reads_only)?;
             if fails { Err(Error::Misuse("given up".to_owned())) } else { Ok(()) }
         };
         if fails {
@@ -123,13 +124,15 @@ impl Client {
             });
             let trace = trace.expect("it ran");
             let is_shown = matches!(outcome, Err(Error::Misuse(_)));
-            if is_shown && strict {
-                recorder.commit(trace, None, life.now());
-                recorder.acknowledge();
-            } else {
+            if !is_shown {
                 recorder.abort(trace, life.now());
+                return outcome;
             }
-            return if is_shown { Ok(()) } else { outcome };
+            recorder.answer(trace, life.now());
+            if strict {
+                recorder.acknowledge();
+            }
+            return Ok(());
         }
         let outcome = life.db.submit(&mut attempt);
         let trace = trace.expect("it ran");

@@ -45,6 +45,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("short-boundaries", short_boundaries),
     ("durable", durable),
     ("failing", failing),
+    ("failing-inserts", failing_inserts),
     ("durable-snapshots", durable_snapshots),
     ("receipts", receipts),
     ("replay", replay),
@@ -243,7 +244,18 @@ fn durable(random: &mut Random) -> Plan {
 
 /// Closures that fail with what they have read.
 fn failing(random: &mut Random) -> Plan {
-    Plan { kinds: [4, 0, 0, 0, 4], ..durable(random) }
+    Plan { kinds: [4, 0, 0, 0, 4], failing_reads_percent: 100, ..durable(random) }
+}
+
+/// Closures that fail with what inserts have told them, beside deletes of the same keys.
+fn failing_inserts(random: &mut Random) -> Plan {
+    Plan {
+        keys: 3,
+        operations: [2, 2, 4, 0, 4, 0, 0, 0],
+        kinds: [4, 0, 0, 0, 4],
+        failing_reads_percent: 0,
+        ..durable(random)
+    }
 }
 
 fn durable_snapshots(random: &mut Random) -> Plan {

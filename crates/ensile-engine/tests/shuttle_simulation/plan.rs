@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     ReadOnly,
     /// A snapshot.
     Snapshot,
-    /// A closure that fails with what it has read.
+    /// A closure that fails with what it was told.
     Failing,
 }
 
@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     /// How often each kind of operation comes, against the others.
     pub(crate) operations: [u64; 8],
     pub(crate) kinds: [u64; 5],
+    /// Of a hundred closures that fail, how many only read.
+    pub(crate) failing_reads_percent: u64,
     /// Of a hundred results, how many are waited for.
     pub(crate) strict_percent: u64,
     /// Lengths of rows beyond their value, one of them for each.
@@ -107,6 +109,7 @@ impl Plan {
             lives: 1,
             operations,
             kinds: [5, 2, 1, 2, 1],
+            failing_reads_percent: 50,
             strict_percent: 50,
             fillers: [&[0][..], &[0, 8, 60], &[0, 200]][random.below(3) as usize],
             indexed,

@@ -93,6 +93,7 @@ impl Chains {
 impl<'h> Taking<'_, 'h> {
     fn take(&mut self, reader: u32, key: u64, seen: &'h [Value]) {
         let Some(number) = self.writes.number(key) else { return };
+        let seen = self.without_own(reader, number, seen);
         let known = self.last[number as usize];
         if known.starts_with(seen) {
             return;
@@ -112,7 +113,7 @@ impl<'h> Taking<'_, 'h> {
                 self.findings.add(Kind::DuplicateElement, &[reader], |_| {
                     format!("T{reader} read the list of key {key} with {element} in it twice")
                 });
-            } else if let Some(write) = write.filter(|write| self.counts(*write)) {
+            } else if let Some(write) = write.filter(|write| self.writes.counts(*write)) {
                 if let Some(before) = before {
                     self.link(reader, key, write, before, &seen[..=at]);
                 }
@@ -124,8 +125,17 @@ impl<'h> Taking<'_, 'h> {
         }
     }
 
-    fn counts(&self, write: u32) -> bool {
-        self.writes.took_place[self.writes.writes[write as usize].transaction as usize]
+    /// What an error's closure appended itself tells nothing of how the list grew.
+    fn without_own(&self, reader: u32, key: u32, seen: &'h [Value]) -> &'h [Value] {
+        if self.writes.has_effect[reader as usize] {
+            return seen;
+        }
+        let is_own = |element: &Value| {
+            let write = self.writes.find(key, *element);
+            write.is_some_and(|write| self.writes.writes[write as usize].transaction == reader)
+        };
+        let own = seen.iter().rev().take_while(|element| is_own(element)).count();
+        &seen[..seen.len() - own]
     }
 
     fn link(&mut self, reader: u32, key: u64, write: u32, before: u32, seen: &[Value]) {

@@ -205,7 +205,8 @@ impl Component<'_> {
         let Some((reader, version)) = rw else { return false };
         let key = self.dependencies.versions.get(version).key;
         let writes = self.dependencies.writes;
-        cycle.len() == 2 && writes.of(reader).any(|write| writes.writes[write].key == key)
+        let wrote_it = || writes.of(reader).any(|write| writes.writes[write].key == key);
+        cycle.len() == 2 && writes.has_effect[reader as usize] && wrote_it()
     }
 
     /// The cycle between transactions: what leads over barriers is one step of real time.

@@ -138,6 +138,8 @@ pub struct Summary {
     pub committed: usize,
     /// Snapshots among them.
     pub snapshots: usize,
+    /// Errors of closures that were handed out.
+    pub answered: usize,
     /// Versions of keys.
     pub versions: usize,
     /// Observations: reads, and keys that a scan did not show.
@@ -156,12 +158,12 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { transactions, committed, snapshots, versions, reads, ambiguous, ww, wr, rw, realtime } =
-            self;
+        let Self { transactions, committed, snapshots, answered, versions, reads, ambiguous, .. } = self;
+        let Self { ww, wr, rw, realtime, .. } = self;
         write!(
             f,
-            "{transactions} transactions, {committed} committed ({snapshots} snapshots), {versions} versions, \
-             {reads} reads ({ambiguous} ambiguous), edges: {ww} ww, {wr} wr, {rw} rw, {realtime} of real time"
+            "{transactions} transactions, {committed} committed ({snapshots} snapshots), {answered} errors handed out, \
+             {versions} versions, {reads} reads ({ambiguous} ambiguous), edges: {ww} ww, {wr} wr, {rw} rw, {realtime} of real time"
         )
     }
 }

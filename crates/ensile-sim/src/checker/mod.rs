@@ -64,10 +64,12 @@ pub fn check_matching(
     let dependencies = Dependencies::new(history, &writes, &versions, &reads);
     find_tid_disorder(&dependencies, &mut findings);
     cycles::report(&dependencies, dependencies.graph().components(), &mut findings);
+    let ended_as = |outcome| history.headers().iter().filter(|header| header.outcome == outcome).count();
     let mut summary = Summary {
         transactions: history.len(),
-        committed: writes.took_place.iter().filter(|took_place| **took_place).count(),
-        snapshots: history.headers().iter().filter(|header| header.outcome == Outcome::Snapshot).count(),
+        committed: writes.has_effect.iter().filter(|has_effect| **has_effect).count(),
+        snapshots: ended_as(Outcome::Snapshot),
+        answered: ended_as(Outcome::Answered),
         versions: versions.placed().len() - writes.keys.len(),
         reads: reads.len(),
         ambiguous: reads.ambiguous.len() + reads.undecided,

@@ -268,7 +268,7 @@ impl Resolving<'_, '_> {
             });
             return;
         }
-        if !self.writes.took_place[writer as usize] {
+        if !self.writes.has_effect[writer as usize] {
             self.findings.add(Kind::G1a, &[writer, reader], |_| {
                 format!("T{reader} read {value} of key {name}, which T{writer} wrote without effect")
             });
@@ -335,15 +335,11 @@ impl Resolving<'_, '_> {
         match others.last() {
             None => self.others_told(number, Told::Absent, by),
             // That nobody, or nobody who counts, appended it was found when chains were collected.
-            Some(last) if self.writes.find(number, *last).is_some_and(|write| self.counts(write)) => {
+            Some(last) if self.writes.find(number, *last).is_some_and(|write| self.writes.counts(write)) => {
                 self.others_value(number, *last, by);
             }
             Some(_) => {}
         }
-    }
-
-    fn counts(&self, write: u32) -> bool {
-        self.writes.took_place[self.writes.writes[write as usize].transaction as usize]
     }
 
     fn scan<'o>(

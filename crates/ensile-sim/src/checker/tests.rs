@@ -1,5 +1,6 @@
 //! Each anomaly by a history made by hand, and histories that have none.
 mod anomalies;
+mod answers;
 mod clean;
 mod random;
 
@@ -52,6 +53,12 @@ impl Story {
     fn abort(&mut self, time: (u64, u64), tell: impl FnOnce(&mut Trace)) -> &mut Self {
         let trace = self.trace(time.0, tell);
         self.recorder.abort(trace, time.1);
+        self
+    }
+
+    fn answer(&mut self, time: (u64, u64), tell: impl FnOnce(&mut Trace)) -> &mut Self {
+        let trace = self.trace(time.0, tell);
+        self.recorder.answer(trace, time.1);
         self
     }
 

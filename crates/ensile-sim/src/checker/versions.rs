@@ -76,7 +76,7 @@ impl Versions {
         let made_version = |write: &u32| {
             let seen = &writes.writes[*write as usize];
             seen.is_final
-                && writes.took_place[seen.transaction as usize]
+                && writes.has_effect[seen.transaction as usize]
                 && !is_taken_back(history, writes, *write)
         };
         let made: Vec<u32> = (0..writes.writes.len() as u32).filter(made_version).collect();

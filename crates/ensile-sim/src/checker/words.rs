@@ -29,6 +29,7 @@ impl<'h> Words<'h> {
             Outcome::Committed if header.tid == Tid::ZERO => "committed".to_owned(),
             Outcome::Committed => format!("committed {}", header.tid),
             Outcome::Snapshot => format!("snapshot {}", header.tid.epoch()),
+            Outcome::Answered => "handed out an error".to_owned(),
             Outcome::Aborted => "aborted".to_owned(),
             Outcome::Unknown => "outcome unknown".to_owned(),
             Outcome::Lost => format!("{} lost in a crash", header.tid),

@@ -1,7 +1,8 @@
 //! Who wrote which value, and which transactions count.
 //!
-//! A transaction *took place* if it committed, was a snapshot, or has an unknown outcome and was seen. Only what took
-//! place must fit into a serial order. Of the writes of one transaction to one key the last one is *final*.
+//! A transaction *took place* if it committed, was a snapshot, handed out an error, or has an unknown outcome and was
+//! seen. Only what took place must fit into a serial order. It *has effect* if it took place and is no error: nobody
+//! else may see what an error's closure wrote. Of one transaction's writes to one key the last one is *final*.
 //!
 //! Neighbours: `versions` puts final writes in order; `reads` looks values up here.
 
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::findings::{Findings, Kind};
-use crate::history::{History, Key, Operation, Outcome, Value};
+use crate::history::{Header, History, Key, Operation, Outcome, Value};
 
 /// No transaction, write or version.
 pub(super) const NONE: u32 = u32::MAX;
@@ -67,6 +68,7 @@ pub(super) struct Writes {
     first: Vec<u32>,
     by_value: Map<(u32, Value), u32>,
     pub(super) took_place: Vec<bool>,
+    pub(super) has_effect: Vec<bool>,
     pub(super) is_list: Vec<bool>,
 }
 
@@ -74,7 +76,14 @@ impl Writes {
     pub(super) fn collect(history: &History, findings: &mut Findings<'_>) -> Self {
         let keys = written_keys(history);
         let numbers = keys.iter().enumerate().map(|(number, key)| (*key, number as u32)).collect();
-        let committed = |outcome| matches!(outcome, Outcome::Committed | Outcome::Snapshot);
+        let has_effect: Vec<bool> = history
+            .headers()
+            .iter()
+            .map(|header| matches!(header.outcome, Outcome::Committed | Outcome::Snapshot))
+            .collect();
+        let is_answer = |header: &Header| header.outcome == Outcome::Answered;
+        let took_place = has_effect.iter().zip(history.headers());
+        let took_place = took_place.map(|(has_effect, header)| *has_effect || is_answer(header)).collect();
         let mut writes = Self {
             is_list: vec![false; keys.len()],
             keys,
@@ -82,7 +91,8 @@ impl Writes {
             writes: Vec::new(),
             first: Vec::with_capacity(history.len() + 1),
             by_value: Map::default(),
-            took_place: history.headers().iter().map(|header| committed(header.outcome)).collect(),
+            took_place,
+            has_effect,
         };
         let mut last = vec![(NONE, NONE); writes.keys.len()];
         for transaction in 0..history.len() {
@@ -125,7 +135,7 @@ impl Writes {
             let old = self.by_value.insert((write.key, write.value), at as u32);
             let Some(old) = old else { continue };
             let other = self.writes[old as usize].transaction;
-            let counts = |transaction: u32| self.took_place[transaction as usize];
+            let counts = |transaction: u32| self.has_effect[transaction as usize];
             if !counts(write.transaction) {
                 self.by_value.insert((write.key, write.value), old);
             } else if counts(other) {
@@ -157,11 +167,17 @@ impl Writes {
                     let writer = self.writes[write as usize].transaction as usize;
                     if headers[writer].outcome == Outcome::Unknown && !self.took_place[writer] {
                         self.took_place[writer] = true;
+                        self.has_effect[writer] = true;
                         queue.push(writer);
                     }
                 }
             }
         }
+    }
+
+    /// Whether others may see this write.
+    pub(super) fn counts(&self, write: u32) -> bool {
+        self.has_effect[self.writes[write as usize].transaction as usize]
     }
 
     /// The number of a key, if anybody ever wrote it.

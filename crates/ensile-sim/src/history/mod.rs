@@ -1,7 +1,8 @@
 //! Histories: what transactions did and saw, recorded while they ran, to be judged by the [`checker`](crate::checker).
 //!
 //! ```text
-//! Recorder (one per session)   begin -> Trace (any number open at a time) -> commit | snapshot | abort | unknown
+//! Recorder (one per session)   begin -> Trace (any number open at a time)
+//!                              -> commit | snapshot | answer | abort | unknown
 //! History                      all recorders' transactions together, in columns, numbered by their begin
 //! ```
 //! Two kinds of keys, told apart by how they are written: a *register* holds one value, a *list* grows by appends and
@@ -41,6 +42,9 @@ pub enum Outcome {
     Committed,
     /// A snapshot that was read and let go: it belongs where its boundary stands.
     Snapshot,
+    /// A closure failed by itself, and its error was handed out. It had no effect, but all that it was told is an
+    /// answer (R2).
+    Answered,
     /// It had no effect and showed nothing.
     Aborted,
     /// It may have committed or not: counted as committed once somebody saw a value of it.
@@ -252,6 +256,11 @@ impl Recorder {
         self.end(trace, Outcome::Snapshot, Tid::first_of(boundary), now);
     }
 
+    /// Its closure's own error was handed out: what it was told must stand together, and it must have left nothing.
+    pub fn answer(&mut self, trace: Trace, now: u64) {
+        self.end(trace, Outcome::Answered, Tid::ZERO, now);
+    }
+
     /// It was rolled back, or refused: it must have left nothing.
     pub fn abort(&mut self, trace: Trace, now: u64) {
         self.end(trace, Outcome::Aborted, Tid::ZERO, now);
@@ -333,6 +342,13 @@ impl History {
                 }
                 Outcome::Snapshot => false,
                 Outcome::Committed => header.tid.epoch() <= durable,
+                // No TID tells what an error rests on. What was not shown as durable says nothing after a loss.
+                Outcome::Answered => {
+                    if !header.acknowledged && first_lost != Epoch::MAX {
+                        header.outcome = Outcome::Aborted;
+                    }
+                    continue;
+                }
                 Outcome::Unknown if header.tid != Tid::ZERO => {
                     header.outcome = Outcome::Committed;
                     header.tid.epoch() <= durable

@@ -49,6 +49,14 @@ struct Told {
     tid: Tid,
     /// The boundary, of a snapshot.
     boundary: Option<Epoch>,
+    /// Its closure failed by itself: it left nothing, and what it was told was handed out.
+    is_answer: bool,
+}
+
+impl Told {
+    fn commits(&self) -> bool {
+        self.boundary.is_none() && !self.is_answer
+    }
 }
 
 /// An execution one transaction after the other.
@@ -128,7 +136,11 @@ fn serial(seed: u64, count: u64) -> Vec<Told> {
         let instant = 1_000 + at * 10;
         let (begin, end) = (instant - execution.random.below(60), instant + 1 + execution.random.below(60));
         let is_snapshot = execution.random.percent(8);
-        let now = is_snapshot.then(|| std::mem::replace(&mut execution.state, boundary.1.clone()));
+        let is_answer = !is_snapshot && execution.random.percent(15);
+        let now = (is_snapshot || is_answer).then(|| execution.state.clone());
+        if is_snapshot {
+            execution.state.clone_from(&boundary.1);
+        }
         let mut steps = Vec::new();
         let only_reads = is_snapshot || execution.random.percent(20);
         for _ in 0..execution.random.between(1, 5) {
@@ -138,7 +150,7 @@ fn serial(seed: u64, count: u64) -> Vec<Told> {
             execution.state = now;
         }
         tid = tid.successor().expect("a short history");
-        all.push(Told { steps, begin, end, tid, boundary: is_snapshot.then_some(boundary.0) });
+        all.push(Told { steps, begin, end, tid, boundary: is_snapshot.then_some(boundary.0), is_answer });
     }
     all
 }
@@ -151,6 +163,7 @@ fn judge(all: &[Told]) -> Result<Summary, Box<Report>> {
         told.steps.iter().for_each(|step| step.tell(&mut trace));
         match told.boundary {
             Some(boundary) => recorder.snapshot(trace, boundary, told.end),
+            None if told.is_answer => recorder.answer(trace, told.end),
             None => recorder.commit(trace, Some(told.tid), told.end),
         }
     }
@@ -159,21 +172,24 @@ fn judge(all: &[Told]) -> Result<Summary, Box<Report>> {
 
 #[test]
 fn serial_executions_pass_whatever_overlaps() {
-    let mut ambiguous = 0;
+    let (mut ambiguous, mut answered) = (0, 0);
     for seed in 0..300 {
         let all = serial(seed, 200);
         let summary = judge(&all).unwrap_or_else(|report| panic!("seed {seed}: {report}"));
         ambiguous += summary.ambiguous;
+        answered += summary.answered;
     }
+    assert!(answered > 1_000, "errors are rare: {answered}");
     assert!(ambiguous > 0, "no read was ambiguous: these histories are too easy");
 }
 
 /// A change that makes a history wrong for certain. Returns whether it found a place for it.
 type Damage = fn(&mut [Told], &mut Random) -> bool;
 
+/// Steps of transactions that commit. A list that an error's closure has changed itself has no one right content.
 fn steps<'a>(all: &'a mut [Told], random: &mut Random) -> impl Iterator<Item = &'a mut Step> {
     let skip = random.below(all.len() as u64) as usize;
-    all.iter_mut().skip(skip).flat_map(|told| told.steps.iter_mut())
+    all.iter_mut().skip(skip).filter(|told| told.commits()).flat_map(|told| told.steps.iter_mut())
 }
 
 /// A read of a register shows a value that was written by nobody.
@@ -249,13 +265,13 @@ fn drop_write(all: &mut [Told], random: &mut Random) -> bool {
 fn show_too_new(all: &mut [Told], random: &mut Random) -> bool {
     for at in random.below(all.len() as u64) as usize..all.len() {
         let Some(boundary) = all[at].boundary else { continue };
-        let newer =
-            all[..at].iter().rev().filter(|told| told.boundary.is_none() && told.tid.epoch() >= boundary);
-        let last_write = |told: &Told| {
+        let newer = all[..at].iter().rev().filter(|told| told.commits() && told.tid.epoch() >= boundary);
+        let last_write = |told: &Told| -> Option<(Key, Value)> {
             told.steps.iter().rev().find_map(|step| match step {
-                Step::Write(key, value) => Some((*key, *value)),
+                Step::Write(key, value) => Some(Some((*key, *value))),
+                Step::Delete(_) => Some(None),
                 _ => None,
-            })
+            })?
         };
         if let Some((key, value)) = newer.filter_map(last_write).next() {
             all[at].steps.push(Step::Read(key, Some(value)));
@@ -268,7 +284,7 @@ fn show_too_new(all: &mut [Told], random: &mut Random) -> bool {
 /// Two transactions that each read what the other writes, at the same time and without seeing it.
 fn write_skew(all: &mut [Told], random: &mut Random) -> bool {
     let first = random.below(all.len() as u64) as usize;
-    let both_write = |at: &usize| all[*at..at + 2].iter().all(|told| told.boundary.is_none());
+    let both_write = |at: &usize| all[*at..at + 2].iter().all(Told::commits);
     let Some(at) = (first..all.len() - 1).find(both_write) else { return false };
     let (begin, end) = (all[at].begin.min(all[at + 1].begin), all[at].end.max(all[at + 1].end));
     let by_scan = random.percent(50);
@@ -282,9 +298,25 @@ fn write_skew(all: &mut [Told], random: &mut Random) -> bool {
     true
 }
 
+/// An error that was handed out rests on half of what another transaction did at the same time.
+fn answer_with_half(all: &mut [Told], random: &mut Random) -> bool {
+    let first = random.below(all.len() as u64) as usize;
+    let commit_and_answer = |at: &usize| all[*at].commits() && all[at + 1].is_answer;
+    let Some(at) = (first..all.len() - 1).find(commit_and_answer) else { return false };
+    let (begin, end) = (all[at].begin.min(all[at + 1].begin), all[at].end.max(all[at + 1].end));
+    all[at].steps.extend([Step::Write(KEYS, 1 << 50), Step::Write(KEYS + 1, 1 << 50)]);
+    // The order in which it looks tells nothing.
+    let half = [Step::Read(KEYS, None), Step::Read(KEYS + 1, Some(1 << 50))];
+    all[at + 1].steps.extend(half);
+    for told in &mut all[at..at + 2] {
+        (told.begin, told.end) = (begin, end);
+    }
+    true
+}
+
 #[test]
 fn damaged_histories_are_seen() {
-    let damages: [(&str, Damage, &[Kind]); 7] = [
+    let damages: [(&str, Damage, &[Kind]); 8] = [
         ("invent", invent, &[Kind::UnknownValue, Kind::Internal]),
         ("forget", forget, &[Kind::IncompatibleOrder, Kind::LostUpdate, Kind::Internal]),
         ("swap", swap, &[Kind::IncompatibleOrder, Kind::LostUpdate, Kind::Internal]),
@@ -293,6 +325,7 @@ fn damaged_histories_are_seen() {
         ("show too new", show_too_new, &[Kind::SnapshotBoundary]),
         // If the second also depends on the first, one rw edge closes the cycle.
         ("write skew", write_skew, &[Kind::G2Item, Kind::GSingle]),
+        ("answer with half", answer_with_half, &[Kind::GSingle]),
     ];
     for (name, damage, kinds) in damages {
         let mut done = 0;

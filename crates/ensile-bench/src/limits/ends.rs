@@ -1,0 +1,106 @@
+//! `limits ends`: how long does an epoch get while many threads end that have each deleted many rows (E1)?
+//!
+//! Each thread puts its rows and deletes them. When all are done they end at once, and what they leave is the
+//! database's to free. The longest epoch is told from then on until nothing is left, and beside it that of the time
+//! before, in which the threads did the same and nobody ended.
+//!
+//! Neighbours: [`crate::watch`] looks at epochs.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use ensile::{Database, Error, Table};
+use ensile_base::clock::Clock;
+
+use super::arguments::LimitsArguments;
+use super::rows::Row;
+use super::{builder, open};
+use crate::failure::Result;
+use crate::progress::Progress;
+use crate::watch;
+
+const THREADS: usize = 64;
+const ROWS: u64 = 20_000;
+/// Rows of one transaction.
+const ROWS_AT_ONCE: u64 = 1_000;
+/// How long what is left is waited for.
+const SECONDS_MAX: f64 = 60.0;
+
+/// One row of figures.
+pub(super) fn run(arguments: &LimitsArguments, progress: &mut Progress) -> Result<Vec<Row>> {
+    let (threads, rows) = (arguments.threads_or(THREADS), arguments.records.unwrap_or(ROWS));
+    let db = open(builder(arguments))?;
+    let table = db.table("rows")?;
+    // They and this thread meet twice: when all is deleted, and to end.
+    let meeting = Barrier::new(threads + 1);
+    std::thread::scope(|scope| {
+        let (db, table, meeting) = (&db, &table, &meeting);
+        let running: Vec<_> = (0..threads as u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let done = put_and_delete(db, table, thread * rows..(thread + 1) * rows);
+                    meeting.wait();
+                    meeting.wait();
+                    done
+                })
+            })
+            .collect();
+        progress.say("putting and deleting");
+        let ((), before) = watch::during(db, || {
+            meeting.wait();
+        });
+        let left = db.stats();
+        progress.say("ending");
+        let (outcome, after) = watch::during(db, || {
+            meeting.wait();
+            let ended: Result<Vec<()>, Error> =
+                running.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            ended.map(|_| until_nothing_is_left(db, arguments.seconds))
+        });
+        let seconds = outcome?;
+        Ok(vec![
+            Row::default()
+                .with("threads", threads as u64)
+                .with("deletes_each", rows)
+                .with("epoch_ms", arguments.epoch_ms)
+                .with("longest_epoch_before_ms", before.epoch_gap_nanos_max as f64 / 1e6)
+                .with("longest_epoch_ms", after.epoch_gap_nanos_max as f64 / 1e6)
+                .with("epochs_s", after.epochs_per_s())
+                .with("left_things", left.garbage_things)
+                .with("left_in_the_end", db.stats().garbage_things)
+                .with("s_until_freed", seconds),
+        ])
+    })
+}
+
+fn put_and_delete(db: &Database, table: &Table<u64, u64>, keys: std::ops::Range<u64>) -> Result<(), Error> {
+    for is_delete in [false, true] {
+        for first in keys.clone().step_by(ROWS_AT_ONCE as usize) {
+            db.run(|tx| {
+                (first..keys.end.min(first + ROWS_AT_ONCE)).try_for_each(|key| match is_delete {
+                    false => tx.put(table, &key, &key),
+                    true => tx.delete(table, &key).map(drop),
+                })
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks for so many seconds at least, until the database has freed everything; returns when something was left last.
+fn until_nothing_is_left(db: &Database, seconds: f64) -> f64 {
+    let clock = Clock::machine();
+    let begun = clock.nanos();
+    let mut left_at = 0.0;
+    loop {
+        let now = (clock.nanos() - begun) as f64 / 1e9;
+        let is_left = db.stats().garbage_things > 0;
+        if is_left {
+            left_at = now;
+        }
+        if now > SECONDS_MAX || now > seconds && !is_left {
+            return left_at;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
