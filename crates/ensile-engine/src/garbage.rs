@@ -3,8 +3,8 @@
 //! | garbage | waits until |
 //! |---|---|
 //! | index nodes, replaced records | every pin is newer than their unlink (E3) |
-//! | preserved versions | no snapshot at or below the superseding epoch is read or served (S1) |
-//! | replaced records that serve as versions | the snapshots, then the pins |
+//! | versions: copies, pages of them, replaced records | no snapshot at or below the superseding epoch is read or served (S1); then pins |
+//! | versions that were unlinked | their mark is found (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
 //!
 //! Each worker has its own, under a lock that its thread takes when it adds or frees, never while it is bound (E1). It
@@ -17,7 +17,7 @@
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
-use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits};
+use ensile_epoch::{CommitSlot, Epochs, GarbageList, Pinned, ReclaimLimits, RevisitedList};
 use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
@@ -52,10 +52,11 @@ impl Unhook {
 pub(crate) struct Garbage {
     nodes: GarbageList<NodeBlock>,
     records: GarbageList<RetiredRecord>,
-    versions: GarbageList<RetiredRecord>,
+    versions: RevisitedList<RetiredRecord>,
     pages: GarbageList<PageBlock>,
-    replaced: GarbageList<RetiredRecord>,
-    unhooks: GarbageList<Unhook>,
+    unhooks: RevisitedList<Unhook>,
+    /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
+    is_looking: bool,
     /// What waits for pins.
     for_pins: Waiting,
     /// What waits for snapshots.
@@ -206,8 +207,7 @@ impl Garbage {
     /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
     #[inline]
     pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
-        self.for_snapshots.add(version.bytes());
-        self.versions.push(epoch, version);
+        self.superseded(epoch, version);
     }
 
     /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
@@ -223,10 +223,11 @@ impl Garbage {
         }
     }
 
-    /// A record that was superseded in `epoch` and may serve as a version.
+    /// A record that was superseded in `epoch` and serves as a version.
+    #[inline]
     fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
         self.for_snapshots.add(record.bytes());
-        self.replaced.push(epoch, record);
+        self.versions.push(epoch, record);
     }
 
     /// A record that nothing links to any more.
@@ -262,6 +263,11 @@ impl Garbage {
         !self.unhooks.is_empty()
     }
 
+    /// Whether there may be something to free though the limits stand: marks come at any time (V1).
+    pub(crate) fn is_looking(&self) -> bool {
+        self.is_looking
+    }
+
     /// What waits for pins, what for snapshots, and how many bytes of that are absent records.
     #[inline]
     pub(crate) fn waiting(&self) -> (Waiting, Waiting, usize) {
@@ -271,7 +277,7 @@ impl Garbage {
 
     /// How many things wait.
     pub(crate) fn len(&self) -> usize {
-        let versions = self.pages.len() + self.versions.len() + self.replaced.len();
+        let versions = self.pages.len() + self.versions.len();
         self.nodes.len() + self.records.len() + versions + self.unhooks.len()
     }
 
@@ -285,36 +291,75 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
-        let Self { pages, versions, records, nodes, for_pins, for_snapshots, .. } = self;
+        let mut drained = self.pass_snapshots(horizon, most);
+        self.look_for_unlinked(horizon, most);
+        let pins = horizon.limits.pins();
+        let Self { records, nodes, for_pins, .. } = self;
         let fetch = RetiredRecord::prefetch;
-        // SAFETY: the snapshots that could reach a version of the page are over (S1).
-        let free_page = |page| for_snapshots.take(unsafe { blocks.destroy_page(page) });
-        let mut drained = drain(pages, snapshots, most, |_| (), free_page);
-        // SAFETY: the snapshots that could reach the version are over (S1).
-        let free_version = |version| for_snapshots.take(unsafe { blocks.destroy(version) });
-        drained &= drain(versions, snapshots, most, fetch, free_version);
         // SAFETY: every pin is newer than the record's unlink (E3).
         let free_record = |record| for_pins.take(unsafe { blocks.destroy(record) });
         drained &= drain(records, pins, most, fetch, free_record);
         // SAFETY: every pin is newer than the node's unlink (E3).
         let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
-        drained &= self.collect_replaced(horizon, most);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// Out of every snapshot's reach, a replaced record still waits for pins: a transaction may hold it in its
-    /// read-set. Its tag is read now, long after the unlink.
-    fn collect_replaced(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
-        for _ in 0..most {
-            let Some(record) = self.replaced.pop_below(horizon.limits.snapshots()) else { return true };
-            let bytes = record.bytes();
-            self.for_snapshots.take(bytes);
-            self.for_pins.add(bytes);
-            self.records.push(horizon.epochs.now(), record);
+    /// Out of every snapshot's reach, a version still waits for pins: a transaction may hold a replaced record in its
+    /// read-set, and a commit that unlinks versions may stand on it (V1). True if none is left.
+    fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
+        let limit = horizon.limits.snapshots();
+        let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
+        if !is_below(self.pages.first_tag()) && !is_below(self.versions.first_tag()) {
+            return true;
         }
-        false
+        // SeqCst: the limit was read before the tag is. A pin that the tag does not wait for sees limits as new, and
+        // follows no link to what passes here (V1, E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        let tag = horizon.epochs.now();
+        let Self { pages, versions, records, nodes, for_pins, for_snapshots, .. } = self;
+        let mut pass = |bytes| {
+            for_snapshots.take(bytes);
+            for_pins.add(bytes);
+        };
+        for _ in 0..most {
+            let Some(page) = pages.pop_below(limit) else { break };
+            pass(PageBlock::BYTES);
+            nodes.push(tag, page.passed());
+        }
+        for _ in 0..most {
+            let Some(version) = versions.pop_below(limit) else { break };
+            versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            pass(version.bytes());
+            records.push(tag, version);
+        }
+        !is_below(pages.first_tag()) && !is_below(versions.first_tag())
+    }
+
+    /// Looks at some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
+    fn look_for_unlinked(&mut self, horizon: &Horizon<'_>, most: usize) {
+        self.is_looking = !(self.versions.is_empty() && self.unhooks.is_empty())
+            && horizon.limits.snapshots() < horizon.epochs.served_snapshot();
+        if !self.is_looking {
+            return;
+        }
+        for _ in 0..most.min(self.versions.len()) {
+            self.versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
+            if let Some(version) = self.versions.look(RetiredRecord::is_unlinked) {
+                self.for_snapshots.take(version.bytes());
+                self.unlinked(version, horizon.epochs);
+            }
+        }
+        for _ in 0..most.min(self.unhooks.len()) {
+            self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
+            if let Some(unhook) = self.unhooks.look(|unhook| unhook.record.record().is_unlinked()) {
+                self.for_snapshots.take(unhook.bytes());
+                self.unhook_bytes -= unhook.bytes();
+                // SAFETY: the record was superseded: its tree leads to the one that took its place.
+                let record = unsafe { unhook.record.unhooked() };
+                self.unlinked(record, horizon.epochs);
+            }
+        }
     }
 
     fn collect_unhooks(
@@ -368,7 +413,11 @@ impl Garbage {
             Some(TakenOut::Superseded) => {
                 // SAFETY: the record was superseded: the tree leads to the one that took its place.
                 let record = unsafe { unhook.record.unhooked() };
-                self.superseded(horizon.epochs.now(), record);
+                if record.is_unlinked() {
+                    self.unlinked(record, horizon.epochs);
+                } else {
+                    self.superseded(horizon.epochs.now(), record);
+                }
             }
             None => {}
         }

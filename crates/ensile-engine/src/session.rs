@@ -8,9 +8,10 @@
 
 use std::cell::{Cell, RefCell};
 
+use ensile_base::Epoch;
 use ensile_base::sync::thread_local;
 
-use crate::sets::context::{Context, KeptContext, RestingContext};
+use crate::sets::context::{Context, KeptContext, RestingContext, SnapshotContext};
 use crate::shared::SharedState;
 use crate::worker::Worker;
 
@@ -44,12 +45,18 @@ impl IdleSession {
         Self { resting: RestingContext::of(shared), worker: None }
     }
 
-    /// Begins a transaction, or a snapshot.
+    /// Begins a transaction.
     #[inline(always)]
     pub(crate) fn begin(self, shared: &SharedState) -> Session {
         debug_assert!(self.is_of(shared), "a session is of one database");
         debug_assert!(self.context().sets.is_empty(), "a transaction begins with empty sets");
         Session { kept: self.resting.begin(shared.epochs.now()), worker: self.worker }
+    }
+
+    /// Begins a snapshot, which needs no worker; says which one.
+    pub(crate) fn begin_snapshot(self, shared: &SharedState) -> (SnapshotContext, Epoch) {
+        debug_assert!(self.worker.is_none(), "the session of a snapshot has no worker");
+        self.begin(shared).kept.open_snapshot(&shared.epochs)
     }
 
     #[inline(always)]
@@ -152,6 +159,12 @@ pub(crate) fn give_back(from: &mut Option<Session>) {
         // The thread is being torn down.
         Err(_) => from.take().into_iter().for_each(|session| session.end().let_go()),
     }
+}
+
+/// Ends a snapshot's session, and keeps it for the thread's next one.
+pub(crate) fn end_snapshot(mut snapshot: SnapshotContext) {
+    snapshot.between(|context| context.end());
+    keep(IdleSession { resting: snapshot.end(), worker: None });
 }
 
 /// Keeps a session that another one took the last place from. A transaction that ran within another's left it: its

@@ -7,6 +7,8 @@
 //!   only once `E >= S+1`.
 //! - E3: garbage tagged t is freed when `t < limits.pins`; a version that a commit of epoch e superseded is freed
 //!   when `e < limits.snapshots`. Both limits come from a scan that read E and the served boundary first.
+//! - V1: each set of boundaries that a scan publishes is part of the one before, so the snapshots' limit only grows.
+//!   The set is published before that limit.
 //! - E5: no two epochs begin closer than `spacing_nanos` of the earlier one.
 //! - L6: E stays below the limit that `set_limit` gave it last: what is reserved on disk.
 //!
@@ -24,6 +26,7 @@ use crate::asymmetric::Fences;
 use crate::commit_slot::{CommitHandle, CommitSlot, InIndex};
 use crate::pin_slot::{PinHandle, PinSlot};
 use crate::registry::Registry;
+use crate::shown::{PublishedBoundaries, ShownBoundaries};
 
 /// How epochs run.
 #[derive(Clone, Debug)]
@@ -91,6 +94,9 @@ pub struct Epochs {
     global: CachePadded<AtomicU64>,
     boundaries: CachePadded<Boundaries>,
     limits: CachePadded<PublishedLimits>,
+    shown: CachePadded<PublishedBoundaries>,
+    /// The set that was published last. A scan holds it from its beginning to its end.
+    last_shown: Mutex<ShownBoundaries>,
     commits: Arc<Registry<CommitSlot>>,
     pins: Arc<Registry<PinSlot>>,
     /// Transactions and snapshots that were expired.
@@ -112,6 +118,8 @@ struct Boundaries {
 struct PublishedLimits {
     pins: AtomicU64,
     snapshots: AtomicU64,
+    /// The lowest boundary that a reader is registered for.
+    oldest_reader: AtomicU64,
 }
 
 impl Epochs {
@@ -121,11 +129,18 @@ impl Epochs {
     pub fn new(config: &EpochConfig) -> Self {
         let first = config.first.number();
         let boundaries = Boundaries { newest: AtomicU64::new(first), before: AtomicU64::new(first) };
-        let limits = PublishedLimits { pins: AtomicU64::new(0), snapshots: AtomicU64::new(0) };
+        let limits = PublishedLimits {
+            pins: AtomicU64::new(0),
+            snapshots: AtomicU64::new(0),
+            oldest_reader: AtomicU64::new(Epoch::MAX.number()),
+        };
+        let shown = ShownBoundaries::ALL;
         Self {
             global: CachePadded::new(AtomicU64::new(first + 1)),
             boundaries: CachePadded::new(boundaries),
             limits: CachePadded::new(limits),
+            shown: CachePadded::new(PublishedBoundaries::new(&shown)),
+            last_shown: Mutex::new(shown),
             commits: Arc::new(Registry::new()),
             pins: Arc::new(Registry::new()),
             expired: Arc::new(AtomicU64::new(0)),
@@ -259,7 +274,8 @@ impl Epochs {
         Epoch::new(self.boundaries.before.load(Ordering::Acquire))
     }
 
-    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun.
+    /// Registers the pin's owner as a reader of the newest snapshot and says which one. The slot must have begun, and
+    /// be between calls: from now on its pin counts within calls only (see [`PinHandle::enter_snapshot`]).
     #[must_use]
     pub fn open_snapshot(&self, pin: &mut PinHandle) -> Epoch {
         loop {
@@ -273,14 +289,17 @@ impl Epochs {
         }
     }
 
-    /// Reads all pins and snapshot registrations and publishes what may be reclaimed (E3). A step of the heartbeat.
+    /// Reads all pins and snapshot registrations and publishes what may be reclaimed (E3), and which boundaries can be
+    /// shown (V1). A step of the heartbeat.
     pub fn scan(&self) -> ReclaimLimits {
+        let mut last_shown = self.last_shown.lock();
         let epoch = self.now();
         let served = self.served_snapshot();
-        // The scanner's half of the Dekker pairs with `begin`, `repin` and `open_snapshot`.
+        // The scanner's half of the Dekker pairs with `begin`, `enter_snapshot` and `open_snapshot`.
         self.fences.heavy();
         let slots = self.pins.lock();
-        let (mut pins, mut snapshots) = (epoch, served);
+        let mut pins = epoch;
+        let (mut shown, mut oldest_reader) = (ShownBoundaries::from_on(served), Epoch::MAX);
         for slot in slots.iter() {
             if slot.expiry_is_asked() && slot.try_expire() {
                 // Relaxed: a figure.
@@ -289,16 +308,46 @@ impl Epochs {
             }
             let held = slot.held();
             pins = pins.min(held.pin.unwrap_or(pins));
-            snapshots = snapshots.min(held.snapshot.unwrap_or(snapshots));
+            let Some(boundary) = held.snapshot else { continue };
+            oldest_reader = oldest_reader.min(boundary);
+            // A boundary that the last set lacks is a registration that does not stand: its owner will see at its
+            // second look that a newer one is served (V1).
+            if last_shown.has(boundary) {
+                shown.add(boundary);
+            }
         }
         drop(slots);
+        assert!(shown.is_part_of(&last_shown), "the set of boundaries that can be shown only shrinks (V1)");
+        if *last_shown != shown {
+            self.shown.publish(&shown);
+            *last_shown = shown;
+        }
+        let snapshots = shown.lowest();
+        // Relaxed: commits decide by it where versions go, which is right anywhere.
+        self.limits.oldest_reader.store(oldest_reader.number(), Ordering::Relaxed);
         // Release: the freeing worker's writes to reused memory come after the loads that this scan saw finished
-        // (partner: Acquire in `limits`). Scans may race: a limit that goes back only frees later.
+        // (partner: Acquire in `limits`).
         self.limits.pins.store(pins.number(), Ordering::Release);
         // Release: the freeing worker's writes to a reused old version come after the loads that this scan saw
-        // finished (partner: Acquire in `limits`).
+        // finished. A worker that sees this limit sees the set of boundaries, too (V1). Partner: Acquire in `limits`.
         self.limits.snapshots.store(snapshots.number(), Ordering::Release);
         ReclaimLimits { pins, snapshots }
+    }
+
+    /// Whether a reader was registered at the last scan for a boundary below `boundary`: then versions that the newest
+    /// boundaries do not need may be kept for long (V1).
+    #[inline]
+    #[must_use]
+    pub fn has_reader_below(&self, boundary: Epoch) -> bool {
+        // Relaxed: nothing but memory depends on it.
+        self.limits.oldest_reader.load(Ordering::Relaxed) < boundary.number()
+    }
+
+    /// The boundaries that can be shown, as of the last scan; `None` while they are being published. A caller that
+    /// follows versions by them has a pin (V1).
+    #[must_use]
+    pub fn shown_boundaries(&self) -> Option<ShownBoundaries> {
+        self.shown.read()
     }
 
     /// Asks the owners of all pins below `pins` and of all snapshots below `snapshots` to end at their next call (E6).

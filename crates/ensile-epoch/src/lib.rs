@@ -19,9 +19,13 @@ mod garbage_list;
 mod pin_slot;
 mod pinned;
 mod registry;
+mod revisited_list;
+mod shown;
 
 pub use commit_slot::{CommitHandle, CommitSlot, InIndex};
 pub use epochs::{Advance, EpochConfig, Epochs, ReclaimLimits};
 pub use garbage_list::GarbageList;
 pub use pin_slot::{Call, Expired, PinHandle};
 pub use pinned::Pinned;
+pub use revisited_list::RevisitedList;
+pub use shown::ShownBoundaries;

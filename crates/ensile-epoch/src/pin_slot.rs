@@ -14,6 +14,9 @@
 //! slot for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any
 //! other, which loads `expiry` only behind its fence.
 //!
+//! A reader of a snapshot finds versions by its registration, and keeps nothing else from call to call. So its pin
+//! counts within its calls only, and each call pins anew. Between calls it holds back versions, and nothing else.
+//!
 //! Neighbours: the engine's transactions own slots; [`crate::Epochs::scan`] reads it, and lets it expire.
 
 use crossbeam_utils::CachePadded;
@@ -100,12 +103,13 @@ impl PinSlot {
         self.fences.light();
     }
 
-    /// Moves the pin of a long reader forward between batches (E4). Pointers that were loaded before are invalid.
+    /// Enters a call of a snapshot's reader, pinned at `epoch`.
     #[inline]
-    fn repin(&self, epoch: Epoch) {
-        // Release: loads through the old pin come before; then as in `begin`.
-        self.words.pin.store(epoch.number(), Ordering::Release);
-        self.fences.light();
+    fn enter_snapshot(&self, epoch: Epoch) -> Result<(), Expired> {
+        // Relaxed: between calls the pin does not count, and the light fence in `enter` orders it before every pointer
+        // load; partner: the heavy fence of `scan`.
+        self.words.pin.store(epoch.number(), Ordering::Relaxed);
+        self.enter()
     }
 
     /// Enters a call of an open transaction.
@@ -155,7 +159,13 @@ impl PinSlot {
             IDLE => None,
             number => Some(Epoch::new(number)),
         };
-        HeldBack { pin: read(&self.words.pin), snapshot: read(&self.words.snapshot) }
+        let snapshot = read(&self.words.snapshot);
+        // Acquire: the last call's loads are done; partner: `leave`. A call that this misses fences after our caller
+        // did, and finds nothing that was unlinked before.
+        if snapshot.is_some() && !self.words.in_call.load(Ordering::Acquire) {
+            return HeldBack { pin: None, snapshot };
+        }
+        HeldBack { pin: read(&self.words.pin), snapshot }
     }
 
     /// Asks that the transaction fail at its next call. The caller fences (heavy) before [`PinSlot::try_expire`].
@@ -209,13 +219,6 @@ impl Call<'_> {
             IDLE => None,
             number => Some(Epoch::new(number)),
         }
-    }
-
-    /// Moves the pin of a long reader forward between batches (E4). What was found before is found no more: its tokens
-    /// have ended.
-    #[inline]
-    pub fn repin(&mut self, epoch: Epoch) {
-        self.slot.repin(epoch);
     }
 }
 
@@ -297,13 +300,25 @@ impl PinHandle {
     /// [`Expired`] if the heartbeat gave up on this transaction: touch no pointer that it holds, end it, retry.
     ///
     /// # Safety
-    /// The pin was begun, and has not ended since.
+    /// The pin was begun, and has not ended since; no snapshot was opened under it.
     #[inline]
     pub unsafe fn enter(&mut self) -> Result<Call<'_>, Expired> {
         match self.slot.enter() {
             Ok(()) => Ok(Call { slot: &self.slot }),
             Err(Expired) => Err(self.expire()),
         }
+    }
+
+    /// Enters a call of a snapshot's reader, pinned at `epoch` (just read from the global epoch). What earlier calls
+    /// found may be gone.
+    ///
+    /// # Errors
+    /// [`Expired`] if the heartbeat gave up on this reader: end it, retry.
+    #[inline]
+    pub fn enter_snapshot(&mut self, epoch: Epoch) -> Result<Call<'_>, Expired> {
+        let slot: &PinSlot = &self.slot;
+        slot.enter_snapshot(epoch)?;
+        Ok(Call { slot })
     }
 
     /// Ends the transaction, between calls: nothing is pinned, no snapshot is read.

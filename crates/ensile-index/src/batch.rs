@@ -82,7 +82,7 @@ where
 #[derive(Clone, Copy)]
 struct Flight<'a, 'p, L> {
     probe: Probe<'a, L>,
-    /// The root of the layer, and how many layers lie above it.
+    /// The root of the layer, and how many slices of the key lie above it.
     root: NodePtr<'p>,
     depth: u32,
     /// The leaf of the layer above in which the layer's slot was seen.
@@ -91,6 +91,8 @@ struct Flight<'a, 'p, L> {
     /// The node to read next, asked for.
     node: NodePtr<'p>,
     stage: FlightStage,
+    /// The skip that the key's slot names was asked for.
+    asked_for_skip: bool,
 }
 
 /// How far down in its layer a flight is.
@@ -234,7 +236,8 @@ where
     fn before(probe: Probe<'a, L>, pinned: Pinned<'p>) -> Self {
         let root = probe.tree.root(pinned);
         let part = KeyPart::of(probe.key);
-        Self { probe, root, depth: 0, parent: None, part, node: root, stage: FlightStage::Root }
+        let stage = FlightStage::Root;
+        Self { probe, root, depth: 0, parent: None, part, node: root, stage, asked_for_skip: false }
     }
 
     /// What of the key is left at this layer.
@@ -334,13 +337,22 @@ where
     fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         match search_leaf(leaf, seen, candidates, self.part, || self.rest()) {
-            LeafSearch::Sure(InLeaf::Layer(root)) => {
+            // The others go on while the skip is fetched; then the leaf is looked at again.
+            LeafSearch::Sure(InLeaf::Skip { skip, .. }) if !self.asked_for_skip => {
+                skip.prefetch();
+                self.asked_for_skip = true;
+            }
+            LeafSearch::Sure(found) => {
+                self.asked_for_skip = false;
+                let Some((root, rest)) = found.deeper(self.rest()) else {
+                    return Some(LeafPlace { leaf, seen, found });
+                };
                 root.prefetch();
-                (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + 1);
-                self.part = KeyPart::of(self.rest());
+                (self.root, self.parent) = (root, Some(leaf));
+                self.depth = ((self.probe.key.len() - rest.len()) / SLICE_BYTES) as u32;
+                self.part = KeyPart::of(rest);
                 self.stage = FlightStage::Root;
             }
-            LeafSearch::Sure(found) => return Some(LeafPlace { leaf, seen, found }),
             LeafSearch::Right(next) => {
                 next.prefetch();
                 self.node = next;

@@ -10,7 +10,8 @@
 use ensile_epoch::Pinned;
 
 use crate::key::{KeyPart, SLICE_BYTES};
-use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::node::{INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SKIP, SUFFIX, is_link};
+use crate::skip_block::SkipRef;
 use crate::version::{NodeLock, Version};
 
 /// More levels than a layer can have: a level grows only when a node of sixteen children splits into two of at least
@@ -36,6 +37,13 @@ pub(crate) enum InLeaf<'p> {
     },
     /// The layer that the key goes on in.
     Layer(NodePtr<'p>),
+    /// The layer that the key goes on in if it has the bytes of a skip; else the key is missing.
+    Skip {
+        /// The skip's slot.
+        slot: usize,
+        /// The skip.
+        skip: SkipRef<'p>,
+    },
     /// Another key with the same slice, both going on.
     Clash {
         /// The other key's slot.
@@ -43,6 +51,24 @@ pub(crate) enum InLeaf<'p> {
     },
     /// Nothing.
     Absent,
+}
+
+impl<'p> InLeaf<'p> {
+    /// Where a key goes on, of which `rest` is left at this layer: the root of a deeper layer, and what is left there.
+    #[inline(always)]
+    pub(crate) fn deeper<'k>(&self, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
+        match *self {
+            Self::Layer(root) => Some((root, &rest[SLICE_BYTES..])),
+            Self::Skip { skip, .. } => follow(skip, &rest[SLICE_BYTES..]),
+            Self::Match { .. } | Self::Clash { .. } | Self::Absent => None,
+        }
+    }
+}
+
+/// Out of line, so that keys without skips do not pay for it.
+#[inline(never)]
+fn follow<'k, 'p>(skip: SkipRef<'p>, behind: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
+    skip.lead(behind).map(|rest| (skip.root(), rest))
 }
 
 /// A validated answer of one layer.
@@ -127,7 +153,7 @@ pub(crate) fn search_leaf<'p, 'k>(
     rest: impl Fn() -> &'k [u8],
 ) -> LeafSearch<'p> {
     let mut found = InLeaf::Absent;
-    let mut layer = 0;
+    let (mut layer, mut skips) = (0, None);
     while candidates != 0 {
         let slot = candidates.trailing_zeros() as usize;
         candidates &= candidates - 1;
@@ -145,8 +171,9 @@ pub(crate) fn search_leaf<'p, 'k>(
             }
             break;
         }
-        if kind == LAYER && part.is_long() {
+        if is_link(kind) && part.is_long() {
             layer = leaf.slots[slot].value.read();
+            skips = (kind == SKIP).then_some(slot);
             break;
         }
     }
@@ -157,8 +184,12 @@ pub(crate) fn search_leaf<'p, 'k>(
         return LeafSearch::Again;
     }
     if layer != 0 {
-        // SAFETY: the value of a LAYER slot, validated just now.
-        found = InLeaf::Layer(unsafe { NodePtr::from_value(layer) });
+        found = match skips {
+            // SAFETY: the value of a LAYER slot, validated just now.
+            None => InLeaf::Layer(unsafe { NodePtr::from_value(layer) }),
+            // SAFETY: the value of a SKIP slot, validated just now.
+            Some(slot) => InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(layer) } },
+        };
     }
     LeafSearch::Sure(found)
 }

@@ -14,11 +14,12 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, InLeaf, Path, find, leaf_for};
-use crate::key::{KeyPart, SLICE_BYTES};
+use crate::descend::{HEIGHT_MAX, Path, find, leaf_for};
+use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
 use crate::remove::{KeyRemoval, clear_slot};
+use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
@@ -27,6 +28,8 @@ use crate::version::NodeLock;
 struct Trail<'p> {
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
+    /// How many bytes of the key stand above the layer.
+    above: usize,
 }
 
 /// What one try came to.
@@ -44,21 +47,23 @@ enum Pruned {
 impl Masstree {
     /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it.
     pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
-        let Some(mut depth) = removed.emptied else { return };
+        let Some(mut above) = removed.emptied else { return };
         let mut backoff = Backoff::new();
-        let mut trail = Vec::new();
+        let mut trail: Vec<Trail<'_>> = Vec::new();
         loop {
-            if trail.len() <= depth {
+            if trail.last().is_none_or(|last| last.above != above) {
                 trail.clear();
-                if !self.follow(key, depth, &mut trail, pinned) {
+                if !self.follow(key, above, &mut trail, pinned) {
                     return;
                 }
             }
-            let part = KeyPart::of(&key[depth * SLICE_BYTES..]);
-            match self.try_prune(&trail[..=depth], part, memory, pinned) {
+            match self.try_prune(&trail, KeyPart::of(&key[above..]), memory, pinned) {
                 Pruned::Clean => return,
                 Pruned::LeafSearch => trail.clear(),
-                Pruned::LayerAbove => depth -= 1,
+                Pruned::LayerAbove => {
+                    trail.pop();
+                    above = trail.last().map_or(0, |last| last.above);
+                }
                 Pruned::Busy => {
                     trail.clear();
                     backoff.wait();
@@ -67,30 +72,36 @@ impl Masstree {
         }
     }
 
-    /// Notes the layers along `key` down to `depth`; false if the way ends before: someone else was here.
+    /// Notes the layers along `key` down to the one that `above` bytes of it stand above; false if the way does not
+    /// lead there: someone else was here.
     fn follow<'p>(
         &'p self,
         key: &[u8],
-        depth: usize,
+        above: usize,
         trail: &mut Vec<Trail<'p>>,
         pinned: Pinned<'p>,
     ) -> bool {
         'tree: loop {
             trail.clear();
-            let mut root = self.root(pinned);
+            let (mut root, mut rest) = (self.root(pinned), key);
             loop {
-                let rest = &key[trail.len() * SLICE_BYTES..];
-                if trail.len() == depth {
+                let here = key.len() - rest.len();
+                if here == above {
                     let Ok((leaf, _)) = leaf_for(root, KeyPart::of(rest).slice, pinned) else {
                         continue 'tree;
                     };
-                    trail.push(Trail { root, leaf });
+                    trail.push(Trail { root, leaf, above });
                     return true;
                 }
                 let Ok(place) = find(root, rest, pinned) else { continue 'tree };
-                trail.push(Trail { root, leaf: place.leaf });
-                let InLeaf::Layer(deeper) = place.found else { return false };
-                root = deeper;
+                trail.push(Trail { root, leaf: place.leaf, above: here });
+                // A skip that leads past the place: the layer there is gone.
+                let Some(deeper) =
+                    place.found.deeper(rest).filter(|(_, rest)| key.len() - rest.len() <= above)
+                else {
+                    return false;
+                };
+                (root, rest) = deeper;
             }
         }
     }
@@ -103,7 +114,7 @@ impl Masstree {
         memory: &mut dyn NodeMemory,
         pinned: Pinned<'p>,
     ) -> Pruned {
-        let (Trail { root, leaf }, above) = match trail {
+        let (Trail { root, leaf, .. }, above) = match trail {
             [above @ .., last] => (*last, above.last().map(|trail| trail.leaf)),
             [] => return Pruned::Clean,
         };
@@ -150,12 +161,18 @@ impl Masstree {
         held.begin_change();
         held_above.begin_change();
         held.set_deleted();
+        // SAFETY: the leaf above is locked by us.
+        let skip = unsafe { layer_below(above, slot) }.and_then(|(_, skip)| skip);
         clear_slot(above, slot);
         let is_empty = above.permutation().count() == 0;
         drop(held_above);
         drop(held);
         // SAFETY: no slot names the layer any more, and its only node is marked DELETED under its lock by us alone.
         unsafe { leaf.retire_with_suffixes(memory) };
+        if let Some(skip) = skip {
+            // SAFETY: the slot that named the skip is free, by this thread's change.
+            unsafe { skip.retire(memory) };
+        }
         Some(is_empty)
     }
 

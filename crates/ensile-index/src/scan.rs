@@ -19,8 +19,9 @@ use ensile_memory::prefetch;
 
 use crate::descend::leaf_for;
 use crate::key::{KeyPart, LONG, SLICE_BYTES, shortest};
-use crate::node::{LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::node::{Leaf, NodePtr, Ptr, SKIP, SUFFIX, is_link};
 use crate::permutation::LEAF_SLOTS;
+use crate::skip_block::SkipRef;
 use crate::tree::Masstree;
 use crate::version::Version;
 use crate::witness::Witness;
@@ -83,7 +84,8 @@ enum Stop {
 struct Copied<'p> {
     part: KeyPart,
     value: u64,
-    /// What follows the slice; of an entry that is LONG only, else left from another leaf.
+    /// What follows the slice: of a key, or of all keys of a layer. Of an entry that is LONG only, else left from
+    /// another leaf.
     suffix: &'p [u8],
 }
 
@@ -114,6 +116,21 @@ impl LeafCopy<'_> {
         self.layers >> index & 1 != 0
     }
 
+    /// Puts the bytes and the root of each skip in the place of its address.
+    ///
+    /// # Safety
+    /// The entries that `skips` has bits for are SKIP slots' of a version that was validated.
+    #[cold]
+    unsafe fn follow_skips(&mut self, mut skips: u32) {
+        while skips != 0 {
+            let entry = &mut self.entries[skips.trailing_zeros() as usize];
+            skips &= skips - 1;
+            // SAFETY: by the caller's word.
+            let skip = unsafe { SkipRef::from_value(entry.value) };
+            (entry.suffix, entry.value) = (skip.bytes(), skip.root().expose() as u64);
+        }
+    }
+
     /// The first layer from entry `from` on; behind the entries if there is none.
     #[inline(always)]
     fn layer_from(&self, from: usize) -> usize {
@@ -135,8 +152,10 @@ struct ScanCursor<'t, 'p, V> {
     /// they have in common; the cursor moves when the leaf is left.
     key: Vec<u8>,
     edge: Edge,
-    /// The leaves whose layer slots we went down through, outermost first.
-    above: Vec<Ptr<'p, Leaf>>,
+    /// How many bytes of the cursor's key stand above the layer that we stand in.
+    prefix: usize,
+    /// The leaves whose layer slots we went down through, outermost first, each with the prefix of its layer.
+    above: Vec<(Ptr<'p, Leaf>, usize)>,
     /// How many entries ahead the visitor hears of: more with each that it has gone past, so that a scan of one entry
     /// asks for nothing else.
     reach: usize,
@@ -155,8 +174,8 @@ struct Start {
 enum Left<'p> {
     /// The scan is done.
     Done,
-    /// A layer comes next.
-    Layer(NodePtr<'p>),
+    /// A layer comes next, behind this many bytes that its keys share.
+    Layer(NodePtr<'p>, usize),
     /// All entries are handed out.
     Exhausted,
 }
@@ -182,10 +201,20 @@ impl Masstree {
         };
         let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
         bytes.extend_from_slice(key);
-        let above = Vec::new();
-        let (end_slice, key, reach) = (None, bytes, 0);
-        let mut scan =
-            ScanCursor { tree: self, pinned, visitor, reverse, end, end_slice, key, edge, above, reach };
+        let (end_slice, key, prefix, above, reach) = (None, bytes, 0, Vec::new(), 0);
+        let mut scan = ScanCursor {
+            tree: self,
+            pinned,
+            visitor,
+            reverse,
+            end,
+            end_slice,
+            key,
+            edge,
+            prefix,
+            above,
+            reach,
+        };
         while let Stop::Lost = scan.run() {}
     }
 }
@@ -197,6 +226,7 @@ where
     /// Scans on from the cursor, descending from the root.
     fn run(&mut self) -> Stop {
         self.above.clear();
+        self.prefix = 0;
         let mut snapshot = LeafCopy::new();
         let mut next = self.enter(self.tree.root(self.pinned));
         loop {
@@ -207,8 +237,9 @@ where
             let end = self.end_near(&snapshot);
             match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,
-                Left::Layer(root) => {
-                    self.above.push(leaf);
+                Left::Layer(root, shared) => {
+                    self.above.push((leaf, self.prefix));
+                    self.prefix += SLICE_BYTES + shared;
                     next = self.enter(root);
                 }
                 Left::Exhausted => match self.leave(&snapshot, end.is_some()) {
@@ -227,7 +258,7 @@ where
 
     /// The cursor as seen from the layer that we stand in.
     fn start(&self) -> Start {
-        let rest = &self.key[self.above.len() * SLICE_BYTES..];
+        let rest = &self.key[self.prefix..];
         let part = KeyPart::of(rest);
         let inclusive = self.edge == Edge::At;
         if part.is_long() || self.edge != Edge::AroundPrefix {
@@ -252,7 +283,7 @@ where
             prefetch::lines(neighbour, size_of::<Leaf>());
             let (permutation, kinds) = (leaf.permutation(), leaf.kinds());
             let suffixes = leaf.suffixes();
-            let (count, mut layers) = (permutation.count(), 0);
+            let (count, mut layers, mut skips) = (permutation.count(), 0, 0);
             let mut slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
             for (index, entry) in snapshot.entries[..count].iter_mut().enumerate() {
                 let at = (slots & 0xf) as usize;
@@ -264,12 +295,17 @@ where
                     entry.part.rank = LONG;
                     entry.suffix =
                         suffixes.filter(|_| kind == SUFFIX).map_or(&[], |suffixes| suffixes.suffix(at));
-                    layers |= u32::from(kind == LAYER) << index;
+                    layers |= u32::from(is_link(kind)) << index;
+                    skips |= u32::from(kind == SKIP) << index;
                 }
             }
             if leaf.version.unchanged(seen) {
                 (snapshot.count, snapshot.layers) = (count, layers);
                 (snapshot.low, snapshot.high, snapshot.neighbour) = (low, high, neighbour);
+                if skips != 0 {
+                    // SAFETY: what was copied was validated just now.
+                    unsafe { snapshot.follow_skips(skips) };
+                }
                 return (low <= slice && (slice < high || high == 0)).then_some(seen);
             }
         }
@@ -281,7 +317,7 @@ where
     fn hand_out(&mut self, snapshot: &LeafCopy<'p>, start: Start, end: Option<u64>) -> Left<'p> {
         let first =
             (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
-        let (prefix, layer) = (self.above.len() * SLICE_BYTES, snapshot.layer_from(first));
+        let (prefix, layer) = (self.prefix, snapshot.layer_from(first));
         let (before_end, within_end) = self.split_at_end(snapshot, end);
         let worth_telling = layer.min(within_end).max(first);
         let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
@@ -302,21 +338,22 @@ where
             return Left::Exhausted;
         }
         let entry = &snapshot.entries[layer];
-        let is_cursors_way = start.goes_on && entry.part == start.part;
+        let is_cursors_slice = start.goes_on && entry.part == start.part;
         debug_assert!(
-            !is_cursors_way || layer == first,
+            !is_cursors_slice || layer == first,
             "a slice has one LONG entry: the key is still the cursor"
         );
-        if !is_cursors_way {
+        if !(is_cursors_slice && self.is_in_layer(entry.suffix)) {
             self.key.truncate(prefix);
             entry.part.append_to(&mut self.key);
+            self.key.extend_from_slice(entry.suffix);
             self.edge = if self.reverse { Edge::AroundPrefix } else { Edge::Behind };
         }
         if self.is_past_end() {
             return Left::Done;
         }
-        // SAFETY: the value of a LAYER slot, copied under a version that was validated.
-        Left::Layer(unsafe { NodePtr::from_value(entry.value) })
+        // SAFETY: the value of a LAYER slot, copied under a version that was validated, or the root of a skip.
+        Left::Layer(unsafe { NodePtr::from_value(entry.value) }, entry.suffix.len())
     }
 
     /// How many entries of a leaf have slices before that of the range's end, and how many have slices not behind it.
@@ -346,9 +383,9 @@ where
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal if !start.goes_on => start.inclusive,
-            Ordering::Equal if snapshot.is_layer(index) => true,
+            Ordering::Equal if snapshot.is_layer(index) => self.is_layer_ahead(entry.suffix),
             Ordering::Equal => {
-                let tail = &self.key[(self.above.len() + 1) * SLICE_BYTES..];
+                let tail = &self.key[self.prefix + SLICE_BYTES..];
                 let within = entry.suffix.starts_with(tail);
                 let order = if self.reverse { tail.cmp(entry.suffix) } else { entry.suffix.cmp(tail) };
                 match self.edge {
@@ -361,11 +398,33 @@ where
         }
     }
 
+    /// Whether the cursor, whose key goes on, stands among the keys of the layer that is next on its way. They share
+    /// these bytes behind the slice.
+    fn is_in_layer(&self, shared: &[u8]) -> bool {
+        let tail = &self.key[self.prefix + SLICE_BYTES..];
+        tail.len() > shared.len() && tail.starts_with(shared)
+    }
+
+    /// Whether that layer may hold something ahead of the cursor.
+    fn is_layer_ahead(&self, shared: &[u8]) -> bool {
+        if self.is_in_layer(shared) {
+            return true;
+        }
+        let tail = &self.key[self.prefix + SLICE_BYTES..];
+        if !shared.starts_with(tail) {
+            return if self.reverse { shared < tail } else { shared > tail };
+        }
+        // All keys of the layer begin with the cursor's key, and are longer.
+        match self.edge {
+            Edge::At | Edge::Behind => !self.reverse,
+            Edge::AroundPrefix => self.reverse,
+        }
+    }
+
     /// Moves the cursor past an exhausted leaf, which the range may end within or right behind, or may not. `None`: the
     /// scan is done; otherwise the leaf to go on with, if known.
     fn leave(&mut self, snapshot: &LeafCopy<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
-        let depth = self.above.len();
-        self.key.truncate(depth * SLICE_BYTES);
+        self.key.truncate(self.prefix);
         let (is_last, part, edge) = if self.reverse {
             let slice = snapshot.low.wrapping_sub(1);
             (snapshot.low == 0, KeyPart { slice, rank: SLICE_BYTES as u8 }, Edge::AroundPrefix)
@@ -374,7 +433,8 @@ where
         };
         let next = if is_last {
             // Out of the layer: behind its prefix. In reverse the prefix as a key of its own comes next.
-            let leaf = self.above.pop()?;
+            let (leaf, prefix) = self.above.pop()?;
+            self.prefix = prefix;
             self.edge = if self.reverse { Edge::At } else { Edge::AroundPrefix };
             self.end_slice = self.end_in_layer();
             Some(leaf)
@@ -392,7 +452,7 @@ where
     /// its keys: else the layer would not have been entered.
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
-        let rest = end.strip_prefix(&self.key[..self.above.len() * SLICE_BYTES])?;
+        let rest = end.strip_prefix(&self.key[..self.prefix])?;
         Some(KeyPart::of(rest).slice)
     }
 

@@ -14,7 +14,8 @@
 use ensile_epoch::Pinned;
 
 use crate::descend::{HEIGHT_MAX, LockedPath, Path, PathStep};
-use crate::insert::{Layer, NewEntry, put_at};
+use crate::entry::{NewEntry, put_at};
+use crate::insert::Layer;
 use crate::memory::NodeMemory;
 use crate::node::{FREE, INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SUFFIX};
 use crate::permutation::{LEAF_SLOTS, Permutation};

@@ -121,11 +121,6 @@ impl NodeChanges {
         &self.0
     }
 
-    /// Forgets all changes behind the first `count`: what they say did not come to be.
-    pub(crate) fn forget_from(&mut self, count: usize) {
-        self.0.truncate(count);
-    }
-
     pub(crate) fn changed(&mut self, leaf: Ptr<'_, Leaf>, old: Version, new: Version) {
         self.0.push(NodeChange::Changed { node: NodeId::of(leaf), old: old.bits(), new: new.bits() });
     }

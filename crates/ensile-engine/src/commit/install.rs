@@ -10,6 +10,7 @@ use ensile_epoch::Pinned;
 use super::locked::Locked;
 use super::{Commit, images};
 use crate::formats::log_entry::{self, Image};
+use crate::record::Record;
 use crate::record::word::Word;
 use crate::sets::Sets;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteEffect, WriteKind};
@@ -126,8 +127,21 @@ impl<'p> Installing<'_, 'p> {
         let OldVersion::Room(room) = std::mem::take(&mut write.old_version) else {
             unreachable!("check_room saw to it")
         };
-        let preserved = write.record_at(self.pinned).preserve(write.before, room);
-        write.old_version = OldVersion::Preserved(preserved);
+        let record = write.record_at(self.pinned);
+        write.old_version = OldVersion::Preserved(record.preserve(write.before, room));
+        if self.shared.epochs.has_reader_below(self.boundary) {
+            self.prune(record, self.tid.epoch());
+        }
+    }
+
+    /// Unlinks the versions behind a record of this epoch that no snapshot can show (V1). While the set of boundaries
+    /// is being published, that is left to the next commit.
+    #[cold]
+    #[inline(never)]
+    fn prune(&self, record: Record<'p>, epoch: Epoch) {
+        if let Some(shown) = self.shared.epochs.shown_boundaries() {
+            record.prune(epoch, &shown);
+        }
     }
 
     /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
@@ -140,8 +154,16 @@ impl<'p> Installing<'_, 'p> {
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
         let (tree, key) = (&self.shared.table(write.table).tree, self.arena.key(write));
+        if kept && self.shared.epochs.has_reader_below(self.boundary) {
+            // Before the new record is published: the next commit locks that, and may walk the same chain.
+            self.prune(old, write.before.epoch());
+        }
         let unlinked = tree.supersede(key, old, (new, Word::written(self.tid)), kept, self.pinned);
         old.unlock_with(write.before.superseded());
+        if !kept && write.before.is_absent() {
+            // No chain leads to it: the worker that registered it need not wait for snapshots (U1).
+            old.mark_unlinked();
+        }
         WriteEffect::Replaced(unlinked)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Neighbours: [`Commit::run`](super::Commit) begins here; `locked` finds out whether what was reserved suffices.
 
+use ensile_base::Epoch;
 use ensile_durability::Appender;
 use ensile_epoch::{CommitSlot, InIndex, Pinned};
 use ensile_index::NodeChanges;
@@ -10,10 +11,11 @@ use super::{Commit, Turned, images};
 use crate::error::{Error, Result};
 use crate::formats::log_entry;
 use crate::gate::TurnedAway;
-use crate::record::HEADER_BYTES;
-use crate::record::blocks::NodeBlocks;
+use crate::record::blocks::{Blocks, NodeBlocks};
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun};
+use crate::record::version_page::VersionPage;
 use crate::record::word::Word;
+use crate::record::{HEADER_BYTES, Record};
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Arena, OldVersion, Write, WriteKind};
 use crate::sets::{LockOrder, Sets};
@@ -78,7 +80,7 @@ impl Commit<'_, '_> {
                 // word.
                 write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
-                write.old_version = OldVersion::Room(worker.blocks.version(record.class()));
+                reserve_version(shared, &mut worker.blocks, write, (record, value), boundary);
             }
             if logging && is_logged(write.table) {
                 log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
@@ -128,6 +130,24 @@ impl Commit<'_, '_> {
             None => Ok(()),
         }
     }
+}
+
+/// Obtains what keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy would be
+/// too large for a page (V1).
+#[inline]
+fn reserve_version<'p>(
+    shared: &SharedState,
+    blocks: &mut Blocks,
+    write: &mut Write<'p>,
+    (record, value): (Record<'p>, &[u8]),
+    boundary: Epoch,
+) {
+    if write.kind == WriteKind::Put && !VersionPage::takes(record.class()) {
+        write.replacement = Some(blocks.filled(value, Word::PLACEHOLDER));
+        return;
+    }
+    let by_itself = shared.epochs.has_reader_below(boundary);
+    write.old_version = OldVersion::Room(blocks.version(record.class(), by_itself));
 }
 
 /// Enters the index, where placeholders change leaves, while nobody else has a turn (P1).

@@ -16,8 +16,8 @@ use ensile_index::{Direction, Range};
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
-use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, Scratch};
-use crate::sets::rows::RowBatch;
+use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, RowSpace, Scratch};
+use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
@@ -49,29 +49,23 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>>;
 
-    /// Copies what each key finds into `found`, in the order of the keys.
+    /// Copies what each key finds, in the order of the keys, for `read`.
     fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut RowBatch,
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()>;
 
-    /// Copies the next rows of a range of keys, or of entries of an index, until the batch is full. If it is not, the
-    /// range has no more.
-    fn raw_batch(
+    /// Copies the next rows of a range of keys, or of entries of an index, for `read`, until the batch is full. If it
+    /// is not, the range has no more.
+    fn raw_batch<R>(
         &mut self,
         source: (&TableCore, Option<&IndexCore>),
-        range: Range<'_>,
-        direction: Direction,
-        batch: &mut RowBatch,
-    ) -> Result<()>;
-
-    /// Space for rows, to be given back.
-    fn take_rows(&mut self) -> RowBatch;
-
-    /// Takes the space back.
-    fn keep_rows(&mut self, rows: RowBatch);
+        scanned: (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R>;
 
     /// Forgets the reads behind the first `kept`: of rows that the application was not shown.
     fn forget_reads(&mut self, kept: usize);
@@ -306,9 +300,8 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     scan: &ScanRange<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'p>,
-    batch: &mut RowBatch,
+    (rows, list): (&mut RowSpace, &mut RowList),
 ) {
-    let (rows, list) = batch.parts(index.is_some());
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
         return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {

@@ -1,9 +1,9 @@
 //! Snapshot transactions: read-only, slightly in the past, never in conflict (Silo §4.9).
 //!
-//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; long scans
-//! re-pin between batches and descend again (E4), so that only versions wait for them, and those up to a limit. R1 —
-//! what a snapshot has shown is durable once the largest epoch among it is, that of deletes included; a key without any
-//! record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
+//! Invariants: S1 — snapshot S shows the versions with an epoch below S and was served with `E >= S+1`; each
+//! call pins anew and descends again, long scans batch by batch (E4), so that only versions wait for a snapshot, and
+//! those up to a limit. R1 — what a snapshot has shown is durable once the largest epoch among it is, that of deletes
+//! included; a key without any record rests on nothing that is not durable (`docs/protocols/records.md`, U2).
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead};
 use crate::record::kept::Boundary;
 use crate::record::{CopyTarget, Fetch, LeafWitness, Record};
-use crate::session::{self, Session};
-use crate::sets::context::{Context, KeptContext};
-use crate::sets::rows::RowBatch;
+use crate::session;
+use crate::sets::context::{Context, SnapshotContext};
+use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
 
@@ -30,7 +30,8 @@ use crate::tables::{IndexCore, TableCore};
 /// `Builder::garbage_bytes_max` allows is ended: its next call returns [`Error::Expired`](crate::Error::Expired).
 pub struct Snapshot<'db> {
     database: DatabaseRef<'db>,
-    session: Option<Session>,
+    /// Taken by drop only.
+    kept: Option<SnapshotContext>,
     boundary: Epoch,
     /// The largest epoch of a version that it has shown, absent ones included (R1).
     shown: Epoch,
@@ -129,9 +130,8 @@ impl Database {
 
 impl<'db> Snapshot<'db> {
     fn open(database: DatabaseRef<'db>) -> Self {
-        let mut session = session::take_unattached(&database).begin(&database);
-        let boundary = session.kept.open_snapshot(&database.epochs);
-        Self { database, session: Some(session), boundary, shown: Epoch::ZERO }
+        let (kept, boundary) = session::take_unattached(&database).begin_snapshot(&database);
+        Self { database, kept: Some(kept), boundary, shown: Epoch::ZERO }
     }
 
     /// The boundary: the snapshot shows every commit of an earlier epoch and none of this or a later one.
@@ -157,9 +157,9 @@ impl<'db> Snapshot<'db> {
         self.database.wait_durable(self.shown)
     }
 
-    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut KeptContext, &mut Epoch) {
-        let Some(session) = &mut self.session else { unreachable!("taken by drop only") };
-        (&self.database, &mut session.kept, &mut self.shown)
+    fn parts(&mut self) -> (&DatabaseRef<'db>, &mut SnapshotContext, &mut Epoch) {
+        let Some(kept) = &mut self.kept else { unreachable!("taken by drop only") };
+        (&self.database, kept, &mut self.shown)
     }
 }
 
@@ -172,7 +172,7 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let present = kept.enter_snapshot(None, |pinned, boundary, Context { scratch, .. }| {
+        let present = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
             reading::lookup(&mut reader, table.place(), key, None, scratch, pinned)
         })?;
@@ -183,55 +183,46 @@ impl RawRead for Snapshot<'_> {
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut RowBatch,
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
         kept.between(|context| context.descents.begin_many(keys));
-        let (rows, list) = found.parts(false);
-        let read = kept.enter_snapshot(None, |pinned, boundary, Context { descents, .. }| {
+        kept.enter(shared.epochs.now(), |pinned, boundary, Context { descents, rows, .. }| {
             // Often the record is not the one to be read.
             let mut places = descents.descend(table, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
             // and a record that is superseded now leads to the boundary's version all the same.
+            let (rows, list) = rows.begin(BatchAsked::FOUND, false);
             for version in descents.versions(&mut places, boundary, table.fetch, pinned) {
                 let mut reader = VersionReader { boundary, shown };
                 let read = version.map(|version| reader.read(version, rows));
                 list.push_found(rows, read == Some(VersionRead::Present));
             }
             descents.end_many(places);
-        });
-        Ok(read?)
+        })?;
+        kept.between(|context| context.show_rows(read));
+        Ok(())
     }
 
     /// Each batch has a pin of its own, and descends again: a long scan holds back versions only (E4).
-    fn raw_batch(
+    fn raw_batch<R>(
         &mut self,
         (table, index): (&TableCore, Option<&IndexCore>),
-        range: Range<'_>,
-        direction: Direction,
-        batch: &mut RowBatch,
-    ) -> Result<()> {
+        (range, direction): (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
         let scanned = index.map_or(table, |index| &index.entries);
         let scan = ScanRange { table: scanned, range, direction, own: &[] };
-        let now = Some(shared.epochs.now());
-        let read = kept.enter_snapshot(now, |pinned, boundary, context| {
+        kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, rows, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            reading::copy_rows(&mut reader, (table, index), &scan, &mut context.scratch, pinned, batch);
-        });
-        Ok(read?)
-    }
-
-    fn take_rows(&mut self) -> RowBatch {
-        let (_, kept, _) = self.parts();
-        kept.between(|context| std::mem::take(&mut context.rows))
-    }
-
-    fn keep_rows(&mut self, rows: RowBatch) {
-        let (_, kept, _) = self.parts();
-        kept.between(|context| context.keep_rows(rows));
+            let to = rows.begin(asked, index.is_some());
+            reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, to);
+        })?;
+        Ok(kept.between(|context| context.show_rows(read)))
     }
 
     /// A snapshot remembers no reads.
@@ -240,6 +231,6 @@ impl RawRead for Snapshot<'_> {
 
 impl Drop for Snapshot<'_> {
     fn drop(&mut self) {
-        session::give_back(&mut self.session);
+        self.kept.take().into_iter().for_each(session::end_snapshot);
     }
 }

@@ -18,7 +18,7 @@ use ensile_memory::{Cache, Memory, SizeClass};
 use super::owned::{RetiredRecord, VersionRoom};
 use super::version_page::VersionPage;
 use super::word::Word;
-use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, Record};
+use super::{ADDRESS_BITS, ADDRESS_MASK, Address, DATA_WORD, HEADER_BYTES, PAGED, Record};
 
 /// A worker's memory for records and nodes.
 #[derive(Debug)]
@@ -50,18 +50,18 @@ impl Blocks {
         let class = SizeClass::of_bytes((HEADER_BYTES + capacity).max((DATA_WORD + 1) * 8));
         debug_assert!(class.bytes() >= HEADER_BYTES + capacity, "the class has the room that is asked for");
         let block = self.cache.allocate(class);
-        Self::begin(block, class, word)
+        Self::begin(block, class, word, 0)
     }
 
-    /// Makes a block of at least `class` bytes a record.
+    /// Makes a block of at least `class` bytes a record, with these marks in its chain word.
     #[inline]
-    fn begin(block: NonNull<u8>, class: SizeClass, word: Word) -> Address {
+    fn begin(block: NonNull<u8>, class: SizeClass, word: Word, marks: u64) -> Address {
         let address = block.expose_provenance();
         assert_eq!(address.get() as u64 & !ADDRESS_MASK, 0, "user addresses fit 48 bits");
         let words = block.cast::<AtomicU64>();
         debug_assert!(words.is_aligned(), "blocks and pages are cut at words");
         debug_assert!(class.bytes() >= (DATA_WORD + 1) * 8, "a record holds its header and its length");
-        let chain = (class.index() as u64) << ADDRESS_BITS;
+        let chain = (class.index() as u64) << ADDRESS_BITS | marks;
         // SAFETY: the block is ours alone, word-aligned and at least three words long; its words become atomics here.
         unsafe {
             words.write(AtomicU64::new(word.bits()));
@@ -86,19 +86,20 @@ impl Blocks {
         fresh
     }
 
-    /// Room for a preserved version of a record of `class` (§4.9): in the page, if it is not too large for one.
+    /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is too large for one, or is
+    /// to be freed `by_itself`, as a reader holds an older boundary (V1).
     #[inline]
-    pub(crate) fn version(&mut self, class: SizeClass) -> VersionRoom {
+    pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
         let word = Word::from_bits(0);
         self.rooms += 1;
-        if !VersionPage::takes(class) {
-            return VersionRoom(Self::begin(self.cache.allocate(class), class, word));
+        if by_itself || !VersionPage::takes(class) {
+            return VersionRoom(Self::begin(self.cache.allocate(class), class, word, 0));
         }
         let room = match self.page.take(class.bytes()) {
             Some(room) => room,
             None => self.turn_page(class),
         };
-        VersionRoom(Self::begin(room, class, word))
+        VersionRoom(Self::begin(room, class, word, PAGED))
     }
 
     #[cold]
@@ -117,12 +118,11 @@ impl Blocks {
     /// and is lost until the page is freed otherwise.
     pub(crate) fn unused_version(&mut self, room: VersionRoom) {
         let record = room.record();
-        let class = record.class();
         debug_assert!(record.previous_address().is_none(), "room that was not needed is part of no chain");
         debug_assert!(self.rooms > 0, "what comes back was taken");
         self.rooms -= 1;
-        if VersionPage::takes(class) {
-            self.page.untake(room.0.value() as usize, class.bytes());
+        if record.is_paged() {
+            self.page.untake(room.0.value() as usize, record.class().bytes());
         } else {
             // SAFETY: nothing links to room that comes back, and its holder gives it away.
             unsafe { self.destroy(RetiredRecord(room.0)) };
@@ -259,9 +259,14 @@ pub(crate) struct PageBlock {
 impl PageBlock {
     /// Bytes of a page.
     pub(crate) const BYTES: usize = VersionPage::class().bytes();
+
+    /// The page as a block that no snapshot reaches any more: a commit may still stand on a version in it (V1).
+    pub(crate) fn passed(self) -> NodeBlock {
+        NodeBlock { address: self.address, class: VersionPage::class() }
+    }
 }
 
-/// An index node on its way out. Not to be copied: it is freed once.
+/// An index node, or another block without a record's header, on its way out. Not to be copied: it is freed once.
 #[derive(Debug)]
 pub(crate) struct NodeBlock {
     address: u64,

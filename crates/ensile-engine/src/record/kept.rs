@@ -1,22 +1,24 @@
 //! A pin, and what a transaction keeps between its calls of what it found under that pin.
 //!
 //! ```text
-//! Resting --begin--> Kept --end--> Resting         Kept: enter (a call of the pin), between (no call), renew
+//! Resting --begin--> Kept --end--> Resting             Kept: enter (a call of the pin), between (no call), renew
+//!            open_snapshot --> KeptSnapshot --end--> Resting                 KeptSnapshot: enter, between
 //! ```
 //! What is kept has a type for each pin: [`Family::Under`]`<'p>`, in which records stand as [`Handle`]`<'p>`. Between
 //! calls `'p` is erased. Each call names it anew, for a closure that must work with any `'p`.
 //!
 //! Invariants, and what each rests on:
 //! - *A handle is followed under its own pin.* A closure knows nothing of its `'p`, so a handle of another pin has
-//!   another type, also where transactions nest; a handle's `'p` neither grows nor shrinks. Only [`Kept::enter`] makes
-//!   the token that follows handles of `'p`.
-//! - *A handle is followed within a call.* [`Kept::between`] gives no token. [`Record`](super::Record) and [`Pinned`]
+//!   another type, also where transactions nest; a handle's `'p` neither grows nor shrinks. Only [`Kept::enter`] and
+//!   [`KeptSnapshot::enter`] make the token that follows handles of `'p`.
+//! - *A handle is followed within a call.* `between` gives no token. [`Record`](super::Record) and [`Pinned`]
 //!   are not `Send`, and what is kept must be: none of them is kept.
-//! - *No handle outlives its pin.* [`Kept::end`] and [`Kept::renew`] forget all handles before they move the pin.
+//! - *No handle outlives its pin.* What ends or moves a pin forgets all handles first: `end`, [`Kept::renew_after`],
+//!   [`Kept::open_snapshot`], and each [`KeptSnapshot::enter`].
 //!   [`Forget`] is unsafe to implement; `forgets!` writes it from a list of all fields, and the compiler proves of each
 //!   field that is passed over that it holds no handle.
 //! - *A call needs a pin that was begun*: [`Resting`] and [`Kept`] are two types.
-//! - *A chain of versions is followed by a registered reader*: [`Kept::enter_snapshot`] alone makes a [`Boundary`].
+//! - *A chain of versions is followed by a registered reader*: [`KeptSnapshot::enter`] alone makes a [`Boundary`].
 //!
 //! A transaction that is leaked leaves its pin standing. A closure that panics leaves its handles, which stay good. An
 //! expired pin lets no call in; forgetting follows no handle.
@@ -118,6 +120,9 @@ pub(crate) struct Resting<F: Family>(Box<PinAndKept<F>>);
 /// What is kept under a pin that stands.
 pub(crate) struct Kept<F: Family>(Box<PinAndKept<F>>);
 
+/// What the registered reader of a snapshot keeps: its pin stands within its calls only.
+pub(crate) struct KeptSnapshot<F: Family>(Box<PinAndKept<F>>);
+
 impl<F: Family> Resting<F> {
     /// A pin that is not begun, and what is to be kept under it.
     pub(crate) fn new(pin: PinHandle, kept: F::Under<'static>) -> Self {
@@ -189,35 +194,11 @@ impl<F: Family> Kept<F> {
         work(PinAndKept::<F>::under(&mut self.0.kept))
     }
 
-    /// Runs a call under the pin of a registered reader of a snapshot. With an epoch in `to` the pin moves on to it,
-    /// and everything is forgotten that was found before (E4).
-    ///
-    /// # Errors
-    /// [`Expired`] if the pin was taken away: `call` is not run.
-    #[inline]
-    pub(crate) fn enter_snapshot<R>(
-        &mut self,
-        to: Option<Epoch>,
-        call: impl for<'p> FnOnce(Pinned<'p>, Boundary<'p>, &mut F::Under<'p>) -> R,
-    ) -> Result<R, Expired> {
-        let PinAndKept { pin, kept } = &mut *self.0;
-        // SAFETY: the pin was begun when `self` was made, and ends with `self`.
-        let mut entered = unsafe { pin.enter() }?;
-        if let Some(epoch) = to {
-            kept.forget();
-            entered.repin(epoch);
-        }
-        let Some(epoch) = entered.snapshot() else { unreachable!("a snapshot is opened before it is read") };
-        debug_assert!(to.is_none_or(|to| to >= epoch), "a boundary is served once E has reached it (S1)");
-        let pinned = entered.pinned();
-        // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until it ends.
-        let boundary = unsafe { Boundary::assume(epoch, pinned) };
-        Ok(call(pinned, boundary, PinAndKept::<F>::under(kept)))
-    }
-
-    /// Registers the owner as a reader of the newest snapshot; says which one.
-    pub(crate) fn open_snapshot(&mut self, epochs: &Epochs) -> Epoch {
-        epochs.open_snapshot(&mut self.0.pin)
+    /// Registers the owner as a reader of the newest snapshot; says which one. What was found before is forgotten.
+    pub(crate) fn open_snapshot(mut self, epochs: &Epochs) -> (KeptSnapshot<F>, Epoch) {
+        self.0.kept.forget();
+        let boundary = epochs.open_snapshot(&mut self.0.pin);
+        (KeptSnapshot(self.0), boundary)
     }
 
     /// Forgets everything that was found, ends the pin, waits as `wait` does, and begins the pin anew: nothing is held
@@ -241,6 +222,45 @@ impl<F: Family> Kept<F> {
 
     /// Forgets everything that was found, and ends the pin.
     #[inline(always)]
+    pub(crate) fn end(mut self) -> Resting<F> {
+        self.0.kept.forget();
+        self.0.pin.end();
+        Resting(self.0)
+    }
+}
+
+impl<F: Family> KeptSnapshot<F> {
+    /// Runs a call under a pin at `epoch` (just read from the global epoch), as a registered reader of the snapshot.
+    /// What earlier calls have found is forgotten (E4).
+    ///
+    /// # Errors
+    /// [`Expired`] if the reader was given up: `call` is not run.
+    #[inline]
+    pub(crate) fn enter<R>(
+        &mut self,
+        epoch: Epoch,
+        call: impl for<'p> FnOnce(Pinned<'p>, Boundary<'p>, &mut F::Under<'p>) -> R,
+    ) -> Result<R, Expired> {
+        let PinAndKept { pin, kept } = &mut *self.0;
+        let entered = pin.enter_snapshot(epoch)?;
+        kept.forget();
+        let Some(boundary) = entered.snapshot() else {
+            unreachable!("a snapshot is opened before it is read")
+        };
+        debug_assert!(epoch >= boundary, "a boundary is served once E has reached it (S1)");
+        let pinned = entered.pinned();
+        // SAFETY: the pin is registered as a reader of the snapshot of this boundary, until it ends.
+        let boundary = unsafe { Boundary::assume(boundary, pinned) };
+        Ok(call(pinned, boundary, PinAndKept::<F>::under(kept)))
+    }
+
+    /// Runs what follows no handle, outside the reader's calls.
+    #[inline]
+    pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut F::Under<'p>) -> R) -> R {
+        work(PinAndKept::<F>::under(&mut self.0.kept))
+    }
+
+    /// Forgets everything that was found, and ends the pin and the registration.
     pub(crate) fn end(mut self) -> Resting<F> {
         self.0.kept.forget();
         self.0.pin.end();

@@ -1,4 +1,4 @@
-//! Loom on the shipped record, TID word and serialization point: C1, C5 and K3, each a race that a missing fence
+//! Loom on the shipped record, TID word and serialization point: C1, C5, K3 and V1, each a race that a missing fence
 //! breaks.
 //!
 //! `bash ci/loom.sh`. A commit is repeated here in the engine's order of steps, reduced to a record or two; the words,
@@ -10,10 +10,11 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicU64};
+use ensile_base::sync::{Arc, AtomicU64, Ordering, fence};
 use ensile_base::{Epoch, Tid};
-use ensile_epoch::{EpochConfig, Epochs, Pinned};
+use ensile_epoch::{Advance, EpochConfig, Epochs, PinHandle, Pinned};
 use ensile_memory::SizeClass;
+use loom::cell::UnsafeCell;
 use loom::thread;
 
 use super::kept::Boundary;
@@ -187,6 +188,99 @@ fn loom_k3_a_snapshot_finds_the_version_that_is_kept() {
         assert!(word.is_some_and(|word| !word.is_absent()), "the key was there below epoch 2");
         assert_eq!(scratch.bytes(), SHORT);
         writer.join().unwrap();
+    });
+}
+
+/// A row of epoch 13 behind which stand versions of 11 and of 5, and a reader of boundary 10. Boundaries 12 and 14 have
+/// come since, and nobody reads 12.
+struct Held {
+    epochs: Arc<Epochs>,
+    row: Arc<Block>,
+    passed: Arc<Block>,
+    needed: Arc<Block>,
+    pin: PinHandle,
+}
+
+fn held() -> Held {
+    let epochs = epochs();
+    let mut pin = epochs.register_pin();
+    drop(pin.begin(epochs.now()));
+    assert_eq!(epochs.open_snapshot(&mut pin), Epoch::new(FIRST));
+    for step in 1..=4 {
+        let step = epochs.try_advance_to_boundary(step * MILLI);
+        assert!(matches!(step, Advance::Advanced(_)));
+    }
+    epochs.scan();
+    let [row, passed, needed] = [13, 11, 5].map(|epoch| Block::new(&[epoch as u8], epoch));
+    for (newer, older) in [(&row, &passed), (&passed, &needed)] {
+        newer.record().link(Some(older.record().address()));
+        let word = older.record().word();
+        older.record().unlock_with(word.superseded());
+    }
+    Held { epochs, row, passed, needed, pin }
+}
+
+/// What a commit does to the chain of a row that it has locked.
+fn prune(row: &Block, epochs: &Epochs) {
+    let shown = epochs.shown_boundaries().expect("nobody publishes now");
+    row.record().prune(Epoch::new(13), &shown);
+}
+
+/// V1: a reader finds its version while what stands before it is unlinked.
+#[test]
+fn loom_v1_a_snapshot_finds_its_version_while_a_newer_one_is_unlinked() {
+    loom::model(|| {
+        let Held { epochs, row, passed, needed, pin } = held();
+        let writer = {
+            let row = row.clone();
+            thread::spawn(move || prune(&row, &epochs))
+        };
+        let mut scratch = Scratch::default();
+        let word = row.record().read_version(below(FIRST), &mut scratch);
+        assert_eq!(word.map(Word::epoch), Some(Epoch::new(5)));
+        assert_eq!(scratch.bytes(), [5]);
+        writer.join().unwrap();
+        assert!(passed.record().is_unlinked() && !needed.record().is_unlinked());
+        drop(pin);
+    });
+}
+
+/// V1: what was unlinked is freed once nobody stands on it. Loom keeps book of reads and frees.
+#[test]
+fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
+    loom::model(|| {
+        let Held { epochs, row, passed, needed, mut pin } = held();
+        let memory = Arc::new(UnsafeCell::new(()));
+        let writer = {
+            let (row, epochs) = (row.clone(), epochs.clone());
+            thread::spawn(move || prune(&row, &epochs))
+        };
+        let reader = {
+            let (row, epochs, memory) = (row.clone(), epochs.clone(), memory.clone());
+            let passed = passed.record().address();
+            thread::spawn(move || {
+                let call = pin.enter_snapshot(epochs.now()).expect("nobody expires it");
+                let version = row.record().previous().expect("its version stays linked");
+                if version.address() == passed {
+                    memory.with(|_| ());
+                }
+                drop(call);
+                pin
+            })
+        };
+        // The worker that kept it, and the heartbeat.
+        if passed.record().is_unlinked() {
+            // SeqCst: the unlink comes before the tag is read (E3); partner: the heavy fence of the scan.
+            fence(Ordering::SeqCst);
+            let tag = epochs.now();
+            assert!(matches!(epochs.try_advance(5 * MILLI), Advance::Advanced(_)));
+            if tag < epochs.scan().pins() {
+                memory.with_mut(|_| ());
+            }
+        }
+        writer.join().unwrap();
+        drop(reader.join().unwrap());
+        drop(needed);
     });
 }
 

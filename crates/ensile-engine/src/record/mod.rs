@@ -5,7 +5,7 @@
 //! +--------+--------+----+-----------------...
 //! |TID word|chain   |len |data                   all in 8-byte words; the third holds len and the first 4 data bytes
 //! +--------+--------+----+-----------------...
-//!           48 bits address of the version before, 8 bits size class
+//!           48 bits address of the version before, 8 bits size class; marks in its low bits
 //! ```
 //!
 //! Invariants:
@@ -17,12 +17,14 @@
 //!   keeps of a record between its calls (`kept`). A handle is followed under exactly that pin. An [`Address`] is bits:
 //!   safe code compares it and asks memory for it, and follows it nowhere.
 //!
-//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `garbage` destroys.
+//! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
+//! no snapshot can show; `garbage` destroys.
 
 pub(crate) mod blocks;
 mod fetch;
 pub(crate) mod kept;
 pub(crate) mod owned;
+mod prune;
 mod scratch;
 pub(crate) mod tree;
 pub(crate) mod version_page;
@@ -61,6 +63,14 @@ const UNROLLED: usize = 4;
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 
+/// Records lie at words' addresses, so the low bits of a link are free. The address itself:
+const LINK_MASK: u64 = ADDRESS_MASK & !7;
+/// The version lies in a page of versions. Fixed for its life.
+const PAGED: u64 = 1;
+/// The version was taken out of its chain, or the record out of its tree with no link to it (V1).
+const UNLINKED: u64 = 2;
+
+const _: () = assert!((PAGED | UNLINKED) & LINK_MASK == 0 && LINK_MASK | 7 == ADDRESS_MASK);
 const _: () = assert!(ADDRESS_BITS + u8::BITS <= u64::BITS, "a size class lies above the address");
 const _: () = assert!(HEADER_BYTES <= 24 && HEADER_BYTES + FIRST_BYTES == (DATA_WORD + 1) * 8);
 const _: () = assert!(SizeClass::BYTES_MAX >= ensile_base::limits::VALUE_BYTES_MAX + HEADER_BYTES);
@@ -231,7 +241,7 @@ impl<'p> Record<'p> {
     /// The version before this one, if one was kept.
     #[inline]
     fn previous(self) -> Option<Self> {
-        let words = NonNull::new((self.chain() & ADDRESS_MASK) as *mut AtomicU64)?;
+        let words = NonNull::new((self.chain() & LINK_MASK) as *mut AtomicU64)?;
         debug_assert!(
             words.is_aligned() && words != self.words,
             "a version lies elsewhere, at a word's address"
@@ -260,7 +270,7 @@ impl<'p> Record<'p> {
     }
 
     /// Copies the data out as it is, word by word. The reader decides by the TID word whether the copy is valid.
-    #[inline]
+    #[inline(always)]
     fn copy_out(self, scratch: &mut impl CopyTarget) {
         // Relaxed: validated by the fence and the second look at the TID word in the caller (C5).
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
@@ -521,10 +531,10 @@ impl<'p> Record<'p> {
     /// version that was freed stays behind (E3), so `previous` may be the address of `self`, which took its place.
     #[inline]
     fn link(self, previous: Option<Address>) {
-        // Relaxed: the class bits never change, and links change under the lock only.
-        let class = self.at_word(1).load(Ordering::Relaxed) & !ADDRESS_MASK;
+        // Relaxed: links and marks change under the lock only, or where nobody else knows the record.
+        let others = self.at_word(1).load(Ordering::Relaxed) & !LINK_MASK;
         // Release: the version behind the link is complete; partner: Acquire in `chain`.
-        self.at_word(1).store(class | previous.map_or(0, Address::value), Ordering::Release);
+        self.at_word(1).store(others | previous.map_or(0, Address::value), Ordering::Release);
     }
 
     /// The address of the version before, to pass on.

@@ -16,7 +16,6 @@
 
 use ensile_epoch::Pinned;
 
-use super::version_page::VersionPage;
 use super::{Address, Handle, Record};
 
 /// Room for a version that nothing links to. Not to be copied.
@@ -79,8 +78,7 @@ impl PreservedVersion {
         // SAFETY: what frees the version takes `self` by value.
         let version = unsafe { self.0.record() };
         debug_assert!(!version.word().is_latest(), "a version was superseded (C2)");
-        let class = version.class();
-        (!VersionPage::takes(class)).then_some(RetiredRecord(self.0))
+        (!version.is_paged()).then_some(RetiredRecord(self.0))
     }
 }
 
@@ -127,6 +125,12 @@ impl RegisteredAbsent {
         record
     }
 
+    /// Asks for the record's first line.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        self.0.prefetch(1);
+    }
+
     /// The record as garbage.
     ///
     /// # Safety
@@ -146,6 +150,13 @@ impl RetiredRecord {
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.prefetch(1);
+    }
+
+    /// Whether its chain has lost it before its snapshots are over (V1).
+    #[inline]
+    pub(crate) fn is_unlinked(&self) -> bool {
+        // SAFETY: what frees the record takes `self` by value.
+        unsafe { self.0.record() }.is_unlinked()
     }
 
     /// Bytes of its block.

@@ -104,12 +104,12 @@ fn every_snapshot_finds_its_version() {
     let record = at(blocks.filled(b"two", Word::written(tid(2))).publish());
     for (epoch, value) in [(4u64, &b"four"[..]), (7, b"last")] {
         let word = record.lock();
-        let _ = record.preserve(word, blocks.version(record.class()));
+        let _ = record.preserve(word, blocks.version(record.class(), false));
         record.overwrite(value);
         record.unlock_with(Word::written(tid(epoch)));
     }
     let word = record.lock();
-    let _ = record.preserve(word, blocks.version(record.class()));
+    let _ = record.preserve(word, blocks.version(record.class(), false));
     let _ = record.delete(tid(9));
     for (boundary, expected) in [
         (2, None),
@@ -192,7 +192,7 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             for epoch in 2..20_000 {
                 let word = at(handle).lock();
                 ensile_base::sync::fence(ensile_base::sync::Ordering::SeqCst);
-                let _ = at(handle).preserve(word, blocks.version(at(handle).class()));
+                let _ = at(handle).preserve(word, blocks.version(at(handle).class(), false));
                 at(handle).overwrite(&value(epoch));
                 at(handle).unlock_with(Word::written(tid(epoch)));
             }

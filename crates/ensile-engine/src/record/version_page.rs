@@ -4,6 +4,8 @@
 //! at about the same time. So they share pages: a version costs no free list, no entry among the garbage, and memory
 //! that the processor sees coming; and a page is freed without a look at what is in it.
 //!
+//! While a reader holds an older boundary, versions are not copied into pages: each is freed by itself (V1).
+//!
 //! Invariant: a page is retired under an epoch at least that of the last commit that copied a version into it, so all
 //! its versions are out of snapshots' reach once the page is (S1).
 //!
@@ -53,7 +55,7 @@ impl VersionPage {
 
     /// Whether versions of records of this class go into pages.
     #[inline]
-    pub(super) const fn takes(class: SizeClass) -> bool {
+    pub(crate) const fn takes(class: SizeClass) -> bool {
         class.bytes() <= VERSION_BYTES_MAX
     }
 

@@ -11,7 +11,7 @@ use super::rows::RowBatch;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
-use crate::record::kept::{Family, Kept, Resting, forgets};
+use crate::record::kept::{Family, Kept, KeptSnapshot, Resting, forgets};
 use crate::shared::SharedState;
 use crate::worker::idle::IdleWorkers;
 
@@ -49,6 +49,8 @@ impl Family for Contexts {
 pub(crate) type RestingContext = Resting<Contexts>;
 /// An open transaction's pin and context.
 pub(crate) type KeptContext = Kept<Contexts>;
+/// An open snapshot's registration and context.
+pub(crate) type SnapshotContext = KeptSnapshot<Contexts>;
 
 impl RestingContext {
     /// For the first transaction of a session.
@@ -107,12 +109,14 @@ impl Context<'_> {
         seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
-    /// Takes the space for rows back, unless huge ones grew it.
+    /// Shows the rows that were copied, and keeps their space unless huge ones grew it.
     #[inline]
-    pub(crate) fn keep_rows(&mut self, rows: RowBatch) {
-        if rows.kept_bytes() <= KEEP_BYTES_MAX {
-            self.rows = rows;
+    pub(crate) fn show_rows<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
+        let shown = read(&self.rows);
+        if self.rows.kept_bytes() > KEEP_BYTES_MAX {
+            self.rows = RowBatch::default();
         }
+        shown
     }
 
     /// Takes the buffer for values back, unless a huge one grew it.

@@ -27,12 +27,29 @@ pub(crate) struct RowList {
     /// Places and primary keys.
     keys: Vec<u8>,
     ends: Vec<RowEnds>,
-    rows_max: usize,
-    keys_only: bool,
+    asked: BatchAsked,
     /// Rows were met through an index: their places are not their keys.
     of_index: bool,
     /// The batch takes no more rows.
     is_full: bool,
+}
+
+/// What a batch is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchAsked {
+    pub(crate) rows_max: usize,
+    pub(crate) keys_only: bool,
+}
+
+impl BatchAsked {
+    /// What a multi-get finds, however many keys it has.
+    pub(crate) const FOUND: Self = Self { rows_max: usize::MAX, keys_only: false };
+}
+
+impl Default for BatchAsked {
+    fn default() -> Self {
+        Self::FOUND
+    }
 }
 
 /// Where the parts of a row end.
@@ -58,21 +75,21 @@ pub(crate) struct BatchRow<'b> {
 }
 
 impl RowBatch {
-    /// Empties it, for at most so many rows.
+    /// Empties it: where rows are copied to from now on, and where they are noted.
     #[inline]
-    pub(crate) fn begin(&mut self, rows_max: usize, keys_only: bool) {
-        debug_assert!(rows_max > 0, "a batch of nothing would never end");
+    pub(crate) fn begin(&mut self, asked: BatchAsked, of_index: bool) -> (&mut RowSpace, &mut RowList) {
+        debug_assert!(asked.rows_max > 0, "a batch of nothing would never end");
         self.rows.clear();
         let list = &mut self.list;
         list.keys.clear();
         list.ends.clear();
-        (list.rows_max, list.keys_only, list.is_full) = (rows_max, keys_only, false);
+        (list.asked, list.of_index, list.is_full) = (asked, of_index, false);
+        (&mut self.rows, list)
     }
 
-    /// Where rows are copied to, and where they are noted.
+    /// Where the next row is copied to, and where it is noted.
     #[inline]
-    pub(crate) fn parts(&mut self, of_index: bool) -> (&mut RowSpace, &mut RowList) {
-        self.list.of_index = of_index;
+    pub(crate) fn parts(&mut self) -> (&mut RowSpace, &mut RowList) {
         (&mut self.rows, &mut self.list)
     }
 
@@ -131,11 +148,11 @@ impl RowList {
         if let Some(key) = key {
             self.keys.extend_from_slice(key);
         }
-        let row = if self.keys_only { None } else { Some(rows.keep()) };
+        let row = if self.asked.keys_only { None } else { Some(rows.keep()) };
         let end_of_key = self.keys.len() as u32;
         self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, reads: reads as u32 });
         let is_full =
-            self.ends.len() >= self.rows_max || self.keys.len() + rows.used_bytes() >= BATCH_BYTES_MAX;
+            self.ends.len() >= self.asked.rows_max || self.keys.len() + rows.used_bytes() >= BATCH_BYTES_MAX;
         if is_full {
             self.is_full = true;
             return ControlFlow::Break(());
@@ -155,11 +172,12 @@ impl RowList {
 mod tests {
     use std::ops::ControlFlow;
 
-    use super::{BATCH_BYTES_MAX, RowBatch};
-    use crate::record::CopyTarget;
+    use super::{BATCH_BYTES_MAX, BatchAsked, RowBatch, RowList};
+    use crate::record::{CopyTarget, RowSpace};
 
-    fn push(batch: &mut RowBatch, place: &[u8], key: Option<&[u8]>, row: &[u8]) -> ControlFlow<()> {
-        let (rows, list) = batch.parts(key.is_some());
+    type Pushed<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
+
+    fn push((rows, list): (&mut RowSpace, &mut RowList), (place, key, row): Pushed<'_>) -> ControlFlow<()> {
         rows.copy(row);
         list.push(place, key, rows, 7)
     }
@@ -167,18 +185,18 @@ mod tests {
     #[test]
     fn rows_come_out_as_they_went_in() {
         let mut batch = RowBatch::default();
-        batch.begin(3, false);
-        assert_eq!(push(&mut batch, b"entry", Some(b"k1"), b"row"), ControlFlow::Continue(()));
-        assert_eq!(push(&mut batch, b"other", Some(b"k2"), b""), ControlFlow::Continue(()));
-        assert_eq!(push(&mut batch, b"", Some(b""), b"x"), ControlFlow::Break(()), "three are asked for");
+        let (rows, list) = batch.begin(BatchAsked { rows_max: 3, keys_only: false }, true);
+        assert_eq!(push((rows, list), (b"entry", Some(b"k1"), b"row")), ControlFlow::Continue(()));
+        assert_eq!(push((rows, list), (b"other", Some(b"k2"), b"")), ControlFlow::Continue(()));
+        assert_eq!(push((rows, list), (b"", Some(b""), b"x")), ControlFlow::Break(()), "three are asked for");
         let rows: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row, row.reads)).collect();
         let (first, second) = ((&b"entry"[..], &b"k1"[..]), (&b"other"[..], &b"k2"[..]));
         let expected =
             [(first.0, first.1, &b"row"[..], 7), (second.0, second.1, b"", 7), (b"", b"", b"x", 7)];
         assert_eq!(rows, expected);
-        batch.begin(3, true);
-        assert_eq!(push(&mut batch, b"k", None, b"row"), ControlFlow::Continue(()));
-        assert_eq!(push(&mut batch, b"l", None, b"row"), ControlFlow::Continue(()));
+        let (rows, list) = batch.begin(BatchAsked { rows_max: 3, keys_only: true }, false);
+        assert_eq!(push((rows, list), (b"k", None, b"row")), ControlFlow::Continue(()));
+        assert_eq!(push((rows, list), (b"l", None, b"row")), ControlFlow::Continue(()));
         let keys: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row.len())).collect();
         assert_eq!(keys, [(&b"k"[..], &b"k"[..], 0), (b"l", b"l", 0)], "keys only");
         assert!(!batch.is_full());
@@ -187,18 +205,17 @@ mod tests {
     #[test]
     fn a_batch_is_full_after_many_bytes_too() {
         let mut batch = RowBatch::default();
-        batch.begin(512, false);
+        let (rows, list) = batch.begin(BatchAsked { rows_max: 512, keys_only: false }, false);
         let row = vec![0; BATCH_BYTES_MAX / 2];
-        assert_eq!(push(&mut batch, b"a", None, &row), ControlFlow::Continue(()));
-        assert_eq!(push(&mut batch, b"b", None, &row), ControlFlow::Break(()));
+        assert_eq!(push((rows, list), (b"a", None, &row)), ControlFlow::Continue(()));
+        assert_eq!(push((rows, list), (b"b", None, &row)), ControlFlow::Break(()));
         assert!(batch.is_full() && batch.kept_bytes() >= BATCH_BYTES_MAX);
     }
 
     #[test]
     fn a_multi_get_tells_absent_rows_from_empty_ones() {
         let mut batch = RowBatch::default();
-        batch.begin(1, false);
-        let (rows, list) = batch.parts(false);
+        let (rows, list) = batch.begin(BatchAsked::FOUND, false);
         for found in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
             rows.copy(found.unwrap_or(b"not kept"));
             list.push_found(rows, found.is_some());

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::reading::{self, Own, RawRead, ScanRange};
 use crate::record::CopyTarget;
 use crate::sets::context::Context;
-use crate::sets::rows::RowBatch;
+use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::{IndexCore, TableCore};
 
 /// Where the row of a point read stands when its call is over.
@@ -55,57 +55,56 @@ impl RawRead for Transaction<'_> {
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut RowBatch,
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         self.check(table)?;
         self.between(|context| context.descents.begin_many(keys));
-        let (rows, list) = found.parts(false);
-        self.enter(|pinned, Context { sets, descents, .. }| {
-            let places = descents.descend(table, table.fetch, pinned);
-            for (key, place) in descents.keys().zip(&places) {
-                let present = match reading::own_write(Some(&sets.writes), table.id, key) {
-                    Own::Put(value) => {
-                        rows.copy(value);
-                        true
-                    }
-                    Own::Deleted => false,
-                    Own::Unwritten => {
-                        let mut reader = sets.reader();
-                        reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
-                    }
-                };
-                list.push_found(rows, present);
-            }
-            descents.end_many(places);
-            sets.check_reads()
-        })
+        self.enter_then(
+            |pinned, Context { sets, descents, rows, .. }| {
+                let places = descents.descend(table, table.fetch, pinned);
+                let (rows, list) = rows.begin(BatchAsked::FOUND, false);
+                for (key, place) in descents.keys().zip(&places) {
+                    let present = match reading::own_write(Some(&sets.writes), table.id, key) {
+                        Own::Put(value) => {
+                            rows.copy(value);
+                            true
+                        }
+                        Own::Deleted => false,
+                        Own::Unwritten => {
+                            let mut reader = sets.reader();
+                            reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
+                        }
+                    };
+                    list.push_found(rows, present);
+                }
+                descents.end_many(places);
+                sets.check_reads()
+            },
+            |checked, context| checked.map(|()| context.show_rows(read)),
+        )
     }
 
-    fn raw_batch(
+    fn raw_batch<R>(
         &mut self,
         (table, index): (&TableCore, Option<&IndexCore>),
-        range: Range<'_>,
-        direction: Direction,
-        batch: &mut RowBatch,
-    ) -> Result<()> {
+        (range, direction): (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, .. }| {
-            let scanned = index.map_or(table, |index| &index.entries);
-            sets.writes.sort_table(scanned.id);
-            let mut reader = sets.reader();
-            let own = reader.writes.in_order(range.lower, range.upper);
-            let scan = ScanRange { table: scanned, range, direction, own };
-            reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, batch);
-            sets.check_reads()
-        })
-    }
-
-    fn take_rows(&mut self) -> RowBatch {
-        self.between(|context| std::mem::take(&mut context.rows))
-    }
-
-    fn keep_rows(&mut self, rows: RowBatch) {
-        self.between(|context| context.keep_rows(rows));
+        self.enter_then(
+            |pinned, Context { sets, scratch, rows, .. }| {
+                let scanned = index.map_or(table, |index| &index.entries);
+                sets.writes.sort_table(scanned.id);
+                let mut reader = sets.reader();
+                let own = reader.writes.in_order(range.lower, range.upper);
+                let scan = ScanRange { table: scanned, range, direction, own };
+                let to = rows.begin(asked, index.is_some());
+                reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, to);
+                sets.check_reads()
+            },
+            |checked, context| checked.map(|()| context.show_rows(read)),
+        )
     }
 
     fn forget_reads(&mut self, kept: usize) {

@@ -20,8 +20,9 @@ use ensile_index::Direction;
 
 use super::read::{Readable, decode_row};
 use crate::codec::bounds::ByteRange;
-use crate::codec::{Key, Value};
+use crate::codec::{Key, KeyBuffer, Value};
 use crate::error::Result;
+use crate::sets::rows::BatchAsked;
 use crate::tables::{IndexCore, TableCore};
 
 /// Rows of the first batch.
@@ -105,29 +106,24 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
             Direction::Forward => &mut self.front,
             Direction::Reverse => &mut self.back,
         };
-        let mut rows = self.reader.take_rows();
-        rows.begin(rows_max, false);
-        let source = (self.table, self.index);
-        if let Err(error) = self.reader.raw_batch(source, self.rest.as_range(), direction, &mut rows) {
-            return ControlFlow::Break(Err(error));
-        }
-        let mut last = None;
-        for row in rows.rows() {
-            match decode_row(self.table, row.key, row.row) {
-                Ok(decoded) => fetched.push_back(decoded),
-                Err(error) => return ControlFlow::Break(Err(error)),
+        let (table, source) = (self.table, (self.table, self.index));
+        let asked = BatchAsked { rows_max, keys_only: false };
+        let copied = self.reader.raw_batch(source, (self.rest.as_range(), direction), asked, |rows| {
+            let mut last = None;
+            for row in rows.rows() {
+                fetched.push_back(decode_row(table, row.key, row.row)?);
+                last = Some(row.place);
             }
-            last = Some(row.place);
-        }
-        let goes_on = match last.filter(|_| rows.is_full()) {
-            None => ControlFlow::Break(Ok(())),
-            Some(place) => {
+            Ok(last.filter(|_| rows.is_full()).map(KeyBuffer::of))
+        });
+        match copied.flatten() {
+            Err(error) => ControlFlow::Break(Err(error)),
+            Ok(None) => ControlFlow::Break(Ok(())),
+            Ok(Some(place)) => {
                 self.rest.resume(place, direction);
                 ControlFlow::Continue(())
             }
-        };
-        self.reader.keep_rows(rows);
-        goes_on
+        }
     }
 }
 

@@ -13,11 +13,11 @@ use ensile_index::Direction;
 use super::iterate::Rows;
 use super::source::{Source, one_row};
 use crate::codec::bounds::ByteRange;
-use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, Value};
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
 use crate::reading::snapshot::Snapshot;
-use crate::sets::rows::BatchRow;
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 use crate::transaction::Transaction;
 
@@ -328,29 +328,32 @@ fn visit_batches(
     if range.is_empty() {
         return Ok(());
     }
-    let (mut rows, mut rows_max, mut rest) = (reader.take_rows(), BATCH_ROWS_FIRST, None);
+    let (mut asked, mut rest) = (BatchAsked { rows_max: BATCH_ROWS_FIRST, keys_only }, None);
     loop {
         let left: &ByteRange = rest.as_ref().unwrap_or(range);
-        rows.begin(rows_max, keys_only);
-        reader.raw_batch(source, left.as_range(), direction, &mut rows)?;
-        let (mut last, mut shown) = (None, None);
-        for row in rows.rows() {
-            if visit(row).is_break() {
-                shown = Some(row.reads);
-                break;
+        let shown = reader.raw_batch(source, (left.as_range(), direction), asked, |rows| {
+            let mut last = None;
+            for row in rows.rows() {
+                if visit(row).is_break() {
+                    return ControlFlow::Break(Some(row.reads));
+                }
+                last = Some(row.place);
             }
-            last = Some(row.place);
+            let behind = last.filter(|_| rows.is_full());
+            behind.map_or(ControlFlow::Break(None), |place| ControlFlow::Continue(KeyBuffer::of(place)))
+        })?;
+        match shown {
+            ControlFlow::Break(None) => return Ok(()),
+            ControlFlow::Break(Some(reads)) => {
+                reader.forget_reads(reads);
+                return Ok(());
+            }
+            ControlFlow::Continue(place) => {
+                rest.get_or_insert_with(|| range.clone()).resume(place, direction);
+                asked.rows_max = (BATCH_GROWTH * asked.rows_max).min(BATCH_ROWS_MAX);
+            }
         }
-        if let Some(reads) = shown {
-            reader.forget_reads(reads);
-            break;
-        }
-        let Some(last) = last.filter(|_| rows.is_full()) else { break };
-        rest.get_or_insert_with(|| range.clone()).resume(last, direction);
-        rows_max = (BATCH_GROWTH * rows_max).min(BATCH_ROWS_MAX);
     }
-    reader.keep_rows(rows);
-    Ok(())
 }
 
 /// Inlined, so that columns nobody asks for are not even copied.

@@ -10,7 +10,7 @@ use crate::codec::bounds::{ByteRange, encoded};
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
-use crate::sets::rows::BatchRow;
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 
 /// What rows can be read from: a [`Table`], in the order of its keys, or an [`Index`], in the order of secondary keys.
@@ -147,14 +147,11 @@ impl<K: Key, V: Value> RawSource for Table<K, V> {
         keys: &[impl AsKey<S>],
         read: &mut VisitFound<'_>,
     ) -> Result<()> {
-        let mut found = reader.take_rows();
-        found.begin(keys.len().max(1), false);
-        reader.raw_get_many(&self.core, keys.iter().map(|key| encoded(key)), &mut found)?;
-        for (at, row) in found.found().enumerate() {
-            read(at, row.map(|row| (&[][..], row)));
-        }
-        reader.keep_rows(found);
-        Ok(())
+        reader.raw_get_many(&self.core, keys.iter().map(|key| encoded(key)), |rows| {
+            for (at, row) in rows.found().enumerate() {
+                read(at, row.map(|row| (&[][..], row)));
+            }
+        })
     }
 }
 
@@ -239,12 +236,8 @@ pub(super) fn one_row<T>(
     if range.is_empty() {
         return Ok(None);
     }
-    let mut rows = reader.take_rows();
-    rows.begin(1, keys_only);
-    reader.raw_batch(source, range.as_range(), direction, &mut rows)?;
-    let first = rows.rows().next().map(read);
-    reader.keep_rows(rows);
-    Ok(first)
+    let asked = BatchAsked { rows_max: 1, keys_only };
+    reader.raw_batch(source, (range.as_range(), direction), asked, |rows| rows.rows().next().map(read))
 }
 
 #[cold]

@@ -209,7 +209,8 @@ impl Worker {
         let mut garbage = self.shared.lock_garbage();
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let unhooks = garbage.has_unhooks().then_some(horizon.unhooks);
-        self.collected = drained.then_some(Collected { limits: horizon.limits, unhooks });
+        self.collected =
+            (drained && !garbage.is_looking()).then_some(Collected { limits: horizon.limits, unhooks });
     }
 
     /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.

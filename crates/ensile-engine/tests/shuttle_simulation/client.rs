@@ -167,7 +167,7 @@ impl Client {
         let Self { life, recorder, random, .. } = self;
         let mut trace = recorder.begin(life.now());
         let mut snapshot = life.db.snapshot()?;
-        for _ in 0..random.between(1, 3) {
+        for _ in 0..random.between(1, life.plan.snapshot_reads_max) {
             let (operation, range) = some_read(life, random);
             if let Err(error) = read(life, &mut snapshot, &mut trace, operation, range) {
                 recorder.abort(trace, life.now());

@@ -43,6 +43,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("replaced", replaced),
     ("snapshots", snapshots),
     ("short-boundaries", short_boundaries),
+    ("held-snapshots", held_snapshots),
     ("durable", durable),
     ("failing", failing),
     ("failing-inserts", failing_inserts),
@@ -226,6 +227,19 @@ fn short_boundaries(random: &mut Random) -> Plan {
         beat_rest_max: 6,
         transactions: 10,
         ..snapshots(random)
+    }
+}
+
+/// Snapshots that are held while the rows that they show are written again and again.
+fn held_snapshots(random: &mut Random) -> Plan {
+    Plan {
+        keys: 2,
+        operations: [1, 4, 0, 0, 2, 0, 0, 0],
+        kinds: [5, 0, 0, 3, 0],
+        snapshot_reads_max: 12,
+        filled_every: 1,
+        transactions: 10,
+        ..short_boundaries(random)
     }
 }
 

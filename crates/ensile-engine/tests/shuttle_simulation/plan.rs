@@ -76,6 +76,8 @@ pub(crate) struct Plan {
     /// The longest time between beats, in microseconds of the simulated clock.
     pub(crate) beat_micros_max: u64,
     pub(crate) snapshot_micros: u64,
+    /// The most reads of one snapshot: it is held meanwhile.
+    pub(crate) snapshot_reads_max: u64,
     /// One row in this many is there at the start.
     pub(crate) filled_every: u64,
     /// The longest rest of the heartbeat between beats, in steps.
@@ -117,6 +119,7 @@ impl Plan {
             crash_percent: 0,
             beat_micros_max: [300, 3_000, 60_000][random.below(3) as usize],
             snapshot_micros: [500, 10_000][random.below(2) as usize],
+            snapshot_reads_max: 3,
             filled_every: [1, 2, u64::MAX][random.below(3) as usize],
             beat_rest_max: [30, 30, 300][random.below(3) as usize],
             undisturbed: false,

@@ -108,13 +108,66 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
     for step in 1..5 {
         epochs.try_advance(step * 1_500 * MILLI);
     }
-    // SAFETY: the pin was begun, and has not ended.
-    unsafe { pin.enter() }.expect("not expired").repin(epochs.now());
     let limits = epochs.scan();
-    assert_eq!(limits.snapshots(), snapshot);
-    assert_eq!(limits.pins(), epochs.now());
+    assert_eq!((limits.snapshots(), limits.pins()), (snapshot, epochs.now()), "between calls");
+    let call = pin.enter_snapshot(epochs.now()).expect("not expired");
+    epochs.try_advance(8_000 * MILLI);
+    let limits = epochs.scan();
+    assert_eq!((limits.snapshots(), limits.pins()), (snapshot, epochs.now().previous()), "within a call");
+    drop(call);
     pin.end();
     assert_eq!(epochs.scan().snapshots, epochs.served_snapshot());
+}
+
+/// Makes a boundary, lets it be served, and scans. Says which one.
+fn next_boundary(epochs: &Epochs, millis: u64) -> Epoch {
+    let Advance::Advanced(boundary) = epochs.try_advance_to_boundary(millis * MILLI) else {
+        panic!("nothing is bound")
+    };
+    epochs.try_advance((millis + 1) * MILLI);
+    epochs.scan();
+    assert_eq!(epochs.served_snapshot(), boundary);
+    boundary
+}
+
+#[test]
+fn v1_a_scan_publishes_the_readers_below_the_served_boundary_and_all_from_there_on() {
+    let epochs = epochs();
+    let shows = |boundary: Epoch| {
+        let set = epochs.shown_boundaries().expect("nobody publishes now");
+        set.show(boundary.previous(), boundary)
+    };
+    assert!(shows(Epoch::new(1)), "before the first scan nothing is out of reach");
+    let mut pin = epochs.register_pin();
+    drop(pin.begin(epochs.now()));
+    let held = epochs.open_snapshot(&mut pin);
+    epochs.scan();
+    assert!(!epochs.has_reader_below(held) && epochs.has_reader_below(held.next()));
+    let (passed, served) = (next_boundary(&epochs, 10), next_boundary(&epochs, 20));
+    assert!(shows(held) && !shows(passed) && shows(served) && shows(served.plus(2)));
+    assert!(epochs.has_reader_below(served));
+    pin.end();
+    epochs.scan();
+    assert!(!shows(held) && !epochs.has_reader_below(served));
+}
+
+#[test]
+fn v1_a_registration_that_does_not_stand_is_in_no_set() {
+    let epochs = epochs();
+    let mut reader = epochs.register_pin();
+    drop(reader.begin(epochs.now()));
+    let held = epochs.open_snapshot(&mut reader);
+    let (passed, served) = (next_boundary(&epochs, 10), next_boundary(&epochs, 20));
+    // Between its two looks: it has read long ago that `passed` was served.
+    let mut late = epochs.register_pin();
+    drop(late.begin(epochs.now()));
+    late.slot().register_snapshot(passed);
+    assert_eq!(epochs.scan().snapshots(), held);
+    let set = epochs.shown_boundaries().expect("nobody publishes now");
+    assert!(!set.has(passed) && set.has(held) && set.has(served));
+    reader.end();
+    assert_eq!(epochs.scan().snapshots(), served, "the limit does not go back");
+    assert_eq!(epochs.open_snapshot(&mut late), served);
 }
 
 #[test]

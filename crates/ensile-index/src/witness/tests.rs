@@ -80,6 +80,32 @@ fn a_slot_that_becomes_a_layer_fails_a_miss_of_either_key() {
     });
 }
 
+/// The leaf that holds the way to a skip vouches for all keys that part from the skip.
+#[test]
+fn a_key_that_parts_from_a_skip_fails_the_misses_of_all_that_do() {
+    let mut bench = Bench::new();
+    let key = |part: usize, end: &str| [&vec![b'p'; 8 * part][..], end.as_bytes()].concat();
+    bench.insert(&key(9, "one"), 1);
+    bench.insert(&key(9, "two"), 1);
+    let below = bench.miss(&key(9, "three"));
+    let others: Vec<Witness> = (1..9).map(|part| bench.miss(&key(part, "x"))).collect();
+    fails(&mut bench, &key(4, "a"), |bench| {
+        bench.insert(&key(4, "b"), 1);
+    });
+    assert!(others.iter().all(|miss| !miss.holds(pinned())), "one leaf vouched for all of them");
+    assert!(below.holds(pinned()), "the layer below is as it was");
+    for part in [2, 6] {
+        fails(&mut bench, &key(part, "a"), |bench| {
+            bench.insert(&key(part, "a"), 1);
+        });
+    }
+    assert!(below.holds(pinned()), "the layer below is as it was");
+    fails(&mut bench, &key(8, "a"), |bench| {
+        assert!(bench.remove(&key(9, "one"), 1));
+        assert!(bench.remove(&key(9, "two"), 1));
+    });
+}
+
 #[test]
 fn a_removal_fails_a_scan_and_a_miss_of_its_leaf() {
     let mut bench = filled((0..300).map(|n| n * 10));

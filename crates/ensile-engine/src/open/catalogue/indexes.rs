@@ -17,7 +17,7 @@ use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
 use crate::record::word::Word;
 use crate::record::{LeafWitness, Record, Seen};
 use crate::session;
-use crate::sets::rows::{BatchRow, RowBatch};
+use crate::sets::rows::{BatchAsked, BatchRow, RowBatch};
 use crate::shared::SharedState;
 use crate::tables::{IndexSpec, TableSpec, check_length};
 use crate::worker::Worker;
@@ -178,7 +178,7 @@ struct CopiedRows {
 
 impl CopiedRows {
     fn begin(&mut self) {
-        self.rows.begin(ROWS_PER_BATCH, false);
+        let _ = self.rows.begin(BatchAsked { rows_max: ROWS_PER_BATCH, keys_only: false }, false);
         self.words.clear();
     }
 }
@@ -187,7 +187,7 @@ impl<'p> RecordVisitor<'p> for CopiedRows {
     fn witness(&mut self, _witness: LeafWitness<'p>) {}
 
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
-        let (rows, list) = self.rows.parts(false);
+        let (rows, list) = self.rows.parts();
         let Seen::Present(word) = record.read(rows) else { return ControlFlow::Continue(()) };
         self.words.push(word);
         list.push(key, None, rows, 0)

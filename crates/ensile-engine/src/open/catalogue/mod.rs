@@ -20,7 +20,7 @@ use crate::formats::definition::{Definition, IndexDefinition};
 use crate::reading::RawRead;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
-use crate::sets::rows::{BatchRow, RowBatch};
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::shared::{Durability, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
@@ -78,22 +78,20 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
     shared.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
-    let (mut rows, mut last) = (RowBatch::default(), None::<Vec<u8>>);
-    loop {
-        rows.begin(DEFINITIONS_PER_BATCH, false);
+    let (mut last, mut goes_on) = (None::<Vec<u8>>, true);
+    let asked = BatchAsked { rows_max: DEFINITIONS_PER_BATCH, keys_only: false };
+    while goes_on {
         let lower = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = Range { lower, upper: Bound::Unbounded };
-        tx.raw_batch((&table, None), range, Direction::Forward, &mut rows)?;
-        for BatchRow { key, row, .. } in rows.rows() {
-            match Definition::decode(row) {
-                Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
-                None => unknown = Some(String::from_utf8_lossy(key).into_owned()),
+        (last, goes_on) = tx.raw_batch((&table, None), (range, Direction::Forward), asked, |rows| {
+            for BatchRow { key, row, .. } in rows.rows() {
+                match Definition::decode(row) {
+                    Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
+                    None => unknown = Some(String::from_utf8_lossy(key).into_owned()),
+                }
             }
-        }
-        if !rows.is_full() {
-            break;
-        }
-        last = rows.rows().last().map(|row| row.key.to_vec());
+            (rows.rows().last().map(|row| row.key.to_vec()), rows.is_full())
+        })?;
     }
     match unknown {
         None => Ok(()),
