@@ -58,23 +58,23 @@ pub(crate) struct Garbage {
     /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
     is_looking: bool,
     /// What waits for pins.
-    for_pins: Waiting,
+    for_pins: WaitingBytes,
     /// What waits for snapshots.
-    for_snapshots: Waiting,
+    for_snapshots: WaitingBytes,
     /// Of those, bytes of absent records, which wait for E and D too.
     unhook_bytes: usize,
 }
 
 /// How much waits for one kind of reader.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingBytes {
     /// Bytes that wait now.
     pub(crate) bytes: usize,
     /// Bytes that ever began to wait.
     pub(crate) made: u64,
 }
 
-impl Waiting {
+impl WaitingBytes {
     #[inline]
     fn add(&mut self, bytes: usize) {
         self.bytes += bytes;
@@ -270,7 +270,7 @@ impl Garbage {
 
     /// What waits for pins, what for snapshots, and how many bytes of that are absent records.
     #[inline]
-    pub(crate) fn waiting(&self) -> (Waiting, Waiting, usize) {
+    pub(crate) fn waiting(&self) -> (WaitingBytes, WaitingBytes, usize) {
         debug_assert!(self.unhook_bytes <= self.for_snapshots.bytes, "absent records wait for snapshots too");
         (self.for_pins, self.for_snapshots, self.unhook_bytes)
     }

@@ -1,4 +1,4 @@
-//! What waits to be freed has a limit, whoever made it and whoever holds it back (E6).
+//! What waits to be freed has a limit, of all threads together and for all readers (E6).
 //!
 //! Databases are driven by hand: no test here depends on time.
 

@@ -109,8 +109,8 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
     }
 }
 
-/// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that was
-/// empty for long (M2), and readers that hold back too much expire (E6).
+/// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that
+/// was empty for long (M2), and readers that hold back too much expire (E6).
 pub(crate) fn step(shared: &SharedState) {
     shared.gate.end_overdue(&shared.clock);
     let advanced = shared.epochs.try_advance(shared.clock.nanos());

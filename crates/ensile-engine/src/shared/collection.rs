@@ -19,8 +19,8 @@ use crate::worker::{Worker, WorkerCounters, WorkerShared};
 const FREED_PER_COMMIT: usize = 16;
 /// Things of one kind that one write leaves behind at most: the record that it replaces, and one that is unhooked.
 const LEFT_PER_WRITE: usize = 2;
-/// Things of each kind that the heartbeat frees of one worker's in one visit: its thread, if it commits again, waits for
-/// no more than that.
+/// Things of each kind that the heartbeat frees of one worker's in one visit: its thread, if it commits again, waits
+/// for no more than that.
 const FREED_PER_VISIT: usize = 1024;
 /// Workers that one step visits.
 const VISITS_PER_STEP: usize = 4;
@@ -125,7 +125,7 @@ impl SharedState {
         let first = due.len().saturating_sub(VISITS_PER_STEP);
         let mut visited = due.split_off(first);
         visited.retain(|other| {
-            // Whoever has the lock now frees it itself.
+            // The thread that has the lock now frees it itself.
             let Some(mut garbage) = other.try_lock_garbage() else { return false };
             !worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT)
         });

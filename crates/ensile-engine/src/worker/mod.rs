@@ -27,7 +27,7 @@ use crate::record::blocks::{Blocks, NodeBlocks};
 
 /// Read-only commits between two looks at the garbage.
 const READS_PER_COLLECTION: u32 = 32;
-/// Figures of one worker. Each has one writer at a time: the owner, or for garbage whoever holds its lock.
+/// Figures of one worker. Each has one writer at a time: the owner, or for garbage the one that holds its lock.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     pub(crate) commits: AtomicU64,
@@ -116,7 +116,7 @@ impl Drop for LockedGarbage<'_> {
 
 /// What everything below has been freed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Collected {
+pub(crate) struct CollectedAt {
     limits: ReclaimLimits,
     /// Where absent records waited, how far they might be unhooked (U2).
     unhooks: Option<Epoch>,
@@ -141,7 +141,7 @@ pub(crate) struct Worker {
     pub(crate) images: ImageRoom,
     reads_since: u32,
     /// Everything that these let go has been freed.
-    collected: Option<Collected>,
+    collected: Option<CollectedAt>,
 }
 
 impl Worker {
@@ -187,8 +187,8 @@ impl Worker {
         is_due
     }
 
-    /// Begins a collection: whether all that these limits let go was freed before. `unhooks` says how far absent records
-    /// may be unhooked.
+    /// Begins a collection: whether all that these limits let go was freed before. `unhooks` says how far absent
+    /// records may be unhooked.
     #[inline]
     pub(crate) fn has_collected(&mut self, limits: ReclaimLimits, unhooks: impl FnOnce() -> Epoch) -> bool {
         self.reads_since = 0;
@@ -210,7 +210,7 @@ impl Worker {
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let unhooks = garbage.has_unhooks().then_some(horizon.unhooks);
         self.collected =
-            (drained && !garbage.is_looking()).then_some(Collected { limits: horizon.limits, unhooks });
+            (drained && !garbage.is_looking()).then_some(CollectedAt { limits: horizon.limits, unhooks });
     }
 
     /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.
