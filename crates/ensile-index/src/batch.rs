@@ -109,7 +109,7 @@ enum FlightStage {
 
 /// A leaf as of when its slot was asked for.
 #[derive(Clone, Copy)]
-struct Sight {
+struct ObservedLeaf {
     seen: Version,
     candidates: u32,
 }
@@ -166,7 +166,7 @@ impl Masstree {
     {
         let Some(first) = probes.next() else { return };
         let mut flights = [Flight::before(first, pinned); FLIGHTS];
-        let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
+        let mut all_observed = [ObservedLeaf { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
         let mut probes = std::iter::once(first).chain(probes);
         loop {
             let taken = Flight::take_off(&mut flights, &mut probes, pinned);
@@ -174,13 +174,13 @@ impl Masstree {
             while flying > 0 {
                 let flights = &mut flights[..flying];
                 Flight::all_to_leaves(flights, pinned);
-                for (flight, sight) in flights.iter().zip(&mut sights) {
-                    *sight = flight.ask_for_slots::<TO_INSERT>();
+                for (flight, observed) in flights.iter().zip(&mut all_observed) {
+                    *observed = flight.ask_for_slots::<TO_INSERT>();
                 }
                 flying = 0;
-                for (at, &sight) in (0..flights.len()).zip(&sights) {
+                for (at, &observed) in (0..flights.len()).zip(&all_observed) {
                     let flight = &mut flights[at];
-                    if let Some(place) = flight.hit(sight).or_else(|| flight.look_closely(sight)) {
+                    if let Some(place) = flight.hit(observed).or_else(|| flight.look_closely(observed)) {
                         landed(flight, place);
                     } else {
                         flights[flying] = flights[at];
@@ -309,7 +309,7 @@ where
     /// Asks for the line of the slot where the key is likely to be, or for all lines of a leaf where it is to be
     /// inserted.
     #[inline(always)]
-    fn ask_for_slots<const TO_INSERT: bool>(&self) -> Sight {
+    fn ask_for_slots<const TO_INSERT: bool>(&self) -> ObservedLeaf {
         let leaf = self.leaf();
         let seen = leaf.version.stable();
         let candidates = leaf.candidates(self.part);
@@ -318,12 +318,12 @@ where
         } else if TO_INSERT {
             leaf.node().prefetch();
         }
-        Sight { seen, candidates }
+        ObservedLeaf { seen, candidates }
     }
 
     /// The usual end: a short key, whole in this layer, in the slot that was asked for.
     #[inline(always)]
-    fn hit(&self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
+    fn hit(&self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         let slot = candidates.trailing_zeros() as usize;
         let there = leaf.slots.get(slot)?;
@@ -335,7 +335,7 @@ where
 
     /// A look into the leaf; if the way goes on from there, the place is yet to be found.
     #[inline(never)]
-    fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
+    fn look_closely(&mut self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         match search_leaf(leaf, seen, candidates, self.part, || self.rest()) {
             LeafSearch::Sure(InLeaf::Layer(root)) => self.go_deeper(root, leaf, 1),

@@ -37,7 +37,7 @@ enum Pruned {
     /// Nothing is left to do at this layer.
     Clean,
     /// Something was unlinked or has changed: look at this layer again.
-    LeafSearch,
+    Again,
     /// The layer is gone; its parent leaf is empty now.
     LayerAbove,
     /// Another writer was in the way.
@@ -59,7 +59,7 @@ impl Masstree {
             }
             match self.try_prune(&trail, KeyPart::of(&key[above..]), memory, pinned) {
                 Pruned::Clean => return,
-                Pruned::LeafSearch => trail.clear(),
+                Pruned::Again => trail.clear(),
                 Pruned::LayerAbove => {
                     trail.pop();
                     above = trail.last().map_or(0, |last| last.above);
@@ -123,9 +123,7 @@ impl Masstree {
             return Pruned::Busy;
         }
         if !root_seen.is_leaf() && root_seen.keys() == 0 {
-            return self
-                .collapse_root(root, above, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
         if held.seen().is_deleted() || !leaf.covers(part.slice) {
@@ -135,8 +133,7 @@ impl Masstree {
             return Pruned::Clean;
         }
         if !held.seen().is_root() {
-            return unlink_leaf(root, leaf, held, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(above) = above else { return Pruned::Clean };
         match self.unlink_layer(leaf, held, above, memory) {

@@ -55,7 +55,7 @@ pub trait ScanVisitor {
 
     /// The value of an entry that comes up soon, unless the scan ends before: what it stands for can be asked for.
     #[inline]
-    fn soon(&mut self, value: u64) {
+    fn announce(&mut self, value: u64) {
         let _ = value;
     }
 }
@@ -142,9 +142,9 @@ struct ScanCursor<'t, 'p, V> {
     slices: u32,
     /// The leaves whose layer slots we went down through, outermost first, each with the slices above its layer.
     above: Vec<(Ptr<'p, Leaf>, u32)>,
-    /// How many entries ahead the visitor hears of: more with each that it has gone past, so that a scan of one entry
+    /// How many entries ahead are announced: more with each that it has gone past, so that a scan of one entry
     /// asks for nothing else.
-    reach: usize,
+    ahead: usize,
 }
 
 /// Where to start within one layer: a part, and whether the entry there is itself meant.
@@ -187,7 +187,7 @@ impl Masstree {
         };
         let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
         bytes.extend_from_slice(key);
-        let (end_slice, key, slices, above, reach) = (None, bytes, 0, Vec::new(), 0);
+        let (end_slice, key, slices, above, ahead) = (None, bytes, 0, Vec::new(), 0);
         let mut scan = ScanCursor {
             tree: self,
             pinned,
@@ -199,7 +199,7 @@ impl Masstree {
             edge,
             slices,
             above,
-            reach,
+            ahead,
         };
         while let Stop::Lost = scan.run() {}
     }
@@ -311,8 +311,8 @@ where
             (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
         let (prefix, layer) = (self.prefix(), snapshot.layer_from(first));
         let (before_end, within_end) = self.split_at_end(snapshot, end);
-        let worth_telling = layer.min(within_end).max(first);
-        let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
+        let announced_max = layer.min(within_end).max(first);
+        let mut announced = self.announce(snapshot, first..(first + self.ahead).min(announced_max));
         for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
             let key = show(&mut self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
@@ -321,9 +321,12 @@ where
             if self.visitor.entry(key, entry.value).is_break() {
                 return Left::Done;
             }
-            if told < worth_telling {
-                self.reach = (2 * self.reach + 1).min(LEAF_SLOTS);
-                told = self.tell(snapshot, told.max(index + 1)..(index + 1 + self.reach).min(worth_telling));
+            if announced < announced_max {
+                self.ahead = (2 * self.ahead + 1).min(LEAF_SLOTS);
+                announced = self.announce(
+                    snapshot,
+                    announced.max(index + 1)..(index + 1 + self.ahead).min(announced_max),
+                );
             }
         }
         if layer == snapshot.count {
@@ -358,12 +361,12 @@ where
         (before, before + at)
     }
 
-    /// Tells the visitor of entries that come up soon. The index behind the last of them.
+    /// Announces entries that come up soon to the visitor. The index behind the last of them.
     #[inline(always)]
-    fn tell(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
-        let told = range.end;
-        snapshot.entries[range].iter().for_each(|entry| self.visitor.soon(entry.value));
-        told
+    fn announce(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
+        let announced = range.end;
+        snapshot.entries[range].iter().for_each(|entry| self.visitor.announce(entry.value));
+        announced
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
