@@ -19,6 +19,7 @@ use crate::insert::{Insert, InsertOutcome, Layer};
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
+use crate::skip_block::SkipRef;
 use crate::tree::{Lookup, Masstree};
 use crate::version::Version;
 use crate::witness::{NodeChanges, Witness};
@@ -91,7 +92,7 @@ struct Flight<'a, 'p, L> {
     /// The node to read next, asked for.
     node: NodePtr<'p>,
     stage: FlightStage,
-    /// The skip that the key's slot names was asked for.
+    /// The skip that stands next on the key's way was asked for.
     asked_for_skip: bool,
 }
 
@@ -337,22 +338,12 @@ where
     fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         match search_leaf(leaf, seen, candidates, self.part, || self.rest()) {
-            // The others go on while the skip is fetched; then the leaf is looked at again.
-            LeafSearch::Sure(InLeaf::Skip { skip, .. }) if !self.asked_for_skip => {
-                skip.prefetch();
-                self.asked_for_skip = true;
+            LeafSearch::Sure(InLeaf::Layer(root)) => self.go_deeper(root, leaf, 1),
+            LeafSearch::Sure(found @ InLeaf::Skip { skip, .. }) => {
+                let place = LeafPlace { leaf, seen, found };
+                return self.follow_skip(skip, leaf).is_none().then_some(place);
             }
-            LeafSearch::Sure(found) => {
-                self.asked_for_skip = false;
-                let Some((root, rest)) = found.deeper(self.rest()) else {
-                    return Some(LeafPlace { leaf, seen, found });
-                };
-                root.prefetch();
-                (self.root, self.parent) = (root, Some(leaf));
-                self.depth = ((self.probe.key.len() - rest.len()) / SLICE_BYTES) as u32;
-                self.part = KeyPart::of(rest);
-                self.stage = FlightStage::Root;
-            }
+            LeafSearch::Sure(found) => return Some(LeafPlace { leaf, seen, found }),
             LeafSearch::Right(next) => {
                 next.prefetch();
                 self.node = next;
@@ -360,6 +351,29 @@ where
             LeafSearch::Again => self.stage = FlightStage::Root,
         }
         None
+    }
+
+    /// On to the root of a deeper layer, that these slices more of the key stand above.
+    #[inline(always)]
+    fn go_deeper(&mut self, root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, slices: u32) {
+        root.prefetch();
+        (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + slices);
+        self.part = KeyPart::of(self.rest());
+        self.stage = FlightStage::Root;
+    }
+
+    /// Asks for a skip; when it is met again, behind the steps of all others, goes on below it. `None` if the key parts
+    /// from it.
+    #[inline(never)]
+    fn follow_skip(&mut self, skip: SkipRef<'p>, leaf: Ptr<'p, Leaf>) -> Option<()> {
+        self.asked_for_skip = !self.asked_for_skip;
+        if self.asked_for_skip {
+            skip.prefetch();
+            return Some(());
+        }
+        skip.lead(&self.rest()[SLICE_BYTES..])?;
+        self.go_deeper(skip.root(), leaf, 1 + (skip.bytes().len() / SLICE_BYTES) as u32);
+        Some(())
     }
 
     #[inline(always)]

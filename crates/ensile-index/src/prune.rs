@@ -14,7 +14,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, Path, find, leaf_for};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
@@ -233,7 +233,8 @@ fn unlink_leaf<'p>(
     pinned: Pinned<'p>,
 ) -> Option<()> {
     let path = Path::to(root, leaf, pinned)?;
-    let mut locked = path.lock_up(|seen| seen.keys() > 0)?;
+    let mut locked = LockedPath::none();
+    path.lock_up(|seen| seen.keys() > 0, &mut locked)?;
     // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
     let top = locked.top?;
     let step = path.step(top);
