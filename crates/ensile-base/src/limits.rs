@@ -29,6 +29,8 @@ pub const KEY_BYTES_MAX: usize = 16_384;
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 /// The largest write-set of one transaction, in bytes of log.
 pub const TRANSACTION_BYTES_MAX: usize = 256 << 20;
+/// Most bytes that a thread keeps, from transaction to transaction, of what a huge one made it take.
+pub const KEEP_BYTES_MAX: usize = 1 << 20;
 /// The longest name of a table or an index, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Most tables of a database, its catalogue among them; and most secondary indexes of all its tables together.

@@ -7,9 +7,13 @@
 //! | versions that were unlinked | their mark is found (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
 //!
-//! Each worker keeps its own and frees a bounded amount between requests.
+//! Each worker has its own, under a lock that its thread takes when it adds or frees, never while it is bound (E1). It
+//! frees a bounded amount between requests; what a worker leaves lying, the heartbeat frees (E6).
 //!
-//! Neighbours: commit adds; workers collect after their commits and when they are idle; `record::blocks` frees.
+//! Invariant (E6): what waits is counted in bytes where it is added, and uncounted where it is freed.
+//!
+//! Neighbours: commit adds; workers collect after their commits, the heartbeat for those that do not; `record::blocks`
+//! frees.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
@@ -18,7 +22,7 @@ use ensile_index::KeyRemoval;
 
 use crate::gate::Gate;
 use crate::record::blocks::{Blocks, NodeBlock, NodeBlocks, PageBlock};
-use crate::record::owned::{Absent, Becomes, PreservedVersion, RegisteredAbsent, RetiredRecord, Unlinked};
+use crate::record::owned::{Absent, Becomes, RegisteredAbsent, RetiredRecord, Unlinked};
 use crate::record::tree::RecordTree;
 use crate::record::word::Word;
 use crate::tables::Directory;
@@ -37,9 +41,9 @@ struct Unhook {
 }
 
 impl Unhook {
-    /// Bytes that it keeps from being freed.
+    /// Bytes that it keeps from being freed, its own included.
     fn bytes(&self) -> usize {
-        self.record.record().class().bytes() + self.key.len()
+        self.record.record().class().bytes() + self.key.len() + size_of::<Self>()
     }
 }
 
@@ -53,16 +57,66 @@ pub(crate) struct Garbage {
     unhooks: RevisitedList<Unhook>,
     /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
     is_looking: bool,
-    /// Bytes that wait for pins.
-    pub(crate) pinned_bytes: usize,
-    /// Bytes that wait for snapshots.
-    pub(crate) version_bytes: usize,
+    /// What waits for pins.
+    for_pins: WaitingBytes,
+    /// What waits for snapshots.
+    for_snapshots: WaitingBytes,
+    /// Of those, bytes of absent records, which wait for E and D too.
+    unhook_bytes: usize,
+}
+
+/// How much waits for one kind of reader.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WaitingBytes {
+    /// Bytes that wait now.
+    pub(crate) bytes: usize,
+    /// Bytes that ever began to wait.
+    pub(crate) made: u64,
+}
+
+impl WaitingBytes {
+    #[inline]
+    fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.made += bytes as u64;
+    }
+
+    #[inline]
+    fn take(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.bytes, "what is freed was counted when it was added (E6)");
+        self.bytes -= bytes;
+    }
+}
+
+/// Nodes that a worker's inserts have retired and that are not yet among its garbage.
+#[derive(Debug, Default)]
+pub(crate) struct RetiredNodes {
+    nodes: GarbageList<NodeBlock>,
+    bytes: usize,
+}
+
+impl RetiredNodes {
+    /// The index's view of the worker's memory.
+    #[inline]
+    pub(crate) fn node_memory<'w>(
+        &'w mut self,
+        blocks: &'w mut Blocks,
+        epochs: &'w Epochs,
+    ) -> NodeBlocks<'w> {
+        NodeBlocks { blocks, garbage_list: &mut self.nodes, epochs, retired_bytes: &mut self.bytes }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
 }
 
 /// What a collection may rely on.
 pub(crate) struct Horizon<'c> {
     pub(crate) limits: ReclaimLimits,
-    pub(crate) durable: Epoch,
+    /// Absent records whose delete is of an epoch below this may be unhooked (U2).
+    pub(crate) unhooks: Epoch,
     pub(crate) epochs: &'c Epochs,
     pub(crate) tables: &'c Directory,
     /// Whose turn it is: nobody unhooks beside a turn (P1).
@@ -89,9 +143,8 @@ fn drain<T>(
 /// What one replaying thread leaves behind: nodes and records that no tree leads to any more.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayGarbage {
-    nodes: GarbageList<NodeBlock>,
+    nodes: RetiredNodes,
     records: GarbageList<RetiredRecord>,
-    node_bytes: usize,
 }
 
 impl ReplayGarbage {
@@ -102,7 +155,7 @@ impl ReplayGarbage {
         blocks: &'w mut Blocks,
         epochs: &'w Epochs,
     ) -> NodeBlocks<'w> {
-        NodeBlocks { blocks, garbage_list: &mut self.nodes, epochs, retired_bytes: &mut self.node_bytes }
+        self.nodes.node_memory(blocks, epochs)
     }
 
     /// A record that no tree leads to any more: another thread may still look at it.
@@ -121,9 +174,9 @@ impl ReplayGarbage {
             // SAFETY: every pin is newer than the record's unlink (E3).
             unsafe { blocks.destroy(record) };
         }
-        while let Some(node) = self.nodes.pop_below(limit) {
+        while let Some(node) = self.nodes.nodes.pop_below(limit) {
             // SAFETY: every pin is newer than the node's unlink (E3).
-            self.node_bytes -= unsafe { blocks.destroy_node(node) };
+            self.nodes.bytes -= unsafe { blocks.destroy_node(node) };
         }
     }
 
@@ -137,25 +190,24 @@ impl Garbage {
     /// A page of versions, the last of which a commit of `epoch` superseded; only snapshot readers can reach them.
     pub(crate) fn page(&mut self, epoch: Epoch, page: PageBlock) {
         self.pages.push(epoch, page);
-        self.version_bytes += PageBlock::BYTES;
+        self.for_snapshots.add(PageBlock::BYTES);
     }
 
-    /// The index's view of the worker's memory.
-    #[inline]
-    pub(crate) fn node_memory<'w>(
-        &'w mut self,
-        blocks: &'w mut Blocks,
-        epochs: &'w Epochs,
-    ) -> NodeBlocks<'w> {
-        NodeBlocks { blocks, garbage_list: &mut self.nodes, epochs, retired_bytes: &mut self.pinned_bytes }
-    }
-
-    /// A version that a commit of `epoch` superseded. One in a page goes with its page.
-    #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: PreservedVersion) {
-        if let Some(version) = version.own_block() {
-            self.superseded(epoch, version);
+    /// Nodes that inserts have retired. Their tags are those of now, long after the unlink.
+    #[cold]
+    pub(crate) fn nodes(&mut self, retired: &mut RetiredNodes, epochs: &Epochs) {
+        let now = epochs.now();
+        while let Some(node) = retired.nodes.pop_below(Epoch::MAX) {
+            debug_assert!(now < Epoch::MAX, "no tag is beyond all limits");
+            self.nodes.push(now, node);
         }
+        self.for_pins.add(std::mem::take(&mut retired.bytes));
+    }
+
+    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
+    #[inline]
+    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
+        self.superseded(epoch, version);
     }
 
     /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
@@ -174,13 +226,13 @@ impl Garbage {
     /// A record that was superseded in `epoch` and serves as a version.
     #[inline]
     fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
-        self.version_bytes += record.bytes();
+        self.for_snapshots.add(record.bytes());
         self.versions.push(epoch, record);
     }
 
     /// A record that nothing links to any more.
     fn unlinked(&mut self, record: RetiredRecord, epochs: &Epochs) {
-        self.pinned_bytes += record.bytes();
+        self.for_pins.add(record.bytes());
         // SeqCst: the unlink comes before the tag's epoch is read (E3).
         fence(Ordering::SeqCst);
         self.records.push(epochs.now(), record);
@@ -200,19 +252,27 @@ impl Garbage {
             return;
         };
         let unhook = Unhook { table, key: key.into(), record, word };
-        self.version_bytes += unhook.bytes();
+        let bytes = unhook.bytes();
+        self.for_snapshots.add(bytes);
+        self.unhook_bytes += bytes;
         self.unhooks.push(epoch, unhook);
     }
 
-    /// Whether there may be something to free though the limits stand: absent records wait for D too, and marks come at
-    /// any time (V1).
-    pub(crate) fn must_look_again(&self) -> bool {
-        !self.unhooks.is_empty() || self.is_looking
+    /// Whether absent records wait to be unhooked: for D too, which moves without the limits.
+    pub(crate) fn has_unhooks(&self) -> bool {
+        !self.unhooks.is_empty()
     }
 
-    /// Whether an absent record waits that snapshots with this limit let go: then it waits for D, or for E.
-    pub(crate) fn waits_for_epochs(&self, snapshots: Epoch) -> bool {
-        self.unhooks.first_tag().is_some_and(|tag| tag < snapshots)
+    /// Whether there may be something to free though the limits stand: marks come at any time (V1).
+    pub(crate) fn is_looking(&self) -> bool {
+        self.is_looking
+    }
+
+    /// What waits for pins, what for snapshots, and how many bytes of that are absent records.
+    #[inline]
+    pub(crate) fn waiting(&self) -> (WaitingBytes, WaitingBytes, usize) {
+        debug_assert!(self.unhook_bytes <= self.for_snapshots.bytes, "absent records wait for snapshots too");
+        (self.for_pins, self.for_snapshots, self.unhook_bytes)
     }
 
     /// How many things wait.
@@ -234,13 +294,13 @@ impl Garbage {
         let mut drained = self.pass_snapshots(horizon, most);
         self.look_for_unlinked(horizon, most);
         let pins = horizon.limits.pins();
-        let Self { records, nodes, pinned_bytes, .. } = self;
+        let Self { records, nodes, for_pins, .. } = self;
         let fetch = RetiredRecord::prefetch;
         // SAFETY: every pin is newer than the record's unlink (E3).
-        let free_record = |record| *pinned_bytes -= unsafe { blocks.destroy(record) };
+        let free_record = |record| for_pins.take(unsafe { blocks.destroy(record) });
         drained &= drain(records, pins, most, fetch, free_record);
         // SAFETY: every pin is newer than the node's unlink (E3).
-        let free_node = |node| *pinned_bytes -= unsafe { blocks.destroy_node(node) };
+        let free_node = |node| for_pins.take(unsafe { blocks.destroy_node(node) });
         drained &= drain(nodes, pins, most, |_| (), free_node);
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
@@ -257,10 +317,10 @@ impl Garbage {
         // follows no link to what passes here (V1, E3); partner: the heavy fence of the scan.
         fence(Ordering::SeqCst);
         let tag = horizon.epochs.now();
-        let Self { pages, versions, records, nodes, pinned_bytes, version_bytes, .. } = self;
+        let Self { pages, versions, records, nodes, for_pins, for_snapshots, .. } = self;
         let mut pass = |bytes| {
-            *version_bytes -= bytes;
-            *pinned_bytes += bytes;
+            for_snapshots.take(bytes);
+            for_pins.add(bytes);
         };
         for _ in 0..most {
             let Some(page) = pages.pop_below(limit) else { break };
@@ -286,14 +346,15 @@ impl Garbage {
         for _ in 0..most.min(self.versions.len()) {
             self.versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
             if let Some(version) = self.versions.look(RetiredRecord::is_unlinked) {
-                self.version_bytes -= version.bytes();
+                self.for_snapshots.take(version.bytes());
                 self.unlinked(version, horizon.epochs);
             }
         }
         for _ in 0..most.min(self.unhooks.len()) {
             self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
             if let Some(unhook) = self.unhooks.look(|unhook| unhook.record.record().is_unlinked()) {
-                self.version_bytes -= unhook.bytes();
+                self.for_snapshots.take(unhook.bytes());
+                self.unhook_bytes -= unhook.bytes();
                 // SAFETY: the record was superseded: its tree leads to the one that took its place.
                 let record = unsafe { unhook.record.unhooked() };
                 self.unlinked(record, horizon.epochs);
@@ -309,9 +370,7 @@ impl Garbage {
         pinned: Pinned<'_>,
         most: usize,
     ) -> bool {
-        // U2: the tag e_d must be below the snapshots' limit, at most E - 2, and at most D.
-        let two_before = horizon.epochs.now().previous();
-        let limit = horizon.limits.snapshots().min(two_before).min(horizon.durable.next());
+        let limit = horizon.unhooks;
         if self.unhooks.first_tag().is_none_or(|tag| tag >= limit) {
             return true;
         }
@@ -336,12 +395,17 @@ impl Garbage {
         horizon: &Horizon<'_>,
         pinned: Pinned<'_>,
     ) {
-        self.version_bytes -= unhook.bytes();
+        let bytes = unhook.bytes();
+        self.for_snapshots.take(bytes);
+        self.unhook_bytes -= bytes;
         let Some(table) = horizon.tables.get(unhook.table) else { return };
         match take_out(&unhook, &table.tree, worker, horizon.epochs, pinned) {
             Some(TakenOut::Removed(removed)) => {
-                let mut nodes = self.node_memory(blocks, horizon.epochs);
+                let (mut retired_bytes, epochs) = (0, horizon.epochs);
+                let (garbage_list, retired) = (&mut self.nodes, &mut retired_bytes);
+                let mut nodes = NodeBlocks { blocks, garbage_list, epochs, retired_bytes: retired };
                 table.tree.prune(&unhook.key, removed, &mut nodes, pinned);
+                self.for_pins.add(retired_bytes);
                 // SAFETY: the record was just removed from the tree.
                 let record = unsafe { unhook.record.unhooked() };
                 self.unlinked(record, horizon.epochs);

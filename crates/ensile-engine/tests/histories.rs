@@ -141,8 +141,8 @@ fn rows_of(block: u64) -> Range<Key> {
 struct Running {
     trace: Trace,
     block: u64,
-    /// Two rows with one badge in one scan.
-    not_unique: Option<String>,
+    /// Two rows with one badge in one scan, or a badge that is taken and nobody's.
+    impossible: Option<String>,
     /// A call that refuses ends the closure, with its error.
     hands_on_refusals: bool,
     /// The closure has ended with an error of its own.
@@ -151,7 +151,7 @@ struct Running {
 
 impl Running {
     fn new(trace: Trace, block: u64) -> Self {
-        Self { trace, block, not_unique: None, hands_on_refusals: false, has_failed: false }
+        Self { trace, block, impossible: None, hands_on_refusals: false, has_failed: false }
     }
 
     /// A call has refused, and the transaction goes on: so does the closure, or it fails with that.
@@ -166,7 +166,7 @@ impl Running {
             .iter()
             .find(|(key, id)| badge_of(*id).is_some_and(|badge| !seen.insert((key / ROWS, badge))));
         if twin.is_some() {
-            self.not_unique = Some(format!("{rows:?}"));
+            self.impossible = Some(format!("{rows:?}"));
         }
     }
 
@@ -286,7 +286,8 @@ fn step(
     let trace = &mut running.trace;
     match random.below(100) {
         0..14 => match tx.put(rows, &key, &new) {
-            Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => running.refused(error)?,
+            Err(error @ Error::TooLarge { .. }) => running.refused(error)?,
+            Err(error @ Error::NotUnique { .. }) => badge_is_taken(tables, tx, running, (key, id), error)?,
             put => {
                 put?;
                 trace.write(key, id);
@@ -305,9 +306,13 @@ fn step(
                         trace.write(key, id);
                     }
                 }
-                Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => {
+                Err(error @ Error::TooLarge { .. }) => {
                     trace.read(key, old);
                     running.refused(error)?;
+                }
+                Err(error @ Error::NotUnique { .. }) => {
+                    trace.read(key, old);
+                    badge_is_taken(tables, tx, running, (key, id), error)?;
                 }
                 Err(error) => return Err(error),
             }
@@ -322,9 +327,13 @@ fn step(
                 running.refused(error)?;
             }
             // It found the key free.
-            Err(error @ (Error::NotUnique { .. } | Error::TooLarge { .. })) => {
+            Err(error @ Error::TooLarge { .. }) => {
                 trace.read(key, None);
                 running.refused(error)?;
+            }
+            Err(error @ Error::NotUnique { .. }) => {
+                trace.read(key, None);
+                badge_is_taken(tables, tx, running, (key, id), error)?;
             }
             Err(error) => return Err(error),
         },
@@ -352,6 +361,24 @@ fn step(
         _ => read_step(tables, tx, running, random)?,
     }
     Ok(())
+}
+
+/// A call has refused a row since its badge is another row's. So that row must be there, unless the transaction comes
+/// to nothing.
+fn badge_is_taken(
+    tables: &Tables,
+    tx: &mut Transaction<'_>,
+    running: &mut Running,
+    (key, id): (Key, Value),
+    error: Error,
+) -> Result<()> {
+    let Some(badge) = badge_of(id) else { panic!("a row without a badge was refused for it: {error}") };
+    let owner = tx.get(&tables.by_badge, &(running.block * BADGES + badge))?;
+    if owner.as_ref().is_none_or(|(owner, _)| *owner == key) {
+        running.impossible = Some(format!("badge {badge}, refused to row {key}, is that of {owner:?}"));
+    }
+    running.note_matching(OF_BADGE, badge, decoded(owner.into_iter().collect()));
+    running.refused(error)
 }
 
 /// A list is read and grows, or has grown enough and goes.
@@ -426,12 +453,15 @@ impl<'r> Session<'r> {
     }
 
     fn committed(&self, running: Running, tid: ensile_engine::receipt::Tid) {
-        assert_eq!(running.not_unique, None, "a badge belongs to two rows");
+        assert_eq!(
+            running.impossible, None,
+            "two rows with one badge, or a badge that is taken and nobody's"
+        );
         self.recorder.borrow_mut().commit(running.trace, Some(tid), self.run.clock.nanos());
     }
 
     fn answered(&self, running: Running) {
-        assert_eq!(running.not_unique, None, "a badge belongs to two rows, in an error");
+        assert_eq!(running.impossible, None, "two rows with one badge, or one that is nobody's, in an error");
         self.recorder.borrow_mut().answer(running.trace, self.run.clock.nanos());
     }
 
@@ -554,7 +584,7 @@ impl<'r> Session<'r> {
                 Err(error) => return Err(error),
             }
         }
-        assert_eq!(running.not_unique, None, "a badge belongs to two rows of a snapshot");
+        assert_eq!(running.impossible, None, "a badge belongs to two rows of a snapshot");
         let now = self.run.clock.nanos();
         self.recorder.borrow_mut().snapshot(running.trace, snapshot.epoch(), now);
         Ok(())

@@ -51,7 +51,7 @@ pub enum Advance {
 }
 
 /// What may be reclaimed, as of the last scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimLimits {
     pins: Epoch,
     snapshots: Epoch,
@@ -99,6 +99,8 @@ pub struct Epochs {
     last_shown: Mutex<ShownBoundaries>,
     commits: Arc<Registry<CommitSlot>>,
     pins: Arc<Registry<PinSlot>>,
+    /// Transactions and snapshots that were expired.
+    expired: Arc<AtomicU64>,
     fences: Fences,
     pace: Mutex<EpochPace>,
     snapshot_interval_nanos: u64,
@@ -141,6 +143,7 @@ impl Epochs {
             last_shown: Mutex::new(shown),
             commits: Arc::new(Registry::new()),
             pins: Arc::new(Registry::new()),
+            expired: Arc::new(AtomicU64::new(0)),
             fences: Fences::best(),
             pace: Mutex::new(EpochPace {
                 last_advance_nanos: 0,
@@ -169,7 +172,7 @@ impl Epochs {
     /// A pin for one transaction at a time.
     #[must_use]
     pub fn register_pin(&self) -> PinHandle {
-        PinHandle::register(&self.pins, self.fences)
+        PinHandle::register(&self.pins, self.fences, &self.expired)
     }
 
     /// E stays below `limit` from now on (L6). Nothing changes once it was stopped.
@@ -299,6 +302,8 @@ impl Epochs {
         let (mut shown, mut oldest_reader) = (ShownBoundaries::from_on(served), Epoch::MAX);
         for slot in slots.iter() {
             if slot.expiry_is_asked() && slot.try_expire() {
+                // Relaxed: a figure.
+                self.expired.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             let held = slot.held();
@@ -345,24 +350,33 @@ impl Epochs {
         self.shown.read()
     }
 
-    /// Asks the oldest pin older than `before`, if any, to fail at its owner's next call (E4). The next scans carry
-    /// it out. Returns the expired pin's epoch.
-    pub fn expire_oldest(&self, before: Epoch) -> Option<Epoch> {
+    /// Asks the owners of all pins below `pins` and of all snapshots below `snapshots` to end at their next call (E6).
+    /// The next scans stop honouring those that are between calls. Returns how many were asked.
+    pub fn expire(&self, pins: Epoch, snapshots: Epoch) -> usize {
         let slots = self.pins.lock();
-        let oldest = slots
-            .iter()
-            .filter_map(|slot| {
-                let held = slot.held();
-                let oldest = held.pin.into_iter().chain(held.snapshot).min()?;
-                Some((oldest, slot))
-            })
-            .min_by_key(|(epoch, _)| *epoch);
-        let (epoch, slot) = oldest.filter(|(epoch, _)| *epoch < before)?;
-        slot.ask_expiry();
-        // The scanner's half of the Dekker pair with `enter`. Here and not in the next scan, which may be another
-        // thread's and past its own fence already; it waits for our lock before it looks for requests.
-        self.fences.heavy();
-        Some(epoch)
+        let mut asked = 0;
+        for slot in slots.iter() {
+            let held = slot.held();
+            let is_old = held.pin.is_some_and(|epoch| epoch < pins)
+                || held.snapshot.is_some_and(|epoch| epoch < snapshots);
+            if is_old {
+                slot.ask_expiry();
+                asked += 1;
+            }
+        }
+        if asked > 0 {
+            // The scanner's half of the Dekker pair with `enter`. Here and not in the next scan, which may be another
+            // thread's and past its own fence already; it waits for our lock before it looks for requests.
+            self.fences.heavy();
+        }
+        asked
+    }
+
+    /// How many transactions and snapshots were ended.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        // Relaxed: a figure.
+        self.expired.load(Ordering::Relaxed)
     }
 
     /// Marks a worker as one that may change leaves of the index, until the guard is dropped (P1). Whose turn it is

@@ -8,7 +8,8 @@
 //!   sees the call and leaves the pin alone until a later scan finds the owner between calls;
 //! - the expiry first: the owner, after its light fence, sees it and fails.
 //!
-//! `expiry` moves `NONE -> ASKED -> IGNORED`, by the heartbeat only; the owner's `begin` puts it back to `NONE`, which
+//! `expiry` moves `NONE -> ASKED -> IGNORED`, the first step by the heartbeat, the second by it or by the owner, whose
+//! call was refused; the owner's `begin` puts it back to `NONE`, which
 //! makes the heartbeat's second step fail, as it is a compare-exchange from `ASKED`. The heartbeat may have chosen a
 //! slot for what it pinned before, and ask while the owner is within the next `begin`: so that is a call like any
 //! other, which loads `expiry` only behind its fence.
@@ -185,7 +186,7 @@ impl PinSlot {
 
     /// Whether a request to expire stands that is not yet carried out.
     pub(crate) fn expiry_is_asked(&self) -> bool {
-        // Relaxed: only the heartbeat, the one caller, sets it.
+        // Relaxed: only the heartbeat, the one caller, asks; whether the owner is faster, `try_expire` finds out.
         self.words.expiry.load(Ordering::Relaxed) == ASKED
     }
 }
@@ -252,13 +253,29 @@ impl Drop for Call<'_> {
 pub struct PinHandle {
     slot: Arc<PinSlot>,
     registry: Arc<Registry<PinSlot>>,
+    /// How many were expired.
+    expired: Arc<AtomicU64>,
 }
 
 impl PinHandle {
-    pub(crate) fn register(registry: &Arc<Registry<PinSlot>>, fences: Fences) -> Self {
+    pub(crate) fn register(
+        registry: &Arc<Registry<PinSlot>>,
+        fences: Fences,
+        expired: &Arc<AtomicU64>,
+    ) -> Self {
         let slot = Arc::new(PinSlot::new(fences));
         registry.add(&slot);
-        Self { slot, registry: Arc::clone(registry) }
+        Self { slot, registry: Arc::clone(registry), expired: Arc::clone(expired) }
+    }
+
+    /// Carries out a request to expire that the owner has met before a scan did.
+    #[cold]
+    fn expire(&self) -> Expired {
+        if self.slot.try_expire() {
+            // Relaxed: a figure.
+            self.expired.fetch_add(1, Ordering::Relaxed);
+        }
+        Expired
     }
 }
 
@@ -286,9 +303,10 @@ impl PinHandle {
     /// The pin was begun, and has not ended since; no snapshot was opened under it.
     #[inline]
     pub unsafe fn enter(&mut self) -> Result<Call<'_>, Expired> {
-        let slot: &PinSlot = &self.slot;
-        slot.enter()?;
-        Ok(Call { slot })
+        match self.slot.enter() {
+            Ok(()) => Ok(Call { slot: &self.slot }),
+            Err(Expired) => Err(self.expire()),
+        }
     }
 
     /// Enters a call of a snapshot's reader, pinned at `epoch` (just read from the global epoch). What earlier calls

@@ -241,7 +241,7 @@ fn check_e4(another_asks: bool) {
         let ask = {
             let shared = shared.clone();
             move || {
-                let _ = shared.epochs.expire_oldest(Epoch::new(FIRST + 100));
+                let _ = shared.epochs.expire(Epoch::new(FIRST + 100), Epoch::ZERO);
             }
         };
         let other = if another_asks {
@@ -284,7 +284,7 @@ fn e4_a_slot_that_begins_anew_is_honoured_again() {
                 pin
             })
         };
-        let _ = shared.epochs.expire_oldest(Epoch::new(FIRST + 100));
+        let _ = shared.epochs.expire(Epoch::new(FIRST + 100), Epoch::ZERO);
         let _ = shared.epochs.scan();
         let tag = shared.retire();
         shared.advance();

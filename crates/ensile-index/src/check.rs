@@ -6,9 +6,10 @@
 use ensile_epoch::Pinned;
 
 use crate::descend::HEIGHT_MAX;
-use crate::key::LONG;
-use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::key::{LONG, SLICE_BYTES};
+use crate::node::{FREE, INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::permutation::LEAF_SLOTS;
+use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::Version;
 
@@ -25,7 +26,9 @@ pub struct Shape {
     pub internals: usize,
     /// Suffix blocks.
     pub suffix_blocks: usize,
-    /// Bytes of all nodes and suffix blocks.
+    /// Skip blocks.
+    pub skip_blocks: usize,
+    /// Bytes of all nodes and blocks.
     pub bytes: usize,
     /// Layers on the longest way down.
     pub depth: usize,
@@ -172,7 +175,7 @@ impl<'p> Check<'p> {
         for slot in permutation.slots() {
             used |= 1 << slot;
             let (part, kind) = (leaf.part(slot), leaf.kind(slot));
-            ensure!(kind <= LAYER, "KIND: a used slot has kind {kind}");
+            ensure!(kind <= SKIP, "KIND: a used slot has kind {kind}");
             ensure!(last.is_none_or(|last| last < part), "entries out of order: {last:?} then {part:?}");
             ensure!(leaf.covers(part.slice), "COVER: an entry outside the leaf's bounds");
             ensure!(depth == 1 || part.rank > 0, "an empty rest in a deeper layer");
@@ -180,10 +183,17 @@ impl<'p> Check<'p> {
             ensure!(spare == 0 || part.slice.trailing_zeros() >= spare, "a slice is not zero-padded");
             last = Some(part);
             match kind {
-                // SAFETY: a LAYER slot of a tree at rest.
-                LAYER => self
-                    .layers
-                    .push((unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) }, depth + 1)),
+                LAYER | SKIP => {
+                    // SAFETY: the tree is at rest.
+                    let (root, skip) = unsafe { layer_below(leaf, slot) }.expect("a slot that leads on");
+                    self.layers.push((root, depth + 1));
+                    if let Some(skip) = skip {
+                        self.shape.skip_blocks += 1;
+                        self.shape.bytes += skip.block_bytes();
+                        let length = skip.bytes().len();
+                        ensure!(length > 0 && length.is_multiple_of(SLICE_BYTES), "SKIP: {length} bytes");
+                    }
+                }
                 SUFFIX => {
                     let Some(suffixes) = leaf.suffixes() else {
                         return Err("a SUFFIX slot in a leaf without a suffix block".into());

@@ -10,7 +10,8 @@
 use ensile_epoch::Pinned;
 
 use crate::key::{KeyPart, SLICE_BYTES};
-use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SUFFIX};
+use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
+use crate::skip_block::SkipRef;
 use crate::version::{NodeLock, Version};
 
 /// More levels than a layer can have: a level grows only when a node of sixteen children splits into two of at least
@@ -36,6 +37,13 @@ pub(crate) enum InLeaf<'p> {
     },
     /// The layer that the key goes on in.
     Layer(NodePtr<'p>),
+    /// The layer that the key goes on in if it has the bytes of a skip; else the key is missing.
+    Skip {
+        /// The skip's slot.
+        slot: usize,
+        /// The skip.
+        skip: SkipRef<'p>,
+    },
     /// Another key with the same slice, both going on.
     Clash {
         /// The other key's slot.
@@ -43,6 +51,26 @@ pub(crate) enum InLeaf<'p> {
     },
     /// Nothing.
     Absent,
+}
+
+impl<'p> InLeaf<'p> {
+    /// Where a key goes on, of which `rest` is left at this layer: the root of a deeper layer, and what is left there.
+    #[inline(always)]
+    pub(crate) fn deeper<'k>(&self, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
+        match *self {
+            Self::Layer(root) => Some((root, &rest[SLICE_BYTES..])),
+            Self::Skip { skip, .. } => follow(skip, rest),
+            Self::Match { .. } | Self::Clash { .. } | Self::Absent => None,
+        }
+    }
+}
+
+/// As [`InLeaf::deeper`], below a skip. Out of line, so that keys without skips do not pay for it.
+#[inline(never)]
+pub(crate) fn follow<'k, 'p>(skip: SkipRef<'p>, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
+    let root = skip.root();
+    root.prefetch();
+    skip.lead(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
 }
 
 /// A validated answer of one layer.
@@ -149,6 +177,9 @@ pub(crate) fn search_leaf<'p, 'k>(
             layer = leaf.slots[slot].value.read();
             break;
         }
+        if kind == SKIP && part.is_long() {
+            return search_skip(leaf, seen, slot);
+        }
     }
     if !matches!(found, InLeaf::Match { .. }) && layer == 0 {
         return search_bounds(leaf, seen, part.slice, found);
@@ -161,6 +192,17 @@ pub(crate) fn search_leaf<'p, 'k>(
         found = InLeaf::Layer(unsafe { NodePtr::from_value(layer) });
     }
     LeafSearch::Sure(found)
+}
+
+/// A slot that leads to a skip. Out of line, so that keys without skips do not pay for it.
+#[inline(never)]
+fn search_skip(leaf: Ptr<'_, Leaf>, seen: Version, slot: usize) -> LeafSearch<'_> {
+    let value = leaf.slots[slot].value.read();
+    if !leaf.get().version.unchanged(seen) {
+        return LeafSearch::Again;
+    }
+    // SAFETY: the value of a SKIP slot, validated just now.
+    LeafSearch::Sure(InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(value) } })
 }
 
 /// A miss: true only if the leaf lives and covers the slice.
@@ -257,18 +299,22 @@ impl<'p> Path<'p> {
         self.steps[level].expect("a level below the length")
     }
 
-    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them
-    /// changed or is locked; then nothing is locked. Otherwise the level reached (`None` in it: past the root).
-    pub(crate) fn lock_up(&self, is_last: impl Fn(Version) -> bool) -> Option<LockedPath<'p>> {
-        let mut locks = [const { None }; HEIGHT_MAX];
+    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them changed
+    /// or is locked: the caller lets go of `locked`.
+    pub(crate) fn lock_up(
+        &self,
+        is_last: impl Fn(Version) -> bool,
+        locked: &mut LockedPath<'p>,
+    ) -> Option<()> {
         for level in (0..self.length).rev() {
             let step = self.step(level);
-            locks[level] = Some(step.node.get().version.try_lock(step.seen)?);
+            locked.locks[level] = Some(step.node.get().version.try_lock(step.seen)?);
             if is_last(step.seen) {
-                return Some(LockedPath { locks, top: Some(level) });
+                locked.top = Some(level);
+                return Some(());
             }
         }
-        Some(LockedPath { locks, top: None })
+        Some(())
     }
 }
 
@@ -277,6 +323,13 @@ pub(crate) struct LockedPath<'p> {
     pub(crate) locks: [Option<NodeLock<'p>>; HEIGHT_MAX],
     /// The level of the last node that was asked for; `None` if the root was passed.
     pub(crate) top: Option<usize>,
+}
+
+impl<'p> LockedPath<'p> {
+    /// Nothing is locked yet. Not to be moved: it is large.
+    pub(crate) fn none() -> Self {
+        Self { locks: [const { None }; HEIGHT_MAX], top: None }
+    }
 }
 
 impl<'p> LockedPath<'p> {

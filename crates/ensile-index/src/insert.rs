@@ -3,17 +3,18 @@
 //! The leaf is locked at the very version at which the key was found to be missing, so nothing needs to be searched
 //! again under the lock.
 //!
-//! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`.
+//! Neighbours: up, the engine's tables, `batch` and `ordered`; down, `descend`, `split`, `new_layer`.
 
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find};
-use crate::key::{KeyPart, LONG, SLICE_BYTES};
+use crate::descend::{InLeaf, LeafPlace, find, follow};
+use crate::entry::{NewEntry, put_at};
+use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
-use crate::node::{LAYER, Leaf, NodePtr, Ptr};
-use crate::permutation::{LEAF_SLOTS, Permutation};
-use crate::suffix_block::{SuffixBlockRef, capacity_for};
+use crate::new_layer::{NewKey, SlotPlace, grow_layer, part_skip};
+use crate::node::{Leaf, NodePtr, Ptr};
+use crate::permutation::LEAF_SLOTS;
 use crate::tree::Masstree;
 use crate::version::{NodeLock, Version};
 use crate::witness::NodeChanges;
@@ -37,18 +38,10 @@ pub(crate) struct Layer<'k, 'p> {
     pub(crate) rest: &'k [u8],
 }
 
-/// An entry to be put into a leaf.
-#[derive(Clone, Copy)]
-pub(crate) struct NewEntry<'k> {
-    pub(crate) part: KeyPart,
-    pub(crate) value: u64,
-    /// The key behind the slice, for a LONG part.
-    pub(crate) suffix: &'k [u8],
-}
-
-impl<'k> NewEntry<'k> {
-    pub(crate) fn of(rest: &'k [u8], value: u64) -> Self {
-        Self { part: KeyPart::of(rest), value, suffix: rest.get(SLICE_BYTES..).unwrap_or_default() }
+impl<'k> Layer<'k, '_> {
+    /// A key that is to go on below a slot of this layer.
+    fn new_key(&self, value: u64) -> NewKey<'k> {
+        NewKey { behind: &self.rest[SLICE_BYTES..], value }
     }
 }
 
@@ -86,7 +79,7 @@ impl Masstree {
         self.insert_at(&layer, &place, value, memory, changes, pinned).map(InsertOutcome::insert)
     }
 
-    /// A key's place, never `InLeaf::Layer`, with the layer that it is in.
+    /// A key's place, from which it goes on to no deeper layer, with the layer that it is in.
     #[inline(always)]
     pub(crate) fn deepest<'k, 'p>(
         &'p self,
@@ -96,8 +89,15 @@ impl Masstree {
         let mut layer = Layer { root: self.root(pinned), parent: None, rest: key };
         loop {
             let place = find(layer.root, layer.rest, pinned).ok()?;
-            let InLeaf::Layer(root) = place.found else { return Some((layer, place)) };
-            layer = Layer { root, parent: Some(place.leaf), rest: &layer.rest[SLICE_BYTES..] };
+            let (root, rest) = match place.found {
+                InLeaf::Layer(root) => (root, &layer.rest[SLICE_BYTES..]),
+                InLeaf::Skip { skip, .. } => match follow(skip, layer.rest) {
+                    Some(deeper) => deeper,
+                    None => return Some((layer, place)),
+                },
+                _ => return Some((layer, place)),
+            };
+            layer = Layer { root, parent: Some(place.leaf), rest };
         }
     }
 
@@ -118,7 +118,13 @@ impl Masstree {
             InLeaf::Match { value, .. } => Some(InsertOutcome::Exists(value)),
             InLeaf::Layer(_) => None,
             InLeaf::Clash { slot } => {
-                grow_layer(leaf, place.seen, slot, layer.rest, value, memory, changes)?;
+                let (key, place) = (layer.new_key(value), SlotPlace { leaf, seen: place.seen, slot });
+                grow_layer(place, key, memory, changes)?;
+                Some(InsertOutcome::Rebuilt)
+            }
+            InLeaf::Skip { slot, skip } => {
+                let (key, place) = (layer.new_key(value), SlotPlace { leaf, seen: place.seen, slot });
+                part_skip(place, skip, key, memory, changes)?;
                 Some(InsertOutcome::Rebuilt)
             }
             InLeaf::Absent => {
@@ -203,85 +209,4 @@ fn put_growing<'p>(
         unsafe { old.retire(memory) };
     }
     Some(after)
-}
-
-/// Puts an entry at a position of a leaf that has a free slot and room for the suffix, within a change.
-pub(crate) fn put_at(leaf: Ptr<'_, Leaf>, position: usize, entry: NewEntry<'_>) {
-    let permutation = leaf.permutation();
-    let slot = permutation.free_slot();
-    if let Some(suffixes) = leaf.suffixes().filter(|_| entry.part.is_long()) {
-        suffixes.append(slot, entry.suffix);
-    }
-    leaf.write_slot(slot, entry.part.slice, entry.part.rank, entry.value);
-    leaf.permutation.write(permutation.insert(position).bits());
-}
-
-/// Turns the slot of a key into a layer that holds it and the new key: a chain of layers of one slot each while both
-/// go on alike, then a leaf with both. `rest` is the new key from this layer on. `None`, with nothing changed, if the
-/// leaf is not at `seen` any more.
-fn grow_layer(
-    leaf: Ptr<'_, Leaf>,
-    seen: Version,
-    slot: usize,
-    rest: &[u8],
-    value: u64,
-    memory: &mut dyn NodeMemory,
-    changes: &mut NodeChanges,
-) -> Option<()> {
-    let suffix = leaf.suffixes()?.suffix(slot);
-    if !leaf.get().version.unchanged(seen) {
-        return None;
-    }
-    // The key's value is read under the lock: a `replace` moves no version.
-    let mut old = NewEntry::of(suffix, 0);
-    let mut new = NewEntry::of(&rest[SLICE_BYTES..], value);
-    let known = changes.as_slice().len();
-    let first = Ptr::<Leaf>::create(true, 0, 0, memory);
-    let mut last = first;
-    changes.created(first, leaf, Version::leaf(true));
-    while old.part == new.part {
-        debug_assert!(old.part.rank == LONG, "two keys that end alike are one key");
-        let deeper = Ptr::<Leaf>::create(true, 0, 0, memory);
-        last.write_slot(0, old.part.slice, LAYER, deeper.expose() as u64);
-        last.permutation.write(Permutation::identity(1).bits());
-        last = deeper;
-        changes.created(deeper, leaf, Version::leaf(true));
-        old = NewEntry::of(old.suffix, 0);
-        new = NewEntry::of(new.suffix, new.value);
-    }
-    let suffixes = [old.suffix.len(), new.suffix.len()];
-    let bytes = suffixes.iter().sum();
-    if bytes > 0 {
-        let entries = suffixes.iter().filter(|&&length| length > 0).count();
-        last.suffixes.write(SuffixBlockRef::create(capacity_for(bytes, entries), memory).as_ptr());
-    }
-    put_at(last, 0, old);
-    put_at(last, usize::from(old.part < new.part), new);
-
-    let Some(mut held) = leaf.get().version.try_lock(seen) else {
-        changes.forget_from(known);
-        discard_chain(first, memory);
-        return None;
-    };
-    // The old entry was put first: it is in the first slot.
-    last.slots[0].value.write(leaf.slots[slot].value.read());
-    held.begin_change();
-    leaf.slots[slot].value.write(first.expose() as u64);
-    leaf.set_kind(slot, LAYER);
-    let after = held.after();
-    drop(held);
-    changes.changed(leaf, seen, after);
-    Some(())
-}
-
-/// Gives back a chain of layers that was never linked.
-fn discard_chain(first: Ptr<'_, Leaf>, memory: &mut dyn NodeMemory) {
-    let mut next = Some(first);
-    while let Some(leaf) = next {
-        let goes_on = leaf.kind(0) == LAYER;
-        // SAFETY: a LAYER slot of a chain that nobody else has seen, whose layers are leaves.
-        next = goes_on.then(|| unsafe { NodePtr::from_value(leaf.slots[0].value.read()).leaf() });
-        // SAFETY: the chain was never linked, and `next` was read before.
-        unsafe { leaf.discard_with_suffixes(memory) };
-    }
 }

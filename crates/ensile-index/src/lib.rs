@@ -11,7 +11,7 @@
 //! of everything and start again, before anything was changed. So there is no order of locks to get wrong.
 //!
 //! Invariants are named where they live: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
-//! `descend`; APPEND in `suffix_block`; the seqlock recipe in `version`.
+//! `descend`; APPEND in `suffix_block`; SKIP in `skip_block`; the seqlock recipe in `version`.
 //!
 //! Neighbours: up, `ensile_engine` (tables: index entries meet records there); down, `ensile_base::sync`,
 //! `ensile_memory::prefetch`, `ensile_epoch::Pinned`.
@@ -19,10 +19,12 @@
 mod batch;
 mod check;
 mod descend;
+mod entry;
 mod guarded;
 mod insert;
 mod key;
 mod memory;
+mod new_layer;
 mod node;
 mod ordered;
 mod partition;
@@ -30,6 +32,7 @@ mod permutation;
 mod prune;
 mod remove;
 mod scan;
+mod skip_block;
 mod split;
 mod suffix_block;
 mod tags;

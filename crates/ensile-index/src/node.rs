@@ -6,9 +6,9 @@
 //!
 //! Invariants:
 //! * **VERSIONED**: what a reader sees of a node changes only between `NodeLock::begin_change` and the drop of that
-//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot pointed to the layer's
-//!   new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is re-checked
-//!   by COVER).
+//!   lock. Exceptions, each harmless on its own: a value exchanged for another, a layer's slot or skip pointed to the
+//!   layer's new root, a suffix block replaced by a copy, and `prev`/`next` pointed around a neighbour (a chain is
+//!   re-checked by COVER).
 //! * **COVER**: a leaf covers the slices `low <= s < high` (`high == 0`: no upper bound); along a layer's chain each
 //!   `high` is the next leaf's `low`, the first `low` is 0 and the last `high` 0.
 //! * **LINK**: the link between two neighbours, `left.next` and `right.prev`, is written only under the left one's
@@ -17,8 +17,8 @@
 //!   tag, slice and kind needs no permutation.
 //! * **CHILD**: child `i` of an internal node covers the slices from key `i - 1` to key `i`; keys not in use are
 //!   `u64::MAX`; a node without keys has one child.
-//! * **EAGER ROOT**: the slot of a layer (or the tree's root word) names the node with ROOT set. Who arrives at a root
-//!   without it holds an old pointer and starts again.
+//! * **EAGER ROOT**: the slot of a layer (or its skip block, or the tree's root word) names the node with ROOT set. Who
+//!   arrives at a root without it holds an old pointer and starts again.
 //!
 //! Neighbours: up, every operation; down, `version`, `guarded`, `suffix_block`.
 
@@ -45,8 +45,16 @@ pub(crate) const INTERNAL_KEYS: usize = 15;
 pub(crate) const SUFFIX: u8 = LONG;
 /// The key goes on in a deeper layer, whose root the slot holds.
 pub(crate) const LAYER: u8 = 10;
+/// As LAYER, with bytes between that all keys of the layer share: the slot holds a skip block.
+pub(crate) const SKIP: u8 = 11;
 /// No entry.
 pub(crate) const FREE: u8 = 0xf;
+
+/// Whether a slot of this kind leads to a deeper layer.
+#[inline(always)]
+pub(crate) const fn is_link(kind: u8) -> bool {
+    kind == LAYER || kind == SKIP
+}
 
 /// A copy of the kinds of a leaf's slots.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,8 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::insert::{Insert, InsertOutcome, NewEntry, put};
+use crate::entry::NewEntry;
+use crate::insert::{Insert, InsertOutcome, put};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, Ptr};
 use crate::permutation::LEAF_SLOTS;

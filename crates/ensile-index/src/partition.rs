@@ -11,7 +11,8 @@
 use ensile_epoch::Pinned;
 
 use crate::key::{SLICE_BYTES, shortest};
-use crate::node::{LAYER, NodePtr, Ptr};
+use crate::node::{NodePtr, Ptr, is_link};
+use crate::skip_block::{SkipRef, layer_of};
 use crate::tree::Masstree;
 
 /// Pieces are opened until each is this fraction of a part.
@@ -101,23 +102,23 @@ fn open_node<'p>(
         let entries: Vec<_> = leaf
             .permutation()
             .slots()
-            .map(|slot| (leaf.part(slot), leaf.kind(slot) == LAYER, leaf.slots[slot].value.read()))
+            .map(|slot| (leaf.part(slot), leaf.kind(slot), leaf.slots[slot].value.read()))
             .collect();
         if !node.unchanged(seen) {
             return None;
         }
-        for (part, is_layer, value) in entries {
+        for (part, kind, value) in entries {
             let mut key = prefix.to_vec();
             part.append_to(&mut key);
             let from = if runs.is_empty() { from.to_vec() } else { key.clone() };
-            if is_layer {
-                // SAFETY: the value of a LAYER slot, validated just now.
-                let root = unsafe { NodePtr::from_value(value) };
-                debug_assert_eq!(key.len(), prefix.len() + SLICE_BYTES);
-                runs.push(KeyRun::subtree(from, root, key, pinned));
-            } else {
+            // SAFETY: kind and value were validated just now.
+            let Some((root, skip)) = (unsafe { layer_of(kind, value) }) else {
                 runs.push(KeyRun { from, subtree: None, weight: 1 });
-            }
+                continue;
+            };
+            debug_assert_eq!(key.len(), prefix.len() + SLICE_BYTES);
+            key.extend_from_slice(skip.map_or(&[], SkipRef::bytes));
+            runs.push(KeyRun::subtree(from, root, key, pinned));
         }
     } else {
         // SAFETY: `seen` was read from this node and does not say LEAF.
@@ -155,10 +156,10 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
             // SAFETY: `seen` was read from this node and says LEAF.
             let leaf = unsafe { node.leaf() };
             let permutation = leaf.permutation();
-            let layers: Vec<u64> = permutation
+            let layers: Vec<(u8, u64)> = permutation
                 .slots()
-                .filter(|&slot| leaf.kind(slot) == LAYER)
-                .map(|slot| leaf.slots[slot].value.read())
+                .map(|slot| (leaf.kind(slot), leaf.slots[slot].value.read()))
+                .filter(|(kind, _)| is_link(*kind))
                 .collect();
             entries =
                 entries.saturating_add(ways.saturating_mul((permutation.count() - layers.len()) as u64));
@@ -166,8 +167,9 @@ fn weight<'p>(node: NodePtr<'p>, _pinned: Pinned<'p>) -> u64 {
                 break;
             }
             ways = ways.saturating_mul(layers.len() as u64);
-            // SAFETY: the value of a LAYER slot, validated just now.
-            Some(unsafe { NodePtr::from_value(layers[layers.len() / 2]) })
+            let (kind, value) = layers[layers.len() / 2];
+            // SAFETY: kind and value were validated just now.
+            unsafe { layer_of(kind, value) }.map(|(root, _)| root)
         } else {
             // SAFETY: `seen` was read from this node and does not say LEAF.
             let internal = unsafe { node.internal() };

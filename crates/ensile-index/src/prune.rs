@@ -14,11 +14,12 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, InLeaf, Path, find, leaf_for};
-use crate::key::{KeyPart, SLICE_BYTES};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
+use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
 use crate::remove::{KeyRemoval, clear_slot};
+use crate::skip_block::layer_below;
 use crate::tree::Masstree;
 use crate::version::NodeLock;
 
@@ -27,6 +28,8 @@ use crate::version::NodeLock;
 struct Trail<'p> {
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
+    /// How many bytes of the key stand above the layer.
+    above: usize,
 }
 
 /// What one try came to.
@@ -34,7 +37,7 @@ enum Pruned {
     /// Nothing is left to do at this layer.
     Clean,
     /// Something was unlinked or has changed: look at this layer again.
-    LeafSearch,
+    Again,
     /// The layer is gone; its parent leaf is empty now.
     LayerAbove,
     /// Another writer was in the way.
@@ -44,21 +47,23 @@ enum Pruned {
 impl Masstree {
     /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it.
     pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
-        let Some(mut depth) = removed.emptied else { return };
+        let Some(mut above) = removed.emptied else { return };
         let mut backoff = Backoff::new();
-        let mut trail = Vec::new();
+        let mut trail: Vec<Trail<'_>> = Vec::new();
         loop {
-            if trail.len() <= depth {
+            if trail.last().is_none_or(|last| last.above != above) {
                 trail.clear();
-                if !self.follow(key, depth, &mut trail, pinned) {
+                if !self.follow(key, above, &mut trail, pinned) {
                     return;
                 }
             }
-            let part = KeyPart::of(&key[depth * SLICE_BYTES..]);
-            match self.try_prune(&trail[..=depth], part, memory, pinned) {
+            match self.try_prune(&trail, KeyPart::of(&key[above..]), memory, pinned) {
                 Pruned::Clean => return,
-                Pruned::LeafSearch => trail.clear(),
-                Pruned::LayerAbove => depth -= 1,
+                Pruned::Again => trail.clear(),
+                Pruned::LayerAbove => {
+                    trail.pop();
+                    above = trail.last().map_or(0, |last| last.above);
+                }
                 Pruned::Busy => {
                     trail.clear();
                     backoff.wait();
@@ -67,30 +72,36 @@ impl Masstree {
         }
     }
 
-    /// Notes the layers along `key` down to `depth`; false if the way ends before: someone else was here.
+    /// Notes the layers along `key` down to the one that `above` bytes of it stand above; false if the way does not
+    /// lead there: someone else was here.
     fn follow<'p>(
         &'p self,
         key: &[u8],
-        depth: usize,
+        above: usize,
         trail: &mut Vec<Trail<'p>>,
         pinned: Pinned<'p>,
     ) -> bool {
         'tree: loop {
             trail.clear();
-            let mut root = self.root(pinned);
+            let (mut root, mut rest) = (self.root(pinned), key);
             loop {
-                let rest = &key[trail.len() * SLICE_BYTES..];
-                if trail.len() == depth {
+                let here = key.len() - rest.len();
+                if here == above {
                     let Ok((leaf, _)) = leaf_for(root, KeyPart::of(rest).slice, pinned) else {
                         continue 'tree;
                     };
-                    trail.push(Trail { root, leaf });
+                    trail.push(Trail { root, leaf, above });
                     return true;
                 }
                 let Ok(place) = find(root, rest, pinned) else { continue 'tree };
-                trail.push(Trail { root, leaf: place.leaf });
-                let InLeaf::Layer(deeper) = place.found else { return false };
-                root = deeper;
+                trail.push(Trail { root, leaf: place.leaf, above: here });
+                // A skip that leads past the place: the layer there is gone.
+                let Some(deeper) =
+                    place.found.deeper(rest).filter(|(_, rest)| key.len() - rest.len() <= above)
+                else {
+                    return false;
+                };
+                (root, rest) = deeper;
             }
         }
     }
@@ -103,7 +114,7 @@ impl Masstree {
         memory: &mut dyn NodeMemory,
         pinned: Pinned<'p>,
     ) -> Pruned {
-        let (Trail { root, leaf }, above) = match trail {
+        let (Trail { root, leaf, .. }, above) = match trail {
             [above @ .., last] => (*last, above.last().map(|trail| trail.leaf)),
             [] => return Pruned::Clean,
         };
@@ -112,9 +123,7 @@ impl Masstree {
             return Pruned::Busy;
         }
         if !root_seen.is_leaf() && root_seen.keys() == 0 {
-            return self
-                .collapse_root(root, above, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
         if held.seen().is_deleted() || !leaf.covers(part.slice) {
@@ -124,8 +133,7 @@ impl Masstree {
             return Pruned::Clean;
         }
         if !held.seen().is_root() {
-            return unlink_leaf(root, leaf, held, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(above) = above else { return Pruned::Clean };
         match self.unlink_layer(leaf, held, above, memory) {
@@ -150,12 +158,18 @@ impl Masstree {
         held.begin_change();
         held_above.begin_change();
         held.set_deleted();
+        // SAFETY: the leaf above is locked by us.
+        let skip = unsafe { layer_below(above, slot) }.and_then(|(_, skip)| skip);
         clear_slot(above, slot);
         let is_empty = above.permutation().count() == 0;
         drop(held_above);
         drop(held);
         // SAFETY: no slot names the layer any more, and its only node is marked DELETED under its lock by us alone.
         unsafe { leaf.retire_with_suffixes(memory) };
+        if let Some(skip) = skip {
+            // SAFETY: the slot that named the skip is free, by this thread's change.
+            unsafe { skip.retire(memory) };
+        }
         Some(is_empty)
     }
 
@@ -216,7 +230,8 @@ fn unlink_leaf<'p>(
     pinned: Pinned<'p>,
 ) -> Option<()> {
     let path = Path::to(root, leaf, pinned)?;
-    let mut locked = path.lock_up(|seen| seen.keys() > 0)?;
+    let mut locked = LockedPath::none();
+    path.lock_up(|seen| seen.keys() > 0, &mut locked)?;
     // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
     let top = locked.top?;
     let step = path.step(top);

@@ -6,7 +6,6 @@ use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
 use crate::descend::{InLeaf, find};
-use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr};
 use crate::tree::Masstree;
@@ -15,7 +14,7 @@ use crate::tree::Masstree;
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an empty leaf is to be pruned"]
 pub struct KeyRemoval {
-    /// The depth of the layer in which a leaf is empty now.
+    /// The layer in which a leaf is empty now: how many bytes of the key stand above it.
     pub(crate) emptied: Option<usize>,
 }
 
@@ -42,33 +41,26 @@ impl Masstree {
     }
 
     fn try_remove(&self, key: &[u8], expected: u64, pinned: Pinned<'_>) -> Try {
-        let mut root = self.root(pinned);
-        let mut depth = 0;
+        let (mut root, mut rest) = (self.root(pinned), key);
         loop {
-            let rest = &key[depth * SLICE_BYTES..];
             let Ok(place) = find(root, rest, pinned) else { return Try::Again };
-            match place.found {
-                InLeaf::Layer(deeper) => {
-                    root = deeper;
-                    depth += 1;
-                }
-                InLeaf::Match { slot, .. } => {
-                    let Some(mut held) = place.leaf.get().version.try_lock(place.seen) else {
-                        return Try::Again;
-                    };
-                    // Read under the lock: a `replace` moves no version.
-                    if place.leaf.slots[slot].value.read() != expected {
-                        return Try::Missing;
-                    }
-                    held.begin_change();
-                    clear_slot(place.leaf, slot);
-                    let is_empty = place.leaf.permutation().count() == 0;
-                    // An empty root of layer 0 is how an empty tree looks.
-                    let stays = depth == 0 && place.seen.is_root();
-                    return Try::Removed(KeyRemoval { emptied: (is_empty && !stays).then_some(depth) });
-                }
-                InLeaf::Clash { .. } | InLeaf::Absent => return Try::Missing,
+            if let Some(deeper) = place.found.deeper(rest) {
+                (root, rest) = deeper;
+                continue;
             }
+            let InLeaf::Match { slot, .. } = place.found else { return Try::Missing };
+            let Some(mut held) = place.leaf.get().version.try_lock(place.seen) else { return Try::Again };
+            // Read under the lock: a `replace` moves no version.
+            if place.leaf.slots[slot].value.read() != expected {
+                return Try::Missing;
+            }
+            held.begin_change();
+            clear_slot(place.leaf, slot);
+            let is_empty = place.leaf.permutation().count() == 0;
+            // An empty root of layer 0 is how an empty tree looks.
+            let above = key.len() - rest.len();
+            let stays = above == 0 && place.seen.is_root();
+            return Try::Removed(KeyRemoval { emptied: (is_empty && !stays).then_some(above) });
         }
     }
 }

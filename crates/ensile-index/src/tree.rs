@@ -7,10 +7,11 @@ use ensile_base::limits;
 use ensile_base::sync::{AtomicPtr, Backoff, Ordering};
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find};
+use crate::descend::{InLeaf, LeafPlace, find, follow};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
-use crate::node::{LAYER, Leaf, NodePtr, Ptr};
+use crate::node::{Leaf, NodePtr, Ptr};
+use crate::skip_block::layer_below;
 use crate::version::{NodeLock, VersionWord};
 use crate::witness::Witness;
 
@@ -52,7 +53,13 @@ impl<'p> RootWord<'p> {
         match self {
             // Release: pairs with the Acquire load of `Masstree::root`: the node's content is seen.
             Self::Tree(word) => word.store(root.as_ptr(), Ordering::Release),
-            Self::Slot { leaf, slot, .. } => leaf.slots[*slot].value.publish(root.expose() as u64),
+            Self::Slot { leaf, slot, .. } => {
+                // SAFETY: the leaf is locked by us.
+                match unsafe { layer_below(*leaf, *slot) } {
+                    Some((_, Some(skip))) => skip.publish_root(root),
+                    _ => leaf.slots[*slot].value.publish(root.expose() as u64),
+                }
+            }
         }
     }
 }
@@ -83,11 +90,10 @@ impl Masstree {
     ) -> Option<RootWord<'p>> {
         let Some(leaf) = parent else { return Some(RootWord::Tree(&self.root)) };
         let held = leaf.get().version.try_lock_now()?;
-        let address = root.expose() as u64;
-        let slot = leaf
-            .permutation()
-            .slots()
-            .find(|&slot| leaf.kind(slot) == LAYER && leaf.slots[slot].value.read() == address)?;
+        // SAFETY: the leaf is locked by us.
+        let leads_there =
+            |&slot: &usize| unsafe { layer_below(leaf, slot) }.is_some_and(|(to, _)| to == root);
+        let slot = leaf.permutation().slots().find(leads_there)?;
         Some(RootWord::Slot { leaf, slot, held })
     }
 
@@ -104,7 +110,7 @@ impl Masstree {
         }
     }
 
-    /// A key's place in the deepest layer that its way leads through: never `InLeaf::Layer`.
+    /// A key's place in the deepest layer that its way leads through: it goes on to no deeper one.
     #[inline(always)]
     pub(crate) fn find<'p>(&'p self, key: &[u8], pinned: Pinned<'p>) -> LeafPlace<'p> {
         'tree: loop {
@@ -112,7 +118,12 @@ impl Masstree {
             let mut root = self.root(pinned);
             loop {
                 let Ok(place) = find(root, rest, pinned) else { continue 'tree };
-                let InLeaf::Layer(deeper) = place.found else { return place };
+                let InLeaf::Layer(deeper) = place.found else {
+                    let InLeaf::Skip { skip, .. } = place.found else { return place };
+                    let Some(deeper) = follow(skip, rest) else { return place };
+                    (root, rest) = deeper;
+                    continue;
+                };
                 deeper.prefetch();
                 root = deeper;
                 rest = &rest[SLICE_BYTES..];
@@ -155,9 +166,14 @@ impl Masstree {
             if version.is_leaf() {
                 // SAFETY: the version says LEAF.
                 let leaf = unsafe { node.leaf() };
-                for slot in leaf.permutation().slots().filter(|&slot| leaf.kind(slot) == LAYER) {
-                    // SAFETY: a LAYER slot of a tree at rest.
-                    pending.push(unsafe { NodePtr::from_value(leaf.slots[slot].value.read()) });
+                // SAFETY: the tree is at rest.
+                let below = |slot| unsafe { layer_below(leaf, slot) };
+                for (root, skip) in leaf.permutation().slots().filter_map(below) {
+                    pending.push(root);
+                    if let Some(skip) = skip {
+                        // SAFETY: nobody comes back to this leaf, and the root was read before.
+                        unsafe { skip.retire(memory) };
+                    }
                 }
                 // SAFETY: nobody comes back to this leaf: its parent is gone already.
                 unsafe { leaf.retire_with_suffixes(memory) };

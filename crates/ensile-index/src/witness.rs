@@ -96,7 +96,7 @@ pub enum NodeChange {
 
 /// What one insert, or several, did to leaves, oldest first; reused without allocating once it has grown.
 ///
-/// A transaction that inserts a key re-blesses its own node-set: for each `Changed`, the entry `(node, old)` becomes
+/// A transaction that inserts a key updates its own node-set: for each `Changed`, the entry `(node, old)` becomes
 /// `(node, new)`; for each `Created` whose `from` is in the set, `(node, version)` is added.
 #[derive(Debug, Default)]
 pub struct NodeChanges(Vec<NodeChange>);
@@ -119,11 +119,6 @@ impl NodeChanges {
     #[must_use]
     pub fn as_slice(&self) -> &[NodeChange] {
         &self.0
-    }
-
-    /// Forgets all changes behind the first `count`: what they say did not come to be.
-    pub(crate) fn forget_from(&mut self, count: usize) {
-        self.0.truncate(count);
     }
 
     pub(crate) fn changed(&mut self, leaf: Ptr<'_, Leaf>, old: Version, new: Version) {

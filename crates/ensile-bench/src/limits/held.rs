@@ -22,8 +22,9 @@ use super::{builder, fill, mib, open, sampled};
 use crate::failure::Result;
 use crate::progress::Progress;
 
-/// Rows that are replaced again and again, and those among them that are large.
+/// Rows that are put again and again, and the longest; large ones are a load of their own.
 const ROWS: u64 = 1_000;
+const ROW_BYTES: u64 = 4_000;
 const LARGE_ROWS: u64 = 64;
 const LARGE_BYTES: u64 = 64 << 10;
 /// Where keys of the parked thread begin.
@@ -47,7 +48,7 @@ pub(crate) enum Culprit {
 /// What the others do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
-    /// Puts of rows of 1 to 1,000 bytes.
+    /// Puts of rows of 1 to 4,000 bytes: a database may write a short row over the old one, and replaces a long one.
     Puts,
     /// A row is put and deleted.
     Deletes,
@@ -80,7 +81,7 @@ impl Loaded {
         let Self { db, rows, queue, .. } = self;
         match self.load {
             Load::Puts => {
-                let row = vec![2; random.between(1, 1_000) as usize];
+                let row = vec![2; random.between(1, ROW_BYTES) as usize];
                 db.run(|tx| tx.put(rows, &(number % ROWS), &row))
             }
             Load::LargeValues => {

@@ -241,14 +241,12 @@ impl ByteRange {
     }
 
     /// What is left of the range behind `key`, in the direction of a scan.
-    pub(crate) fn resume(&mut self, key: &[u8], direction: Direction) {
+    pub(crate) fn resume(&mut self, key: KeyBuffer, direction: Direction) {
         let rest = match direction {
             Direction::Forward => &mut self.lower,
             Direction::Reverse => &mut self.upper,
         };
-        let mut buffer = KeyBuffer::new();
-        buffer.push(key);
-        *rest = Bound::Excluded(buffer);
+        *rest = Bound::Excluded(key);
     }
 }
 

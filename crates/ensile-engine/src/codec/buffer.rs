@@ -35,6 +35,14 @@ impl KeyBuffer {
         Self { length: 0, inline: [0; INLINE_BYTES], spilled: Vec::new() }
     }
 
+    /// A buffer of these bytes.
+    #[inline]
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        let mut buffer = Self::new();
+        buffer.push(bytes);
+        buffer
+    }
+
     /// Bytes so far.
     #[inline]
     #[must_use]

@@ -6,20 +6,30 @@ use super::{Commit, Committed};
 use crate::record::blocks::VersionPlace;
 use crate::record::word::Word;
 use crate::sets::write_set::{OldVersion, WriteEffect};
+use crate::worker::Worker;
 
 impl Commit<'_, '_> {
     /// Registers what the commit replaced, and gives back what it reserved and did not use (§4.8).
     pub(super) fn register_garbage(&mut self, done: Committed) {
         let Self { shared, worker, sets, pinned, .. } = self;
         debug_assert!(worker.commit.slot().bound().is_none(), "garbage is registered after unbinding (E1)");
-        worker.retire_full_pages(done.epoch);
+        let Worker { shared: own, blocks, .. } = &mut **worker;
+        // Most commits leave nothing behind, and take no lock.
+        let mut garbage = None;
+        while let Some(page) = blocks.full_page() {
+            garbage.get_or_insert_with(|| own.lock_garbage()).page(done.epoch, page);
+        }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {
             if !matches!(write.old_version, OldVersion::NoRoom) {
                 match std::mem::take(&mut write.old_version) {
                     OldVersion::NoRoom => {}
-                    OldVersion::Room(unused) => worker.blocks.unused_version(unused),
-                    OldVersion::Preserved(version) => worker.garbage.version(done.epoch, version),
+                    OldVersion::Room(unused) => blocks.unused_version(unused),
+                    OldVersion::Preserved(version) => {
+                        if let Some(version) = version.own_block() {
+                            garbage.get_or_insert_with(|| own.lock_garbage()).version(done.epoch, version);
+                        }
+                    }
                 }
             }
             if matches!(write.effect, WriteEffect::InPlace) {
@@ -27,14 +37,18 @@ impl Commit<'_, '_> {
             }
             match std::mem::take(&mut write.effect) {
                 WriteEffect::InPlace => {}
-                WriteEffect::Replaced(old) => worker.garbage.replaced(done.epoch, old, &shared.epochs),
+                WriteEffect::Replaced(old) => {
+                    let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
+                    garbage.replaced(done.epoch, old, &shared.epochs);
+                }
                 WriteEffect::Deleted(absent) => {
                     let (row, word) = ((write.table, arena.key(write)), Word::deleted(done.tid));
-                    worker.garbage.unhook(done.epoch, row, (absent, word), *pinned);
+                    let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
+                    garbage.unhook(done.epoch, row, (absent, word), *pinned);
                 }
                 WriteEffect::Untouched => {
                     if let Some(unused) = write.replacement.take() {
-                        worker.blocks.discard(unused);
+                        blocks.discard(unused);
                     }
                 }
             }
@@ -69,7 +83,7 @@ impl Commit<'_, '_> {
             if let Some(placeholder) = write.placed.take() {
                 let row = (write.table, arena.key(write));
                 let absent = (placeholder, Word::PLACEHOLDER);
-                worker.garbage.unhook(shared.epochs.now(), row, absent, *pinned);
+                worker.shared.lock_garbage().unhook(shared.epochs.now(), row, absent, *pinned);
             }
         }
         worker.blocks.rewind(versions);

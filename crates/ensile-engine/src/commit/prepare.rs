@@ -37,8 +37,8 @@ impl Commit<'_, '_> {
         let mut unplaced = entries.iter_mut().filter(|write| write.record.is_none()).peekable();
         if let Some(first) = unplaced.peek() {
             let is_of_catalogue = first.table == CATALOG_ID;
-            let Worker { commit, appender, blocks, garbage, changes, .. } = &mut **worker;
-            let memory = garbage.node_memory(blocks, &shared.epochs);
+            let Worker { commit, appender, blocks, retired, changes, .. } = &mut **worker;
+            let memory = retired.node_memory(blocks, &shared.epochs);
             let _entered = enter_index(shared, commit, turned, is_of_catalogue)?;
             let mut placing =
                 Placing { shared, appender, memory, changes, nodes, run: None, pinned: *pinned };

@@ -21,7 +21,7 @@ pub struct Stats {
     pub retries: u64,
     /// Turns that closures were given which lost again and again: no other commit takes effect beside one (P1).
     pub turns: u64,
-    /// Transactions ended because too much garbage waited for them.
+    /// Transactions and snapshots ended because too much garbage waited for them.
     pub expired: u64,
     /// The global epoch.
     pub epoch: Epoch,
@@ -110,8 +110,7 @@ impl Database {
             retries: shared.sum(|worker| &worker.retries),
             // Relaxed: a figure.
             turns: shared.gate.begun.load(Ordering::Relaxed),
-            // Relaxed: a figure.
-            expired: shared.expired.load(Ordering::Relaxed),
+            expired: shared.epochs.expired(),
             epoch: shared.epochs.now(),
             durable_epoch: shared.log.as_ref().map(|log| log.durable_epoch()),
             snapshot_epoch: shared.epochs.served_snapshot(),

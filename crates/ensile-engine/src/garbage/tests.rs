@@ -8,7 +8,7 @@ use ensile_epoch::{Advance, EpochConfig, Epochs, Pinned};
 use ensile_index::NodeChanges;
 use ensile_memory::{Memory, MemoryConfig};
 
-use super::{Garbage, TakenOut, Unhook, take_out};
+use super::{Garbage, RetiredNodes, TakenOut, Unhook, take_out};
 use crate::record::blocks::Blocks;
 use crate::record::tree::{RecordLookup, RecordPlacing, RecordRun, RecordTree};
 
@@ -23,7 +23,8 @@ fn absent<'p>(
     pinned: Pinned<'p>,
 ) -> Unhook {
     let placeholder = blocks.placeholder(8);
-    let (mut nodes, mut changes) = (garbage.node_memory(blocks, epochs), NodeChanges::new());
+    let mut retired = RetiredNodes::default();
+    let (mut nodes, mut changes) = (retired.node_memory(blocks, epochs), NodeChanges::new());
     let placed = RecordRun::new(tree).place(KEY, placeholder, &mut nodes, &mut changes, pinned);
     let RecordPlacing::Placed(record, absent, _) = placed else { panic!("the tree is empty") };
     let word = record.word();
@@ -38,7 +39,7 @@ fn clean_up_is_bound_while_it_waits_for_a_record_and_holds_it() {
     let epochs = Epochs::new(&EpochConfig { first: Epoch::FIRST, snapshot_interval: Duration::MAX });
     let mut blocks = Blocks::new(Memory::new(&MemoryConfig::default()).cache());
     let mut garbage = Garbage::default();
-    let tree = RecordTree::new(&mut garbage.node_memory(&mut blocks, &epochs));
+    let tree = RecordTree::new(&mut RetiredNodes::default().node_memory(&mut blocks, &epochs));
     let worker = epochs.register_worker();
     let mut pin = epochs.register_pin();
     let call = pin.begin(epochs.now());

@@ -146,7 +146,7 @@ impl<'db> RawKeyValue<'db> {
                         let old =
                             tree.supersede(key, there, (record, Word::written(tid)), kept, call.pinned());
                         there.unlock_with(before.superseded());
-                        worker.garbage.replaced(tid.epoch(), old, &shared.epochs);
+                        worker.shared.lock_garbage().replaced(tid.epoch(), old, &shared.epochs);
                         true
                     } else {
                         there.unlock_with(before);

@@ -71,10 +71,14 @@ fn give_way() {
     let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
+/// A tick each interval; in between what workers leave lying is freed, in small steps.
 fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState)) {
     let _guard = StopOnPanic { shared };
-    while !shared.stop.wait(shared.settings.epoch_interval) {
+    let interval = shared.settings.epoch_interval;
+    let mut left = interval;
+    while !shared.stop.wait(left) {
         step(shared);
+        left = shared.collect_for(&mut shared.collector.lock(), interval);
     }
 }
 
@@ -105,8 +109,8 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
     }
 }
 
-/// One tick: a new epoch, new limits of what may be freed, the garbage of workers that nobody has, memory that was
-/// empty for long (M2), and transactions that are idle for too long expire (E4).
+/// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that
+/// was empty for long (M2), and readers that hold back too much expire (E6).
 pub(crate) fn step(shared: &SharedState) {
     shared.gate.end_overdue(&shared.clock);
     let advanced = shared.epochs.try_advance(shared.clock.nanos());
@@ -119,22 +123,13 @@ pub(crate) fn step(shared: &SharedState) {
             log.reserved_epochs_step();
         }
     }
-    let limits = shared.epochs.scan();
-    let mut pin = shared.epochs.register_pin();
-    let call = pin.begin(shared.epochs.now());
-    for worker in shared.idle_workers.lock().iter_mut() {
-        shared.collect_idle(worker, call.pinned());
+    shared.epochs.scan();
+    // Another thread that takes this step frees instead.
+    if let Some(mut collector) = shared.collector.try_lock_unless_panicked() {
+        shared.collection_tick(&mut collector);
+        shared.collection_step(&mut collector);
     }
-    drop(call);
     shared.memory.give_back_step();
-    if shared.held_bytes(limits) > shared.settings.garbage_bytes_max {
-        // A pin that is two epochs old holds something back. Younger ones will be gone before an expiry reaches them.
-        let old = shared.epochs.now().previous().previous();
-        if limits.pins().min(limits.snapshots()) < old && shared.epochs.expire_oldest(old).is_some() {
-            // Relaxed: a figure.
-            shared.expired.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }
 
 /// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or

@@ -6,7 +6,7 @@ use ensile_epoch::Pinned;
 
 use super::{Reader, VersionRead, lookup};
 use crate::error::{Error, Result};
-use crate::record::{Handle, LeafWitness, Record, Scratch, Seen};
+use crate::record::{CopyTarget, Handle, LeafWitness, Record, Scratch, Seen};
 use crate::sets::keys::FoundPlace;
 use crate::sets::node_set::NodeSet;
 use crate::sets::write_set::{Expect, WriteSet};
@@ -16,7 +16,7 @@ use crate::tables::TableCore;
 /// Reads a record's latest version: what a transaction remembers of it, and whether the key is present. `None` if
 /// another record has taken its place.
 #[inline(always)]
-fn read_latest<'p>(record: Record<'p>, scratch: &mut Scratch) -> Option<(Read<'p>, bool)> {
+fn read_latest<'p>(record: Record<'p>, scratch: &mut impl CopyTarget) -> Option<(Read<'p>, bool)> {
     let (word, present) = match record.read(scratch) {
         Seen::Present(word) => (word, true),
         Seen::Absent(word) => (word, false),
@@ -34,7 +34,7 @@ pub(crate) struct PointReader<'t, 'p> {
 
 impl<'p> Reader<'p> for PointReader<'_, 'p> {
     #[inline]
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         let Sets { reads, writes, .. } = &mut *self.sets;
         let known = self.met.and_then(|at| reads.get(writes.keys.at(at).read()?));
@@ -78,7 +78,7 @@ pub(crate) struct ScanReader<'t, 'p> {
 
 impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     #[inline]
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         let Some((read, present)) = read_latest(record, scratch) else { return VersionRead::Superseded };
         self.reads.push(read);
         VersionRead::of(present)
@@ -92,6 +92,11 @@ impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     #[inline]
     fn own(&self) -> Option<&WriteSet<'p>> {
         Some(self.writes)
+    }
+
+    #[inline]
+    fn reads(&self) -> usize {
+        self.reads.len()
     }
 }
 

@@ -16,14 +16,15 @@ use ensile_index::{Direction, Range};
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::record::tree::{RecordLookup, RecordTree, RecordVisitor};
-use crate::record::{Address, Fetch, Handle, LeafWitness, Record, Scratch};
+use crate::record::{Address, CopyTarget, Fetch, Handle, LeafWitness, Record, RowSpace, Scratch};
+use crate::sets::rows::{BatchAsked, RowBatch, RowList};
 use crate::sets::write_set::{WriteKind, WriteSet};
 use crate::tables::{IndexCore, TableCore};
 
 /// What a record was to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionRead {
-    /// The data is in the scratch buffer.
+    /// The data is where it was to be copied to.
     Present,
     /// The key is absent for this reader.
     Absent,
@@ -38,7 +39,8 @@ impl VersionRead {
     }
 }
 
-/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of.
+/// Reads of bytes, which transactions and snapshots have alike: what typed reads are made of. What they are given to
+/// call runs outside the pin's calls (E6).
 pub(crate) trait RawRead {
     fn raw_get<R>(
         &mut self,
@@ -47,41 +49,44 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>>;
 
+    /// Copies what each key finds, in the order of the keys, for `read`.
     fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()>;
 
-    fn raw_scan(
+    /// Copies the next rows of a range of keys, or of entries of an index, for `read`, until the batch is full. If it
+    /// is not, the range has no more.
+    fn raw_batch<R>(
         &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()>;
+        source: (&TableCore, Option<&IndexCore>),
+        scanned: (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R>;
 
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()>;
+    /// Forgets the reads behind the first `kept`: of rows that the application was not shown.
+    fn forget_reads(&mut self, kept: usize);
 }
 
 /// A reader of records.
 pub(crate) trait Reader<'p> {
     /// Reads a record, and remembers what it saw if it must.
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead;
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead;
 
     /// Notes a leaf that a miss or a scan depends on.
     fn witness(&mut self, witness: LeafWitness<'p>);
 
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet<'p>>;
+
+    /// How many reads it remembers.
+    #[inline]
+    fn reads(&self) -> usize {
+        0
+    }
 
     /// Notes where the key was found.
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
@@ -96,7 +101,7 @@ pub(crate) fn lookup<'p>(
     (tree, table): (&RecordTree, u32),
     key: &[u8],
     place: Option<Handle<'p>>,
-    scratch: &mut Scratch,
+    scratch: &mut impl CopyTarget,
     pinned: Pinned<'p>,
 ) -> bool {
     let mut place = place;
@@ -148,11 +153,6 @@ pub(crate) fn own_write<'w>(writes: Option<&'w WriteSet<'_>>, table: u32, key: &
     }
 }
 
-/// Called with a key and its value.
-pub(crate) type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
-/// Called with an index entry's key, the row's primary key and the row.
-pub(crate) type VisitIndexed<'v> = dyn FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()> + 'v;
-
 /// A scan's parameters.
 pub(crate) struct ScanRange<'s> {
     pub(crate) table: &'s TableCore,
@@ -163,13 +163,13 @@ pub(crate) struct ScanRange<'s> {
 }
 
 /// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
-/// reader, a key and its value.
-pub(crate) fn scan<'p, R: Reader<'p>>(
+/// reader, a key, and the copy of its value.
+fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     reader: &mut R,
     scan: &ScanRange<'_>,
-    scratch: &mut Scratch,
+    scratch: &mut C,
     pinned: Pinned<'p>,
-    visit: &mut impl FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>,
+    visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
 ) {
     let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
     let mut merge = Merge { reader, table: scan.table, own, fetch, scratch, pinned, visit, broken: false };
@@ -206,18 +206,20 @@ impl<'s> Overlay<'s> {
 }
 
 /// Merges committed entries with own writes.
-struct Merge<'m, 'p, R, F> {
+struct Merge<'m, 'p, R, C, F> {
     reader: &'m mut R,
     table: &'m TableCore,
     own: Overlay<'m>,
     fetch: Fetch,
-    scratch: &'m mut Scratch,
+    scratch: &'m mut C,
     pinned: Pinned<'p>,
     visit: &'m mut F,
     broken: bool,
 }
 
-impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge<'_, 'p, R, F> {
+impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>>
+    Merge<'_, 'p, R, C, F>
+{
     /// Visits own puts that come before `key` (all that are left, without one). Breaks if the visitor does; otherwise
     /// says whether `key` itself is an own write, which the caller then skips.
     fn own_before(&mut self, key: Option<&[u8]>) -> ControlFlow<(), bool> {
@@ -234,9 +236,10 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
             }
             if write.kind == WriteKind::Put {
                 // The visitor gets the reader, so what it is shown must not borrow from it.
-                let (own_key, own_value) = (own_key.to_vec(), writes.value(write).to_vec());
+                let own_key = own_key.to_vec();
+                self.scratch.copy(writes.value(write));
                 self.own.skip();
-                self.call(&own_key, &own_value)?;
+                self.call(&own_key)?;
             } else {
                 self.own.skip();
             }
@@ -247,8 +250,9 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
         ControlFlow::Continue(false)
     }
 
-    fn call(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
-        let flow = (self.visit)(self.reader, key, value);
+    #[inline]
+    fn call(&mut self, key: &[u8]) -> ControlFlow<()> {
+        let flow = (self.visit)(self.reader, key, self.scratch);
         self.broken = flow.is_break();
         flow
     }
@@ -265,8 +269,8 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Merge
     }
 }
 
-impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> RecordVisitor<'p>
-    for Merge<'_, 'p, R, F>
+impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>> RecordVisitor<'p>
+    for Merge<'_, 'p, R, C, F>
 {
     fn witness(&mut self, witness: LeafWitness<'p>) {
         self.reader.witness(witness);
@@ -284,32 +288,37 @@ impl<'p, R: Reader<'p>, F: FnMut(&mut R, &[u8], &[u8]) -> ControlFlow<()>> Recor
         if !self.present(key, record) {
             return ControlFlow::Continue(());
         }
-        let flow = (self.visit)(self.reader, key, self.scratch.bytes());
-        if flow.is_break() {
-            self.broken = true;
-        }
-        flow
+        self.call(key)
     }
 }
 
-/// Visits rows through a secondary index: the entry's key, the row's primary key, the row (§4.7: two tree accesses).
-pub(crate) fn scan_index<'p, R: Reader<'p>>(
+/// Copies the rows of a table, or those that the entries of an index lead to (§4.7: two tree accesses), until the batch
+/// is full.
+pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
-    (table, index): (&TableCore, &IndexCore),
+    (table, index): (&TableCore, Option<&IndexCore>),
     scan: &ScanRange<'_>,
-    (scratch, row_scratch): (&mut Scratch, &mut Scratch),
+    scratch: &mut Scratch,
     pinned: Pinned<'p>,
-    visit: &mut VisitIndexed<'_>,
+    (rows, list): (&mut RowSpace, &mut RowList),
 ) {
+    let Some(index) = index else {
+        debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
+        return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
+            list.push(key, None, rows, reader.reads())
+        });
+    };
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
-    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, key| {
+    self::scan(reader, scan, scratch, pinned, &mut |reader, entry_key, scratch| {
+        let key = scratch.bytes();
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
-            return visit(entry_key, key, value);
+            rows.copy(value);
+            return list.push(entry_key, Some(key), rows, reader.reads());
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
-        if lookup(reader, table.place(), key, None, row_scratch, pinned) {
-            return visit(entry_key, key, row_scratch.bytes());
+        if lookup(reader, table.place(), key, None, rows, pinned) {
+            return list.push(entry_key, Some(key), rows, reader.reads());
         }
         ControlFlow::Continue(())
     });

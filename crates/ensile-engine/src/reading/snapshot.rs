@@ -7,26 +7,22 @@
 //!
 //! Neighbours: opened by `database`; reads through `reading`.
 
-use std::ops::{Bound, ControlFlow};
-
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
-use ensile_epoch::{Epochs, Pinned};
+use ensile_epoch::Epochs;
 use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
 use crate::database::{Database, DatabaseRef};
 use crate::error::{Error, Result};
-use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead, Visit, VisitIndexed};
+use crate::reading::{self, RawRead, Reader, ScanRange, VersionRead};
 use crate::record::kept::Boundary;
-use crate::record::{Fetch, LeafWitness, Record, Scratch};
+use crate::record::{CopyTarget, Fetch, LeafWitness, Record};
 use crate::session;
 use crate::sets::context::{Context, SnapshotContext};
+use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::sets::write_set::WriteSet;
 use crate::tables::{IndexCore, TableCore};
-
-/// Entries that a scan visits under one pin.
-const ENTRIES_PER_PIN: usize = 1024;
 
 /// A consistent view of the database as of a recent boundary: a third of a second old at most, at the default interval.
 ///
@@ -55,7 +51,7 @@ struct VersionReader<'s, 'p> {
 }
 
 impl<'p> Reader<'p> for VersionReader<'_, 'p> {
-    fn read(&mut self, record: Record<'p>, scratch: &mut Scratch) -> VersionRead {
+    fn read(&mut self, record: Record<'p>, scratch: &mut impl CopyTarget) -> VersionRead {
         // No version as old: the key had no record then, so its absence was durable (U2).
         let Some(word) = record.read_version(self.boundary, scratch) else { return VersionRead::Absent };
         *self.shown = word.epoch().max(*self.shown);
@@ -176,129 +172,61 @@ impl RawRead for Snapshot<'_> {
     ) -> Result<Option<R>> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
+        let present = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, .. }| {
             let mut reader = VersionReader { boundary, shown };
-            let present = reading::lookup(&mut reader, table.place(), key, None, scratch, pinned);
-            present.then(|| read(scratch.bytes()))
-        });
-        Ok(read?)
+            reading::lookup(&mut reader, table.place(), key, None, scratch, pinned)
+        })?;
+        Ok(kept.between(|Context { scratch, .. }| present.then(|| read(scratch.bytes()))))
     }
 
     fn raw_get_many(
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let read = kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, descents, .. }| {
+        kept.between(|context| context.descents.begin_many(keys));
+        kept.enter(shared.epochs.now(), |pinned, boundary, Context { descents, rows, .. }| {
             // Often the record is not the one to be read.
-            let mut places = descents.descend(table, keys, Fetch::HEADER, pinned);
+            let mut places = descents.descend(table, Fetch::HEADER, pinned);
             // What the descent says is final here: a key that the index lacks has no version below the boundary (U2),
             // and a record that is superseded now leads to the boundary's version all the same.
-            let versions = descents.versions(&mut places, boundary, table.fetch, pinned);
-            for (at, version) in versions.enumerate() {
-                found(at, version.and_then(|version| version.show_version(boundary, shown, scratch)));
+            let (rows, list) = rows.begin(BatchAsked::FOUND, false);
+            for version in descents.versions(&mut places, boundary, table.fetch, pinned) {
+                let mut reader = VersionReader { boundary, shown };
+                let read = version.map(|version| reader.read(version, rows));
+                list.push_found(rows, read == Some(VersionRead::Present));
             }
             descents.end_many(places);
-        });
-        Ok(read?)
+        })?;
+        kept.between(|context| context.show_rows(read));
+        Ok(())
     }
 
-    fn raw_scan(
+    /// Each batch has a pin of its own, and descends again: a long scan holds back versions only (E4).
+    fn raw_batch<R>(
         &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
-        self.in_batches(table, range, direction, |reader, scan, (scratch, _), pinned, batch| {
-            reading::scan(reader, scan, scratch, pinned, &mut |_, key, value| {
-                visit(key, value)?;
-                batch.after(key)
-            });
-        })
-    }
-
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()> {
-        self.database.check_table(table)?;
-        self.in_batches(&index.entries, range, direction, |reader, scan, scratches, pinned, batch| {
-            let visit = &mut |entry_key: &[u8], key: &[u8], row: &[u8]| {
-                visit(entry_key, key, row)?;
-                batch.after(entry_key)
-            };
-            reading::scan_index(reader, (table, index), scan, scratches, pinned, visit);
-        })
-    }
-}
-
-impl Snapshot<'_> {
-    /// Runs `step` over the range, in batches with a pin each. `step` tells the batch of each entry that the visitor
-    /// wanted more after; a step that ends before its batch is full was the last.
-    fn in_batches(
-        &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        mut step: impl for<'p> FnMut(
-            &mut VersionReader<'_, 'p>,
-            &ScanRange<'_>,
-            (&mut Scratch, &mut Scratch),
-            Pinned<'p>,
-            &mut PinnedPart,
-        ),
-    ) -> Result<()> {
+        (table, index): (&TableCore, Option<&IndexCore>),
+        (range, direction): (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R> {
         let (shared, kept, shown) = self.parts();
         shared.check_table(table)?;
-        let mut from: Option<Vec<u8>> = None;
-        loop {
-            let mut range = range;
-            if let Some(from) = &from {
-                match direction {
-                    Direction::Forward => range.lower = Bound::Excluded(from),
-                    Direction::Reverse => range.upper = Bound::Excluded(from),
-                }
-            }
-            let scan = ScanRange { table, range, direction, own: &[] };
-            let mut batch = PinnedPart { left: ENTRIES_PER_PIN, last_key: None };
-            kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, row_scratch, .. }| {
-                let mut reader = VersionReader { boundary, shown };
-                step(&mut reader, &scan, (scratch, row_scratch), pinned, &mut batch);
-            })?;
-            if batch.last_key.is_none() {
-                return Ok(());
-            }
-            from = batch.last_key;
-        }
+        let scanned = index.map_or(table, |index| &index.entries);
+        let scan = ScanRange { table: scanned, range, direction, own: &[] };
+        kept.enter(shared.epochs.now(), |pinned, boundary, Context { scratch, rows, .. }| {
+            let mut reader = VersionReader { boundary, shown };
+            let to = rows.begin(asked, index.is_some());
+            reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, to);
+        })?;
+        Ok(kept.between(|context| context.show_rows(read)))
     }
-}
 
-/// What a scan visits under one pin.
-struct PinnedPart {
-    left: usize,
-    /// The key of the entry that filled it.
-    last_key: Option<Vec<u8>>,
-}
-
-impl PinnedPart {
-    /// Counts an entry; breaks with the one that fills the batch.
-    #[inline]
-    fn after(&mut self, key: &[u8]) -> ControlFlow<()> {
-        self.left -= 1;
-        if self.left > 0 {
-            return ControlFlow::Continue(());
-        }
-        self.last_key = Some(key.to_vec());
-        ControlFlow::Break(())
-    }
+    /// A snapshot remembers no reads.
+    fn forget_reads(&mut self, _kept: usize) {}
 }
 
 impl Drop for Snapshot<'_> {

@@ -171,6 +171,23 @@ impl<F: Family> Kept<F> {
         }
     }
 
+    /// Runs a call under the pin, and once that call is over what follows no handle; or `expired`.
+    #[inline(always)]
+    pub(crate) fn enter_then<T, R>(
+        &mut self,
+        call: impl for<'p> FnOnce(Pinned<'p>, &mut F::Under<'p>) -> T,
+        then: impl for<'p> FnOnce(T, &mut F::Under<'p>) -> R,
+        expired: impl FnOnce(Expired) -> R,
+    ) -> R {
+        let PinAndKept { pin, kept } = &mut *self.0;
+        // SAFETY: the pin was begun when `self` was made, and ends with `self`.
+        let found = match unsafe { pin.enter() } {
+            Ok(entered) => call(entered.pinned(), PinAndKept::<F>::under(kept)),
+            Err(why) => return expired(why),
+        };
+        then(found, PinAndKept::<F>::under(kept))
+    }
+
     /// Runs what follows no handle, outside the pin's calls.
     #[inline(always)]
     pub(crate) fn between<R>(&mut self, work: impl for<'p> FnOnce(&mut F::Under<'p>) -> R) -> R {

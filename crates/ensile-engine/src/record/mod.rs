@@ -46,7 +46,7 @@ use kept::Boundary;
 use owned::{Absent, PreservedVersion, VersionRoom};
 
 pub(crate) use fetch::Fetch;
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::{CopyTarget, KeptRow, RowSpace, Scratch};
 pub(crate) use witness::{LeafChange, LeafChanges, LeafWitness};
 use word::Word;
 
@@ -270,8 +270,8 @@ impl<'p> Record<'p> {
     }
 
     /// Copies the data out as it is, word by word. The reader decides by the TID word whether the copy is valid.
-    #[inline]
-    fn copy_out(self, scratch: &mut Scratch) {
+    #[inline(always)]
+    fn copy_out(self, scratch: &mut impl CopyTarget) {
         // Relaxed: validated by the fence and the second look at the TID word in the caller (C5).
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
         // A torn length is clamped to what the allocation holds (C5).
@@ -301,7 +301,7 @@ impl<'p> Record<'p> {
     /// Reads the latest version without writing anything (§4.5, "to access record data"). Always inlined: a call would
     /// be a tenth of the work, and its few callers are what reads are made of.
     #[inline(always)]
-    pub(crate) fn read(self, scratch: &mut Scratch) -> Seen {
+    pub(crate) fn read(self, scratch: &mut impl CopyTarget) -> Seen {
         loop {
             let word = self.unlocked_word();
             if !word.is_latest() {
@@ -378,7 +378,7 @@ impl<'p> Record<'p> {
     /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
     /// says that the key was present.
     #[inline]
-    pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut Scratch) -> Option<Word> {
+    pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut impl CopyTarget) -> Option<Word> {
         loop {
             let (version, word) = self.find_version(boundary)?;
             if word.is_absent() {
@@ -391,52 +391,7 @@ impl<'p> Record<'p> {
         }
     }
 
-    /// As [`Self::read_version`], with the data where it lies if nobody writes it any more. `shown` is raised to the
-    /// epoch of the version, of an absent one too (R1).
-    #[inline]
-    pub(crate) fn show_version<'s>(
-        self,
-        boundary: Boundary<'p>,
-        shown: &mut Epoch,
-        scratch: &'s mut Scratch,
-    ) -> Option<&'s [u8]>
-    where
-        'p: 's,
-    {
-        loop {
-            let (version, word) = self.find_version(boundary)?;
-            *shown = word.epoch().max(*shown);
-            if word.is_absent() {
-                return None;
-            }
-            if let Some(data) = version.settled_data(word) {
-                return Some(data);
-            }
-            version.copy_out(scratch);
-            if version.still(word) {
-                break;
-            }
-        }
-        Some(scratch.bytes())
-    }
-
-    /// The data of a version that was superseded before its word was read, where it lies.
-    #[inline]
-    fn settled_data(self, word: Word) -> Option<&'p [u8]> {
-        // Loom's atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
-        if word.is_latest() || cfg!(any(loom, target_endian = "big")) {
-            return None;
-        }
-        let length = self.length();
-        // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
-        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored
-        // before the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
-        Some(unsafe {
-            std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
-        })
-    }
-
-    /// A step of [`Self::show_version`] for many records at a time: the version before, asked for. It breaks at a
+    /// A step of [`Self::read_version`] for many records at a time: the version before, asked for. It breaks at a
     /// version of an epoch below the boundary.
     #[inline]
     pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {

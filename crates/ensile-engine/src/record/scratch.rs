@@ -1,41 +1,69 @@
-//! Where an optimistic read puts its copy: a word-aligned buffer that is reused, so that reads allocate nothing.
+//! Where an optimistic read puts its copy: word-aligned buffers that are reused, so that reads allocate nothing.
+//!
+//! [`Scratch`] holds one copy, [`RowSpace`] one behind the other: rows of a batch are read to where they stay.
 //!
 //! Neighbours: filled by `record`, handed on as bytes by `transaction` and `snapshot`.
 
+use ensile_base::limits::KEEP_BYTES_MAX;
 use zerocopy::IntoBytes;
 
 use super::FIRST_BYTES;
+
+/// As many reads as make a transaction look at the space that it keeps.
+const IS_LARGE: usize = 2;
+
+/// What a record's data is copied to.
+pub(crate) trait CopyTarget {
+    /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
+    fn fill(&mut self, length: usize, words: usize) -> &mut [u64];
+
+    /// Copies a row that is no record's.
+    fn copy(&mut self, row: &[u8]) {
+        let words = (FIRST_BYTES + row.len()).div_ceil(size_of::<u64>());
+        self.fill(row.len(), words).as_mut_bytes()[FIRST_BYTES..][..row.len()].copy_from_slice(row);
+    }
+}
 
 /// A copy of one record's data.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     words: Vec<u64>,
     length: usize,
+    /// [`IS_LARGE`] if a huge row has grown it, else 0.
+    is_large: usize,
 }
 
-impl Scratch {
-    /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
+impl CopyTarget for Scratch {
     #[inline]
-    pub(super) fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
+    fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
         debug_assert!(FIRST_BYTES + length <= words * size_of::<u64>(), "the words hold the data");
         self.length = length;
         if self.words.len() < words {
-            return self.grow(words);
+            self.is_large = grow(&mut self.words, words);
         }
         &mut self.words[..words]
     }
+}
 
-    #[cold]
-    fn grow(&mut self, words: usize) -> &mut [u64] {
-        debug_assert!(words > self.words.len(), "asked for what does not fit");
-        self.words.resize(words.next_power_of_two(), 0);
-        &mut self.words[..words]
-    }
+/// Makes room; [`IS_LARGE`] if that is more than is kept from transaction to transaction.
+#[cold]
+fn grow(words: &mut Vec<u64>, needed: usize) -> usize {
+    debug_assert!(needed > words.len(), "asked for what does not fit");
+    words.resize(needed.next_power_of_two(), 0);
+    if words.capacity() * size_of::<u64>() > KEEP_BYTES_MAX { IS_LARGE } else { 0 }
+}
 
+impl Scratch {
     /// Bytes of memory that it holds.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
+    }
+
+    /// [`IS_LARGE`] if a huge row has grown it, else 0: a number that adds up with those of reads.
+    #[inline(always)]
+    pub(crate) fn is_large(&self) -> usize {
+        self.is_large
     }
 
     /// The data.
@@ -43,5 +71,70 @@ impl Scratch {
     pub(crate) fn bytes(&self) -> &[u8] {
         debug_assert!(self.length == 0 || FIRST_BYTES + self.length <= self.words.len() * size_of::<u64>());
         &self.words.as_bytes()[FIRST_BYTES..][..self.length]
+    }
+}
+
+/// Copies of records' data, one behind the other. The last one is given up unless it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct RowSpace {
+    words: Vec<u64>,
+    /// Where the next copy begins, in words.
+    next: usize,
+    length: usize,
+}
+
+/// Where a copy lies that was kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptRow {
+    start: u32,
+    length: u32,
+}
+
+impl CopyTarget for RowSpace {
+    #[inline]
+    fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
+        debug_assert!(FIRST_BYTES + length <= words * size_of::<u64>(), "the words hold the data");
+        self.length = length;
+        let end = self.next + words;
+        if self.words.len() < end {
+            let _is_large = grow(&mut self.words, end);
+        }
+        &mut self.words[self.next..end]
+    }
+}
+
+impl RowSpace {
+    /// Forgets all copies.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        (self.next, self.length) = (0, 0);
+    }
+
+    /// Keeps the last copy: the next one goes behind it.
+    #[inline]
+    pub(crate) fn keep(&mut self) -> KeptRow {
+        let kept = KeptRow { start: self.next as u32, length: self.length as u32 };
+        debug_assert!(self.next <= u32::MAX as usize && self.length <= u32::MAX as usize, "a batch is small");
+        self.next += (FIRST_BYTES + self.length).div_ceil(size_of::<u64>());
+        kept
+    }
+
+    /// A copy that was kept.
+    #[inline]
+    pub(crate) fn row(&self, kept: KeptRow) -> &[u8] {
+        debug_assert!((kept.start as usize) < self.next, "it was kept since the space was cleared");
+        &self.words.as_bytes()[kept.start as usize * size_of::<u64>() + FIRST_BYTES..][..kept.length as usize]
+    }
+
+    /// Bytes of the copies that are kept.
+    #[inline]
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.next * size_of::<u64>()
+    }
+
+    /// Bytes of memory that it holds.
+    #[inline]
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
     }
 }

@@ -9,7 +9,7 @@ use ensile_memory::{Memory, MemoryConfig};
 use super::blocks::Blocks;
 use super::kept::Boundary;
 use super::word::Word;
-use super::{HEADER_BYTES, Record, Scratch, Seen};
+use super::{CopyTarget, HEADER_BYTES, Record, RowSpace, Scratch, Seen};
 
 fn blocks() -> Blocks {
     Blocks::new(Memory::new(&MemoryConfig::default()).cache())
@@ -124,46 +124,34 @@ fn every_snapshot_finds_its_version() {
         let present = word.is_some_and(|word| !word.is_absent());
         let found = present.then(|| std::str::from_utf8(scratch.bytes()).expect("as written"));
         assert_eq!(found, expected, "snapshot {boundary}");
-        // An absence that rests on a delete tells of which epoch (R1).
-        let mut seen = Epoch::ZERO;
-        let shown = record.show_version(below(boundary), &mut seen, &mut scratch).is_some();
-        assert_eq!((shown, seen), (present, word.map_or(Epoch::ZERO, Word::epoch)), "snapshot {boundary}");
         assert_eq!(word.is_some(), boundary > 2, "snapshot {boundary}");
     }
 }
 
 #[test]
-fn a_version_is_shown_where_it_lies_only_once_nobody_writes_it() {
+fn rows_are_copied_one_behind_the_other_and_only_those_that_are_kept_stay() {
     let mut blocks = blocks();
-    let mut scratch = Scratch::default();
-    let is_in = |shown: &[u8], record: Record<'_>| {
-        let start = record.address().value() as usize;
-        (start..start + record.class().bytes()).contains(&(shown.as_ptr() as usize))
-    };
-    for length in [0, 1, 4, 5, 12, 13, 100, 5000] {
-        let (old, new) = (vec![1; length], vec![2; length]);
-        let record = at(blocks.filled(&old, Word::written(tid(2))).publish());
-        let mut seen = Epoch::ZERO;
-        // Overwritten in place at any time, so only a copy of it can be shown.
-        let shown = record.show_version(below(3), &mut seen, &mut scratch).expect("present");
-        assert!(shown == old && !is_in(shown, record), "the latest of {length} bytes");
-
-        let word = record.lock();
-        let room = at(record.preserve(word, blocks.version(record.class(), false)).0);
-        record.overwrite(&new);
-        record.unlock_with(Word::written(tid(4)));
-        let shown = record.show_version(below(3), &mut seen, &mut scratch).expect("present");
-        assert!(shown == old && is_in(shown, room), "the copy, {length} bytes");
-        let shown = record.show_version(below(5), &mut seen, &mut scratch).expect("present");
-        assert!(shown == new && !is_in(shown, record), "the latest again, {length} bytes");
-
-        let word = record.lock();
-        record.unlock_with(word.superseded());
-        let shown = record.show_version(below(5), &mut seen, &mut scratch).expect("present");
-        assert!(shown == new && is_in(shown, record), "what was replaced, {length} bytes");
-        let mut nothing = Epoch::ZERO;
-        assert_eq!(record.show_version(below(2), &mut nothing, &mut scratch), None);
-        assert_eq!((seen, nothing), (Epoch::new(4), Epoch::ZERO), "what was shown, and nothing");
+    let mut space = RowSpace::default();
+    for round in 0..2 {
+        space.clear();
+        let lengths = [0, 1, 4, 5, 12, 13, 100, 5000];
+        let kept: Vec<_> = (0..lengths.len())
+            .map(|at_length| {
+                let value = vec![at_length as u8 + round; lengths[at_length]];
+                let record = at(blocks.filled(&value, Word::written(tid(2))).publish());
+                let other = at(blocks.filled(&[99; 40], Word::written(tid(2))).publish());
+                assert!(matches!(other.read(&mut space), Seen::Present(_)));
+                assert!(matches!(record.read(&mut space), Seen::Present(_)));
+                space.keep()
+            })
+            .collect();
+        space.copy(b"no record's");
+        let own = space.keep();
+        for (at_length, row) in kept.into_iter().enumerate() {
+            assert_eq!(space.row(row), vec![at_length as u8 + round; lengths[at_length]]);
+        }
+        assert_eq!(space.row(own), b"no record's");
+        assert!(space.used_bytes() <= space.kept_bytes());
     }
 }
 
@@ -217,10 +205,9 @@ fn what_snapshots_are_shown_while_a_row_is_overwritten_is_neither_torn_nor_of_an
             // The latest as of now, which is overwritten at any moment, and the one before.
             let boundary = at(handle).word().epoch().number() + look % 2;
             if boundary > 2 {
-                let shown = at(handle)
-                    .show_version(below(boundary), &mut Epoch::new(0), &mut scratch)
-                    .expect("present");
-                assert_eq!(shown, value(boundary - 1), "snapshot {boundary}");
+                let word = at(handle).read_version(below(boundary), &mut scratch).expect("present");
+                assert_eq!(word.epoch(), Epoch::new(boundary - 1), "snapshot {boundary}");
+                assert_eq!(scratch.bytes(), value(boundary - 1), "snapshot {boundary}");
             }
         }
     });

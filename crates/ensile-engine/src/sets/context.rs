@@ -7,6 +7,7 @@ use ensile_base::sync::Arc;
 use super::entry_keys::EntryKeys;
 use super::multi_get::Descents;
 use super::node_set::NodeSet;
+use super::rows::RowBatch;
 use super::write_set::WriteSet;
 use super::{KEEP_BYTES_MAX, Read, Sets};
 use crate::record::Scratch;
@@ -21,10 +22,10 @@ pub(crate) struct Context<'p> {
     pub(crate) idle_workers: Arc<IdleWorkers>,
     pub(crate) sets: Sets<'p>,
     pub(crate) scratch: Scratch,
-    /// The second record of a lookup through a secondary index.
-    pub(crate) row_scratch: Scratch,
     /// What common descents find.
     pub(crate) descents: Descents,
+    /// Rows that a scan or a multi-get has copied.
+    pub(crate) rows: RowBatch,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
     /// The keys of the index entries of a row being written.
@@ -34,7 +35,7 @@ pub(crate) struct Context<'p> {
 forgets!(
     Context: emptied [],
     forgotten [sets],
-    free [database, idle_workers, scratch, row_scratch, descents, value, entry_keys]
+    free [database, idle_workers, scratch, descents, rows, value, entry_keys]
 );
 
 /// What is kept under a transaction's pin.
@@ -65,20 +66,20 @@ impl Context<'_> {
             idle_workers: Arc::clone(&shared.idle_workers),
             sets: Sets::default(),
             scratch: Scratch::default(),
-            row_scratch: Scratch::default(),
             descents: Descents::default(),
+            rows: RowBatch::default(),
             value: Vec::new(),
             entry_keys: EntryKeys::default(),
         }
     }
 
     /// Empties the sets for the next transaction. Their space and the buffers' is kept, unless a huge transaction grew
-    /// them. The smallest transactions, of one read, do not check: what they can leave is a buffer of one value.
+    /// them. The smallest transactions, of one read of a small row, do not look.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         #[cfg(debug_assertions)]
         self.sets.check();
-        let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
+        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
         self.sets.clear();
         // Announced keys of a batch are kept until its end.
         if looks && self.sets.writes.keys.is_empty() && self.kept_bytes() > KEEP_BYTES_MAX {
@@ -92,7 +93,7 @@ impl Context<'_> {
     pub(crate) fn end(&mut self) {
         #[cfg(debug_assertions)]
         self.sets.check();
-        let looks = self.sets.reads.len() + self.sets.nodes.len() > 1;
+        let looks = self.sets.reads.len() + self.sets.nodes.len() + self.scratch.is_large() > 1;
         self.sets.writes.end();
         if looks && self.kept_bytes() > KEEP_BYTES_MAX {
             self.give_back();
@@ -102,11 +103,28 @@ impl Context<'_> {
     /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        let Self { sets, scratch, row_scratch, value, entry_keys, .. } = self;
+        let Self { sets, scratch, rows, value, entry_keys, .. } = self;
         let seen = sets.reads.capacity() * size_of::<Read<'_>>() + sets.nodes.kept_bytes();
-        let buffers =
-            scratch.kept_bytes() + row_scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
-        seen + sets.writes.kept_bytes() + buffers
+        let buffers = scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
+        seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
+    }
+
+    /// Shows the rows that were copied, and keeps their space unless huge ones grew it.
+    #[inline]
+    pub(crate) fn show_rows<R>(&mut self, read: impl FnOnce(&RowBatch) -> R) -> R {
+        let shown = read(&self.rows);
+        if self.rows.kept_bytes() > KEEP_BYTES_MAX {
+            self.rows = RowBatch::default();
+        }
+        shown
+    }
+
+    /// Takes the buffer for values back, unless a huge one grew it.
+    #[inline]
+    pub(crate) fn keep_value(&mut self, value: Vec<u8>) {
+        if value.capacity() <= KEEP_BYTES_MAX {
+            self.value = value;
+        }
     }
 
     #[cold]
@@ -114,7 +132,7 @@ impl Context<'_> {
         self.sets.reads = Vec::new();
         self.sets.nodes = NodeSet::default();
         self.sets.writes = WriteSet::default();
-        (self.scratch, self.row_scratch) = (Scratch::default(), Scratch::default());
+        (self.scratch, self.rows) = (Scratch::default(), RowBatch::default());
         (self.value, self.entry_keys) = (Vec::new(), EntryKeys::default());
         debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }

@@ -8,17 +8,21 @@ pub(crate) mod entry_keys;
 pub(crate) mod keys;
 pub(crate) mod multi_get;
 pub(crate) mod node_set;
+pub(crate) mod rows;
 pub(crate) mod write_set;
 
-use crate::error::Result;
+pub(crate) use ensile_base::limits::KEEP_BYTES_MAX;
+use ensile_base::limits::TRANSACTION_BYTES_MAX;
+
+use crate::error::{Error, Result};
 use crate::record::Handle;
 use crate::record::kept::forgets;
 use crate::record::word::Word;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
 
-/// Most bytes that a context keeps of what a huge transaction made it take.
-pub(crate) const KEEP_BYTES_MAX: usize = 1 << 20;
+/// Most records in a read-set.
+const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
 
 /// A record in the read-set, with the word that it had (§4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,28 @@ impl Sets<'_> {
         for Read { record, word } in &self.reads {
             assert!(word.is_latest(), "a read of {record:?} saw a superseded record");
         }
+    }
+
+    /// Refuses a read-set that is too large (E6).
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`].
+    #[inline]
+    pub(crate) fn check_reads(&self) -> Result<()> {
+        if self.reads.len() <= READS_MAX { Ok(()) } else { self.refuse_reads() }
+    }
+
+    #[cold]
+    fn refuse_reads(&self) -> Result<()> {
+        let bytes = self.reads.len() * size_of::<Read<'_>>();
+        Err(Error::TooLarge { what: "the transaction's read-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
+    }
+
+    /// Forgets the reads behind the first `kept`: of rows that a scan has copied and shown to nobody.
+    #[inline]
+    pub(crate) fn forget_reads(&mut self, kept: usize) {
+        debug_assert!(kept <= self.reads.len(), "rows are forgotten that were read last");
+        self.reads.truncate(kept);
     }
 
     /// Enters a write into the write-set, over an earlier one of the same key.

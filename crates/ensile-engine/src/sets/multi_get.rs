@@ -85,17 +85,20 @@ pub(crate) struct Descents {
 }
 
 impl Descents {
+    /// The keys of a multi-get, which the application's code encodes.
+    pub(crate) fn begin_many(&mut self, keys: impl Iterator<Item = KeyBuffer>) {
+        self.many.keys.refill(keys);
+    }
+
     /// Descends for all keys of a multi-get at once and asks for the records that it finds.
     /// [`Descents::end_many`] takes them back.
     pub(crate) fn descend<'p>(
         &mut self,
         table: &TableCore,
-        keys: impl Iterator<Item = KeyBuffer>,
         fetch: Fetch,
         pinned: Pinned<'p>,
     ) -> Vec<Option<Handle<'p>>> {
         let many = &mut self.many;
-        many.keys.refill(keys);
         let mut found = many.found.take();
         let keys = many.keys.iter().map(|key| (table, key));
         Self::descend_into(&mut found, keys, |_| fetch, pinned);

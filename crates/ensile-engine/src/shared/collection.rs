@@ -1,27 +1,54 @@
-//! Workers' garbage as a whole: how far each may free, and how much all of them hold back (E4).
+//! Workers' garbage as a whole: how far each may free, who frees what is left lying, and how much may wait (E6).
 //!
-//! Neighbours: commits collect after themselves, the heartbeat collects for workers that no thread has; `worker` frees.
+//! Neighbours: commits collect after themselves, the heartbeat for workers that commit nothing; `worker` frees; `limit`
+//! decides who is ended.
 
+use std::time::Duration;
+
+use ensile_base::Epoch;
 use ensile_base::sync::{Arc, AtomicU64, Ordering};
 use ensile_epoch::{Pinned, ReclaimLimits};
 
 use super::SharedState;
+use super::limit::{GarbageBytes, GarbageLimit};
 use crate::garbage::Horizon;
-use crate::worker::{Worker, WorkerCounters};
+use crate::worker::{Worker, WorkerCounters, WorkerShared};
 
 /// Things of each kind that a worker frees after one commit, beyond what a commit of that size leaves behind: so
 /// garbage shrinks whatever the size of transactions, and no request waits for much of others' (§4.8).
 const FREED_PER_COMMIT: usize = 16;
 /// Things of one kind that one write leaves behind at most: the record that it replaces, and one that is unhooked.
 const LEFT_PER_WRITE: usize = 2;
-/// Things of each kind that one step frees for a worker that no thread has.
-const FREED_PER_IDLE_STEP: usize = 4096;
+/// Things of each kind that the heartbeat frees of one worker's in one visit: its thread, if it commits again, waits
+/// for no more than that.
+const FREED_PER_VISIT: usize = 1024;
+/// Workers that one step visits.
+const VISITS_PER_STEP: usize = 4;
+
+/// What frees where workers do not, and ends readers where too much waits.
+pub(crate) struct Collector {
+    worker: Option<Box<Worker>>,
+    /// How far records may be freed and absent ones unhooked since the last tick.
+    last: (ReclaimLimits, Epoch),
+    /// And since the tick before that. What still waits below these limits its worker leaves lying.
+    before_last: (ReclaimLimits, Epoch),
+    /// Workers that are still to be visited.
+    due: Vec<Arc<WorkerShared>>,
+    limit: GarbageLimit,
+}
+
+impl Collector {
+    pub(crate) fn new(garbage_bytes_max: u64) -> Self {
+        let (limit, none) = (GarbageLimit::new(garbage_bytes_max), (ReclaimLimits::default(), Epoch::ZERO));
+        Self { worker: None, last: none, before_last: none, due: Vec::new(), limit }
+    }
+}
 
 impl SharedState {
     /// A new worker of this database.
     pub(crate) fn new_worker(&self) -> Box<Worker> {
         let worker = Worker::new(&self.epochs, self.log.as_ref(), &self.memory);
-        self.counters.lock().push(Arc::clone(&worker.counters));
+        self.workers.lock().push(Arc::clone(&worker.shared));
         Box::new(worker)
     }
 
@@ -39,46 +66,102 @@ impl SharedState {
         if !self.settings.switches.collects() {
             return;
         }
+        worker.hand_over_nodes(&self.epochs);
         let limits = self.epochs.limits();
-        if !worker.has_collected(limits) {
+        if !worker.has_collected(limits, || self.unhook_limit(limits)) {
             let most = FREED_PER_COMMIT + LEFT_PER_WRITE * writes;
             worker.collect(&self.horizon(limits), pinned, most);
         }
-        worker.publish_garbage();
     }
 
-    /// As [`SharedState::collect`], for a worker that no thread waits for.
-    pub(crate) fn collect_idle(&self, worker: &mut Worker, pinned: Pinned<'_>) {
+    /// One tick, after its scan: all workers are to be visited whose garbage waits, and readers are ended if too much
+    /// does (E6).
+    pub(crate) fn collection_tick(&self, collector: &mut Collector) {
         if !self.settings.switches.collects() {
             return;
         }
-        worker.collect(&self.horizon(self.epochs.limits()), pinned, FREED_PER_IDLE_STEP);
-        worker.publish_garbage();
+        // Relaxed: figures, each a little old.
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (mut made, mut waiting, mut unhooks) = (GarbageBytes::default(), GarbageBytes::default(), 0);
+        collector.due.clear();
+        for worker in &*self.workers.lock() {
+            let counters = &worker.counters;
+            made.pins += read(&counters.made_for_pins);
+            made.snapshots += read(&counters.made_for_snapshots);
+            waiting.pins += read(&counters.garbage_pinned_bytes);
+            waiting.snapshots += read(&counters.garbage_version_bytes);
+            unhooks += read(&counters.garbage_unhook_bytes);
+            if read(&counters.garbage_things) > 0 {
+                collector.due.push(Arc::clone(worker));
+            }
+        }
+        let limits = self.epochs.limits();
+        let unhook_limit = self.unhook_limit(limits);
+        collector.before_last = std::mem::replace(&mut collector.last, (limits, unhook_limit));
+        if unhook_limit < limits.snapshots() {
+            // Absent records wait for D, or for E: to end a reader would free none of them.
+            waiting.snapshots = waiting.snapshots.saturating_sub(unhooks);
+        }
+        if let Some(before) = collector.limit.tick(self.epochs.now(), made, waiting) {
+            let _asked = self.epochs.expire(before.pins, before.snapshots);
+        }
+    }
+
+    /// Frees a bounded amount of what workers leave lying: because their threads wait, read, or have ended, or fall
+    /// behind (E6). False if nothing of it is left.
+    pub(crate) fn collection_step(&self, collector: &mut Collector) -> bool {
+        let Collector { worker, before_last: (limits, unhooks), due, .. } = collector;
+        if due.is_empty() {
+            return false;
+        }
+        let worker = worker.get_or_insert_with(|| {
+            let worker = Worker::new(&self.epochs, None, &self.memory);
+            self.workers.lock().push(Arc::clone(&worker.shared));
+            Box::new(worker)
+        });
+        let mut pin = self.epochs.register_pin();
+        let call = pin.begin(self.epochs.now());
+        let horizon = Horizon { unhooks: *unhooks, ..self.horizon(*limits) };
+        let first = due.len().saturating_sub(VISITS_PER_STEP);
+        let mut visited = due.split_off(first);
+        visited.retain(|other| {
+            // The thread that has the lock now frees it itself.
+            let Some(mut garbage) = other.try_lock_garbage() else { return false };
+            !worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT)
+        });
+        // Those that are not through come last.
+        due.splice(0..0, visited);
+        !due.is_empty()
+    }
+
+    /// Steps of [`SharedState::collection_step`] until nothing is left to free, or `for_nanos` have passed by the
+    /// database's clock, or the database closes. What is left of that time.
+    pub(crate) fn collect_for(&self, collector: &mut Collector, time: Duration) -> Duration {
+        let began = self.clock.nanos();
+        loop {
+            let passed = Duration::from_nanos(self.clock.nanos().saturating_sub(began));
+            let Some(left) = time.checked_sub(passed) else { return Duration::ZERO };
+            if self.stop.is_stopped() || !self.collection_step(collector) {
+                return left;
+            }
+        }
     }
 
     fn horizon(&self, limits: ReclaimLimits) -> Horizon<'_> {
         Horizon {
             limits,
-            durable: self.durable_epoch(),
+            unhooks: self.unhook_limit(limits),
             epochs: &self.epochs,
             tables: &self.tables,
             gate: &self.gate,
         }
     }
 
-    /// Bytes of garbage that somebody's pin or snapshot really holds back at these limits. What an idle thread's worker
-    /// could free and has not is held back by none.
-    pub(crate) fn held_bytes(&self, limits: ReclaimLimits) -> u64 {
-        let counters = self.counters.lock();
-        // Relaxed: figures, each a little old.
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let held = |worker: &WorkerCounters| {
-            let pinned = read(&worker.held_at_pins) == limits.pins().number();
-            let versions = read(&worker.held_at_snapshots) == limits.snapshots().number();
-            u64::from(pinned) * read(&worker.garbage_pinned_bytes)
-                + u64::from(versions) * read(&worker.garbage_version_bytes)
-        };
-        counters.iter().map(|worker| held(worker)).sum()
+    /// U2: an absent record is unhooked if its delete's epoch is below the snapshots' limit, at most E - 2, and at most
+    /// D.
+    fn unhook_limit(&self, limits: ReclaimLimits) -> Epoch {
+        let two_before = self.epochs.now().previous();
+        limits.snapshots().min(two_before).min(self.durable_epoch().next())
     }
 
     /// Sums one counter over all workers there ever were; 0 in a forked child, where the list may be locked for ever
@@ -87,8 +170,8 @@ impl SharedState {
         if !self.is_own_process() {
             return 0;
         }
-        let counters = self.counters.lock();
+        let workers = self.workers.lock();
         // Relaxed: figures, each a little old.
-        counters.iter().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
+        workers.iter().map(|worker| counter(&worker.counters).load(Ordering::Relaxed)).sum()
     }
 }

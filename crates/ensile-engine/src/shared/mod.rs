@@ -5,13 +5,13 @@
 
 mod collection;
 mod durability;
+mod limit;
 mod stop;
 
 // `Log` and `Memory` take `self` by std's, which no other door's can be.
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use crossbeam_utils::CachePadded;
 use ensile_base::Epoch;
 use ensile_base::clock::Clock;
 use ensile_base::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, OnceLock, Ordering, note};
@@ -27,10 +27,11 @@ use crate::tables::catalog::Catalog;
 use crate::tables::logged_trees::LoggedTrees;
 use crate::tables::{Directory, TableCore};
 use crate::variants::Switches;
-use crate::worker::WorkerCounters;
+use crate::worker::WorkerShared;
 use crate::worker::cores::Cores;
 use crate::worker::idle::IdleWorkers;
 
+pub(crate) use collection::Collector;
 pub use durability::Durability;
 use stop::StopSignal;
 
@@ -63,9 +64,10 @@ pub(crate) struct SharedState {
     pub(crate) cores: Option<Cores>,
     pub(crate) stop: StopSignal,
     pub(crate) report: Option<RecoveryReport>,
-    /// Transactions ended because too much garbage waited for them.
-    pub(crate) expired: AtomicU64,
-    counters: Mutex<Vec<Arc<CachePadded<WorkerCounters>>>>,
+    /// All workers that there ever were.
+    workers: Mutex<Vec<Arc<WorkerShared>>>,
+    /// The heartbeat's.
+    pub(crate) collector: Mutex<Collector>,
     /// Whether it is closed, and whose turn it is.
     pub(crate) gate: Gate,
     /// Cleared in a forked child: see [`OPEN`] and [`DATABASE`].
@@ -116,6 +118,7 @@ impl SharedState {
         let id = NEXT_ID.get_or_init(|| AtomicU64::new(1)).fetch_add(1, Ordering::Relaxed);
         let mut settings = parts.settings;
         settings.before_images &= parts.log.is_some();
+        let collector = Collector::new(settings.garbage_bytes_max);
         let durable_without_log = parts.read_only.as_ref().map_or(Epoch::MAX, |closed| closed.durable);
         let (read_only, folder_lock) = parts.read_only.map(|closed| (closed.reason, closed.locks)).unzip();
         let (marks, gate) = (parts.process.marks(), Gate::new(parts.process.clone()));
@@ -140,8 +143,8 @@ impl SharedState {
             cores: parts.cores,
             stop: StopSignal::default(),
             report: parts.report,
-            expired: AtomicU64::new(0),
-            counters: Mutex::new(Vec::new()),
+            workers: Mutex::new(Vec::new()),
+            collector: Mutex::new(collector),
             gate,
             marks,
             heart_stopped: AtomicBool::new(false),

@@ -19,6 +19,11 @@ impl StopSignal {
         self.changed.notify_all();
     }
 
+    /// Whether it is to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.stopped.lock()
+    }
+
     /// Waits; true once stopped.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let mut stopped = self.stopped.lock();

@@ -149,6 +149,21 @@ impl<'db> Transaction<'db> {
         session.kept.enter(call, |_| expire(ended))
     }
 
+    /// Runs a call under the transaction's pin, and once it is over what follows no record.
+    ///
+    /// # Errors
+    /// What `then` returns, and [`Error::Expired`].
+    #[inline(always)]
+    fn enter_then<T, R>(
+        &mut self,
+        call: impl for<'p> FnOnce(Pinned<'p>, &mut Context<'p>) -> T,
+        then: impl for<'p> FnOnce(T, &mut Context<'p>) -> Result<R>,
+    ) -> Result<R> {
+        let Self { session, ended, .. } = self;
+        let Some(session) = &mut **session else { unreachable!("taken when the transaction ends") };
+        session.kept.enter_then(call, then, |_| expire(ended))
+    }
+
     /// Refuses tables of another database, and calls after a failure.
     #[inline(always)]
     fn check(&self, table: &TableCore) -> Result<()> {
@@ -309,7 +324,7 @@ impl<'db> Transaction<'db> {
     /// Counts a run that is made again.
     pub(super) fn count_retry(&self) {
         if let Some(worker) = self.session.as_ref().and_then(|session| session.worker.as_ref()) {
-            WorkerCounters::add(&worker.counters.retries, 1);
+            WorkerCounters::add(&worker.shared.counters.retries, 1);
         }
     }
 

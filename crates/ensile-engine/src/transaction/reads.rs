@@ -7,9 +7,18 @@ use ensile_index::{Direction, Range};
 use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
-use crate::reading::{self, Own, RawRead, ScanRange, Visit, VisitIndexed};
+use crate::reading::{self, Own, RawRead, ScanRange};
+use crate::record::CopyTarget;
 use crate::sets::context::Context;
+use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::{IndexCore, TableCore};
+
+/// Where the row of a point read stands when its call is over.
+enum Stands {
+    Nowhere,
+    InWriteSet(usize),
+    InScratch,
+}
 
 impl RawRead for Transaction<'_> {
     #[inline]
@@ -20,15 +29,24 @@ impl RawRead for Transaction<'_> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.check(table)?;
-        self.enter(
+        self.enter_then(
             #[inline(always)]
             |pinned, Context { sets, scratch, .. }| {
                 let met = sets.writes.find_key(table.id, key);
                 if let Some(at) = sets.writes.written(met) {
-                    return Ok(sets.writes.put_value(at).map(read));
+                    return Stands::InWriteSet(at);
                 }
                 let present = sets.look_up((table, key), met, scratch, pinned);
-                Ok(present.then(|| read(scratch.bytes())))
+                if present { Stands::InScratch } else { Stands::Nowhere }
+            },
+            #[inline(always)]
+            |row, Context { sets, scratch, .. }| {
+                sets.check_reads()?;
+                Ok(match row {
+                    Stands::Nowhere => None,
+                    Stands::InWriteSet(at) => sets.writes.put_value(at).map(read),
+                    Stands::InScratch => Some(read(scratch.bytes())),
+                })
             },
         )
     }
@@ -37,63 +55,59 @@ impl RawRead for Transaction<'_> {
         &mut self,
         table: &TableCore,
         keys: impl Iterator<Item = KeyBuffer>,
-        found: &mut dyn FnMut(usize, Option<&[u8]>),
+        read: impl FnOnce(&RowBatch),
     ) -> Result<()> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, descents, .. }| {
-            let places = descents.descend(table, keys, table.fetch, pinned);
-            for (at, (key, place)) in descents.keys().zip(&places).enumerate() {
-                match reading::own_write(Some(&sets.writes), table.id, key) {
-                    Own::Put(value) => found(at, Some(value)),
-                    Own::Deleted => found(at, None),
-                    Own::Unwritten => {
-                        let mut reader = sets.reader();
-                        let present =
-                            reading::lookup(&mut reader, table.place(), key, *place, scratch, pinned);
-                        found(at, present.then(|| scratch.bytes()));
-                    }
+        self.between(|context| context.descents.begin_many(keys));
+        self.enter_then(
+            |pinned, Context { sets, descents, rows, .. }| {
+                let places = descents.descend(table, table.fetch, pinned);
+                let (rows, list) = rows.begin(BatchAsked::FOUND, false);
+                for (key, place) in descents.keys().zip(&places) {
+                    let present = match reading::own_write(Some(&sets.writes), table.id, key) {
+                        Own::Put(value) => {
+                            rows.copy(value);
+                            true
+                        }
+                        Own::Deleted => false,
+                        Own::Unwritten => {
+                            let mut reader = sets.reader();
+                            reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
+                        }
+                    };
+                    list.push_found(rows, present);
                 }
-            }
-            descents.end_many(places);
-            Ok(())
-        })
+                descents.end_many(places);
+                sets.check_reads()
+            },
+            |checked, context| checked.map(|()| context.show_rows(read)),
+        )
     }
 
-    fn raw_scan(
+    fn raw_batch<R>(
         &mut self,
-        table: &TableCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut Visit<'_>,
-    ) -> Result<()> {
+        (table, index): (&TableCore, Option<&IndexCore>),
+        (range, direction): (Range<'_>, Direction),
+        asked: BatchAsked,
+        read: impl FnOnce(&RowBatch) -> R,
+    ) -> Result<R> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, .. }| {
-            sets.writes.sort_table(table.id);
-            let mut reader = sets.reader();
-            let own = reader.writes.in_order(range.lower, range.upper);
-            let scan = ScanRange { table, range, direction, own };
-            reading::scan(&mut reader, &scan, scratch, pinned, &mut |_, key, value| visit(key, value));
-            Ok(())
-        })
+        self.enter_then(
+            |pinned, Context { sets, scratch, rows, .. }| {
+                let scanned = index.map_or(table, |index| &index.entries);
+                sets.writes.sort_table(scanned.id);
+                let mut reader = sets.reader();
+                let own = reader.writes.in_order(range.lower, range.upper);
+                let scan = ScanRange { table: scanned, range, direction, own };
+                let to = rows.begin(asked, index.is_some());
+                reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, to);
+                sets.check_reads()
+            },
+            |checked, context| checked.map(|()| context.show_rows(read)),
+        )
     }
 
-    fn raw_scan_index(
-        &mut self,
-        table: &TableCore,
-        index: &IndexCore,
-        range: Range<'_>,
-        direction: Direction,
-        visit: &mut VisitIndexed<'_>,
-    ) -> Result<()> {
-        self.check(table)?;
-        self.enter(|pinned, Context { sets, scratch, row_scratch, .. }| {
-            sets.writes.sort_table(index.entries.id);
-            let mut reader = sets.reader();
-            let own = reader.writes.in_order(range.lower, range.upper);
-            let scan = ScanRange { table: &index.entries, range, direction, own };
-            let scratches = (scratch, row_scratch);
-            reading::scan_index(&mut reader, (table, index), &scan, scratches, pinned, visit);
-            Ok(())
-        })
+    fn forget_reads(&mut self, kept: usize) {
+        self.between(|context| context.sets.forget_reads(kept));
     }
 }

@@ -55,7 +55,7 @@ impl Transaction<'_> {
     }
 
     fn put_value(&mut self, value: Vec<u8>) {
-        self.between(|context| context.value = value);
+        self.between(|context| context.keep_value(value));
     }
 
     /// A put into a table with indexes needs the old row, and so depends on it (X1).
@@ -76,8 +76,8 @@ impl Transaction<'_> {
         expect: Expect,
     ) -> Result<()> {
         self.check(table)?;
-        self.enter(|pinned, Context { sets, entry_keys, row_scratch, .. }| {
-            let mut maintenance = Maintenance { sets, entry_keys, scratch: row_scratch, pinned };
+        self.enter(|pinned, Context { sets, entry_keys, scratch, .. }| {
+            let mut maintenance = Maintenance { sets, entry_keys, scratch, pinned };
             maintenance.run(table, key, (kind == WriteKind::Put).then_some(value))?;
             sets.write((table.id, key, value), kind, expect)
         })
@@ -95,16 +95,24 @@ impl Transaction<'_> {
             return self.with_value(encode, |tx, value| tx.insert_indexed(table, key, value));
         }
         self.check(table)?;
-        self.enter(
+        let put = self.enter_then(
             #[inline(always)]
-            |pinned, Context { sets, scratch, value, .. }| {
-                sets.check_free(table, key, scratch, pinned)?;
-                match sets.put(table, key, Expect::Absent, value, encode) {
-                    Ok(()) => Ok(()),
-                    Err(error) => Err(sets.refused_insert(table, key, error, scratch, pinned)),
-                }
+            |pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned),
+            #[inline(always)]
+            |free, Context { sets, value, .. }| {
+                free?;
+                Ok(sets.put(table, key, Expect::Absent, value, encode))
             },
-        )
+        )?;
+        put.or_else(|error| self.refuse_insert(table, key, error))
+    }
+
+    /// Ends an insert that is refused though its key was found free.
+    #[cold]
+    fn refuse_insert(&mut self, table: &TableCore, key: &[u8], error: Error) -> Result<()> {
+        self.enter(|pinned, Context { sets, scratch, .. }| {
+            Err(sets.refused_insert(table, key, error, scratch, pinned))
+        })
     }
 
     fn insert_indexed(&mut self, table: &TableCore, key: &[u8], value: &[u8]) -> Result<()> {

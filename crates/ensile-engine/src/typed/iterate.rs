@@ -1,15 +1,14 @@
 //! Rows of a range as an iterator.
 //!
-//! The engine visits rows with a call-back, under a pin. An iterator is asked for one row at a time with the
-//! application's code in between, so rows are fetched in batches, each behind the last row of the one before. The
-//! first batch is small, since a transaction's read-set grows by what is fetched, asked for or not; each is twice as
-//! large as the one before, up to a limit in rows and one in bytes.
+//! Rows are fetched in batches, each behind the last row of the one before. The first batch is small, since a
+//! transaction's read-set grows by what is fetched, asked for or not; each is twice as large as the one before, up to a
+//! limit in rows and one in bytes.
 //!
 //! Batches come from the front, or from the back of the range, and it shrinks from that side.
 //!
 //! Invariant: a batch continues strictly behind the last row fetched from its end, so no row comes twice.
 //!
-//! Neighbours: made by [`Readable`]; fetches through `raw_scan` and `raw_scan_index`.
+//! Neighbours: made by [`Readable`]; fetches through `raw_batch`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,16 +20,15 @@ use ensile_index::Direction;
 
 use super::read::{Readable, decode_row};
 use crate::codec::bounds::ByteRange;
-use crate::codec::{Key, Value};
-use crate::error::{Error, Result};
+use crate::codec::{Key, KeyBuffer, Value};
+use crate::error::Result;
+use crate::sets::rows::BatchAsked;
 use crate::tables::{IndexCore, TableCore};
 
 /// Rows of the first batch.
 const BATCH_ROWS_FIRST: usize = 8;
 /// Most rows of a batch.
 const BATCH_ROWS_MAX: usize = 512;
-/// No row is fetched behind this many bytes of a batch.
-const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// The rows of a range, from either end: what [`Readable::range`] and [`Readable::find`] return.
 ///
@@ -104,51 +102,29 @@ impl<'r, R: Readable, K: Key, V: Value> Rows<'r, R, K, V> {
         }
         let rows_max = self.batch_rows;
         self.batch_rows = (2 * rows_max).min(BATCH_ROWS_MAX);
-        let mut bytes = 0;
         let fetched = match direction {
             Direction::Forward => &mut self.front,
             Direction::Reverse => &mut self.back,
         };
-        let mut stopped = Stopped::AtTheEnd;
-        let mut visit = |place: &[u8], key: &[u8], row: &[u8]| {
-            match decode_row(self.table, key, row) {
-                Ok(decoded) => fetched.push_back(decoded),
-                Err(error) => {
-                    stopped = Stopped::Failed(error);
-                    return ControlFlow::Break(());
-                }
+        let (table, source) = (self.table, (self.table, self.index));
+        let asked = BatchAsked { rows_max, keys_only: false };
+        let copied = self.reader.raw_batch(source, (self.rest.as_range(), direction), asked, |rows| {
+            let mut last = None;
+            for row in rows.rows() {
+                fetched.push_back(decode_row(table, row.key, row.row)?);
+                last = Some(row.place);
             }
-            bytes += key.len() + row.len();
-            if fetched.len() < rows_max && bytes < BATCH_BYTES_MAX {
-                return ControlFlow::Continue(());
-            }
-            stopped = Stopped::Behind(place.to_vec());
-            ControlFlow::Break(())
-        };
-        let range = self.rest.as_range();
-        let scanned = match self.index {
-            None => self.reader.raw_scan(self.table, range, direction, &mut |key, row| visit(key, key, row)),
-            Some(index) => self.reader.raw_scan_index(self.table, index, range, direction, &mut visit),
-        };
-        match (scanned, stopped) {
-            (Err(error), _) | (Ok(()), Stopped::Failed(error)) => ControlFlow::Break(Err(error)),
-            (Ok(()), Stopped::AtTheEnd) => ControlFlow::Break(Ok(())),
-            (Ok(()), Stopped::Behind(place)) => {
-                self.rest.resume(&place, direction);
+            Ok(last.filter(|_| rows.is_full()).map(KeyBuffer::of))
+        });
+        match copied.flatten() {
+            Err(error) => ControlFlow::Break(Err(error)),
+            Ok(None) => ControlFlow::Break(Ok(())),
+            Ok(Some(place)) => {
+                self.rest.resume(place, direction);
                 ControlFlow::Continue(())
             }
         }
     }
-}
-
-/// Why a batch ended.
-enum Stopped {
-    /// The range has no more rows.
-    AtTheEnd,
-    /// It was full; the next one continues behind this place.
-    Behind(Vec<u8>),
-    /// A row did not decode.
-    Failed(Error),
 }
 
 impl<R: Readable, K: Key, V: Value> Iterator for Rows<'_, R, K, V> {

@@ -11,14 +11,20 @@ use std::ops::ControlFlow;
 use ensile_index::Direction;
 
 use super::iterate::Rows;
-use super::source::Source;
+use super::source::{Source, one_row};
 use crate::codec::bounds::ByteRange;
-use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
+use crate::codec::{AsKey, CodecError, Key, KeyBounds, KeyBuffer, Value};
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
 use crate::reading::snapshot::Snapshot;
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 use crate::transaction::Transaction;
+
+/// Rows that a scan copies first, in its next batch for each of the one before, and in any batch at most.
+const BATCH_ROWS_FIRST: usize = 16;
+const BATCH_GROWTH: usize = 4;
+const BATCH_ROWS_MAX: usize = 512;
 
 /// What rows can be read through: a [`Transaction`] or a [`Snapshot`]. Every read takes a [`Source`]: a table, or an
 /// index.
@@ -221,25 +227,20 @@ pub trait Readable: RawRead + Sized {
         bounds: impl KeyBounds<S::Key>,
         mut visit: impl FnMut(S::PrimaryKey) -> ControlFlow<()>,
     ) -> Result<()> {
-        let range = S::range(&bounds);
-        if range.is_empty() {
-            return Ok(());
-        }
         let mut failed = None;
-        let mut decode = |key: &[u8]| match S::PrimaryKey::decode(key) {
-            Ok(key) => visit(key),
-            Err(error) => {
-                failed = Some(not_of_type(source.table(), S::PrimaryKey::type_name(), error));
-                ControlFlow::Break(())
+        let of = (source.table(), source.index());
+        // An index's entry has the primary key for its row.
+        let (scanned, keys_only) = of.1.map_or((of.0, true), |index| (&*index.entries, false));
+        visit_batches((scanned, None), self, &S::range(&bounds), Direction::Forward, keys_only, |entry| {
+            let key = if keys_only { entry.key } else { entry.row };
+            match S::PrimaryKey::decode(key) {
+                Ok(key) => visit(key),
+                Err(error) => {
+                    failed = Some(not_of_type(of.0, S::PrimaryKey::type_name(), error));
+                    ControlFlow::Break(())
+                }
             }
-        };
-        let range = range.as_range();
-        match source.index() {
-            None => self.raw_scan(source.table(), range, Direction::Forward, &mut |key, _row| decode(key))?,
-            Some(index) => {
-                self.raw_scan(&index.entries, range, Direction::Forward, &mut |_entry, key| decode(key))?;
-            }
-        }
+        })?;
         failed.map_or(Ok(()), Err)
     }
 
@@ -288,12 +289,8 @@ fn first_row<K: Key, V: Value>(
     range: &ByteRange,
     direction: Direction,
 ) -> Result<Option<(K, V)>> {
-    let mut first = None;
-    visit_rows(reader, table, index, range, direction, |key, row| {
-        first = Some((key, row));
-        ControlFlow::Break(())
-    })?;
-    Ok(first)
+    let decode = |row: BatchRow<'_>| decode_row(table, row.key, row.row);
+    one_row((table, index), reader, range, direction, false, decode)?.transpose()
 }
 
 /// Hands decoded rows to `visit` until it breaks or a row does not decode.
@@ -305,11 +302,8 @@ fn visit_rows<K: Key, V: Value>(
     direction: Direction,
     mut visit: impl FnMut(K, V) -> ControlFlow<()>,
 ) -> Result<()> {
-    if range.is_empty() {
-        return Ok(());
-    }
     let mut failed = None;
-    let mut visit = |key: &[u8], row: &[u8]| {
+    visit_batches((table, index), reader, range, direction, false, |BatchRow { key, row, .. }| {
         if let Ok(key) = K::decode(key)
             && let Ok(row) = V::decode(row)
         {
@@ -317,16 +311,49 @@ fn visit_rows<K: Key, V: Value>(
         }
         failed = Some(undecodable_row::<K, V>(table, key, row));
         ControlFlow::Break(())
-    };
-    match index {
-        None => reader.raw_scan(table, range.as_range(), direction, &mut visit)?,
-        Some(index) => {
-            reader.raw_scan_index(table, index, range.as_range(), direction, &mut |_entry, key, row| {
-                visit(key, row)
-            })?;
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). Reads of rows that `visit` is not
+/// shown are forgotten.
+fn visit_batches(
+    source: (&TableCore, Option<&IndexCore>),
+    reader: &mut impl RawRead,
+    range: &ByteRange,
+    direction: Direction,
+    keys_only: bool,
+    mut visit: impl FnMut(BatchRow<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let (mut asked, mut rest) = (BatchAsked { rows_max: BATCH_ROWS_FIRST, keys_only }, None);
+    loop {
+        let left: &ByteRange = rest.as_ref().unwrap_or(range);
+        let shown = reader.raw_batch(source, (left.as_range(), direction), asked, |rows| {
+            let mut last = None;
+            for row in rows.rows() {
+                if visit(row).is_break() {
+                    return ControlFlow::Break(Some(row.reads));
+                }
+                last = Some(row.place);
+            }
+            let behind = last.filter(|_| rows.is_full());
+            behind.map_or(ControlFlow::Break(None), |place| ControlFlow::Continue(KeyBuffer::of(place)))
+        })?;
+        match shown {
+            ControlFlow::Break(None) => return Ok(()),
+            ControlFlow::Break(Some(reads)) => {
+                reader.forget_reads(reads);
+                return Ok(());
+            }
+            ControlFlow::Continue(place) => {
+                rest.get_or_insert_with(|| range.clone()).resume(place, direction);
+                asked.rows_max = (BATCH_GROWTH * asked.rows_max).min(BATCH_ROWS_MAX);
+            }
         }
     }
-    failed.map_or(Ok(()), Err)
 }
 
 /// Inlined, so that columns nobody asks for are not even copied.

@@ -2,8 +2,6 @@
 //!
 //! Neighbours: [`Readable`](crate::Readable) has the verbs, which are the same for both.
 
-use std::ops::ControlFlow;
-
 use ensile_index::Direction;
 
 use super::index::Index;
@@ -12,6 +10,7 @@ use crate::codec::bounds::{ByteRange, encoded};
 use crate::codec::{AsKey, CodecError, Key, KeyBounds, Value};
 use crate::error::{Error, Result};
 use crate::reading::RawRead;
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::tables::{IndexCore, TableCore};
 
 /// What rows can be read from: a [`Table`], in the order of its keys, or an [`Index`], in the order of secondary keys.
@@ -148,8 +147,11 @@ impl<K: Key, V: Value> RawSource for Table<K, V> {
         keys: &[impl AsKey<S>],
         read: &mut VisitFound<'_>,
     ) -> Result<()> {
-        let keys = keys.iter().map(|key| encoded(key));
-        reader.raw_get_many(&self.core, keys, &mut |at, row| read(at, row.map(|row| (&[][..], row))))
+        reader.raw_get_many(&self.core, keys.iter().map(|key| encoded(key)), |rows| {
+            for (at, row) in rows.found().enumerate() {
+                read(at, row.map(|row| (&[][..], row)));
+            }
+        })
     }
 }
 
@@ -195,24 +197,16 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
         if !self.is_unique() {
             return Err(not_unique(&self.table, &self.core));
         }
-        let (mut read, mut found) = (Some(read), None);
         let range = ByteRange::of_entry(key);
-        let mut visit = |_entry: &[u8], key: &[u8], row: &[u8]| {
-            found = read.take().map(|read| read(key, row));
-            ControlFlow::Break(())
-        };
-        reader.raw_scan_index(&self.table, &self.core, range.as_range(), Direction::Forward, &mut visit)?;
-        Ok(found)
+        one_row((&self.table, Some(&self.core)), reader, &range, Direction::Forward, false, |row| {
+            read(row.key, row.row)
+        })
     }
 
     fn has<S: Key>(&self, reader: &mut impl RawRead, key: &(impl AsKey<S> + ?Sized)) -> Result<bool> {
-        let mut has = false;
+        let entries = (&*self.core.entries, None);
         let range = ByteRange::of_entry(key);
-        reader.raw_scan(&self.core.entries, range.as_range(), Direction::Forward, &mut |_entry, _key| {
-            has = true;
-            ControlFlow::Break(())
-        })?;
-        Ok(has)
+        Ok(one_row(entries, reader, &range, Direction::Forward, true, |_entry| ())?.is_some())
     }
 
     fn read_many<S: Key>(
@@ -228,6 +222,22 @@ impl<I: Key, K: Key, V: Value> RawSource for Index<I, K, V> {
         }
         Ok(())
     }
+}
+
+/// The first row of a range, if there is one.
+pub(super) fn one_row<T>(
+    source: (&TableCore, Option<&IndexCore>),
+    reader: &mut impl RawRead,
+    range: &ByteRange,
+    direction: Direction,
+    keys_only: bool,
+    read: impl FnOnce(BatchRow<'_>) -> T,
+) -> Result<Option<T>> {
+    if range.is_empty() {
+        return Ok(None);
+    }
+    let asked = BatchAsked { rows_max: 1, keys_only };
+    reader.raw_batch(source, (range.as_range(), direction), asked, |rows| rows.rows().next().map(read))
 }
 
 #[cold]

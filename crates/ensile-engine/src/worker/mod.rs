@@ -1,7 +1,8 @@
 //! What commits: one worker's commit binding, log buffer, memory and garbage.
 //!
 //! A worker belongs to one thread at a time and to no transaction: an open transaction borrows one at commit (E4).
-//! Nothing here is shared but the counters, which only the owner writes.
+//! Nothing here is shared but [`WorkerShared`]: the counters, and the garbage, which the heartbeat frees where the
+//! worker does not (E6).
 //!
 //! Neighbours: `session` hands workers to transactions; commit drives one; `garbage` frees what it left behind.
 
@@ -11,20 +12,22 @@ pub(crate) mod idle;
 // `Log` and `Memory` take `self` by std's, which no other door's can be.
 use std::sync::Arc as StdArc;
 
+use std::ops::{Deref, DerefMut};
+
 use crossbeam_utils::CachePadded;
-use ensile_base::sync::{Arc, AtomicU64, Ordering};
+use ensile_base::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 use ensile_base::{Epoch, Tid};
 use ensile_durability::{Appender, Log};
 use ensile_epoch::{CommitHandle, Epochs, Pinned, ReclaimLimits};
 use ensile_index::NodeChanges;
 use ensile_memory::Memory;
 
-use crate::garbage::{Garbage, Horizon};
+use crate::garbage::{Garbage, Horizon, RetiredNodes};
 use crate::record::blocks::{Blocks, NodeBlocks};
 
 /// Read-only commits between two looks at the garbage.
 const READS_PER_COLLECTION: u32 = 32;
-/// Figures of one worker, written by its owner alone.
+/// Figures of one worker. Each has one writer at a time: the owner, or for garbage the one that holds its lock.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerCounters {
     pub(crate) commits: AtomicU64,
@@ -32,10 +35,12 @@ pub(crate) struct WorkerCounters {
     pub(crate) retries: AtomicU64,
     pub(crate) garbage_pinned_bytes: AtomicU64,
     pub(crate) garbage_version_bytes: AtomicU64,
+    /// Of those, bytes of absent records.
+    pub(crate) garbage_unhook_bytes: AtomicU64,
     pub(crate) garbage_things: AtomicU64,
-    /// The limits that the two figures of bytes were left over at; 0 while there is still something to free.
-    pub(crate) held_at_pins: AtomicU64,
-    pub(crate) held_at_snapshots: AtomicU64,
+    /// Bytes that ever began to wait for pins, and for snapshots.
+    pub(crate) made_for_pins: AtomicU64,
+    pub(crate) made_for_snapshots: AtomicU64,
 }
 
 impl WorkerCounters {
@@ -46,10 +51,75 @@ impl WorkerCounters {
     }
 
     #[inline]
-    fn set(counter: &AtomicU64, value: usize) {
+    fn set(counter: &AtomicU64, value: u64) {
         // Relaxed: one writer, and readers want a figure, not an order.
-        counter.store(value as u64, Ordering::Relaxed);
+        counter.store(value, Ordering::Relaxed);
     }
+}
+
+/// What others see of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerShared {
+    pub(crate) counters: CachePadded<WorkerCounters>,
+    garbage: Mutex<Garbage>,
+}
+
+/// A worker's garbage, while nobody else adds to it or frees any of it. Dropping this publishes its figures.
+pub(crate) struct LockedGarbage<'w> {
+    garbage: MutexGuard<'w, Garbage>,
+    counters: &'w WorkerCounters,
+}
+
+impl WorkerShared {
+    /// The worker's garbage, for its thread. It waits for at most one step of the heartbeat's, and not while it is
+    /// bound (E1).
+    #[inline]
+    pub(crate) fn lock_garbage(&self) -> LockedGarbage<'_> {
+        LockedGarbage { garbage: self.garbage.lock(), counters: &self.counters }
+    }
+
+    /// The worker's garbage, for another thread; `None` while somebody has it.
+    pub(crate) fn try_lock_garbage(&self) -> Option<LockedGarbage<'_>> {
+        let garbage = self.garbage.try_lock_unless_panicked()?;
+        Some(LockedGarbage { garbage, counters: &self.counters })
+    }
+}
+
+impl Deref for LockedGarbage<'_> {
+    type Target = Garbage;
+
+    #[inline]
+    fn deref(&self) -> &Garbage {
+        &self.garbage
+    }
+}
+
+impl DerefMut for LockedGarbage<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Garbage {
+        &mut self.garbage
+    }
+}
+
+impl Drop for LockedGarbage<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let (pins, snapshots, unhook_bytes) = self.garbage.waiting();
+        WorkerCounters::set(&self.counters.garbage_pinned_bytes, pins.bytes as u64);
+        WorkerCounters::set(&self.counters.garbage_version_bytes, snapshots.bytes as u64);
+        WorkerCounters::set(&self.counters.garbage_unhook_bytes, unhook_bytes as u64);
+        WorkerCounters::set(&self.counters.made_for_pins, pins.made);
+        WorkerCounters::set(&self.counters.made_for_snapshots, snapshots.made);
+        WorkerCounters::set(&self.counters.garbage_things, self.garbage.len() as u64);
+    }
+}
+
+/// What everything below has been freed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CollectedAt {
+    limits: ReclaimLimits,
+    /// Where absent records waited, how far they might be unhooked (U2).
+    unhooks: Option<Epoch>,
 }
 
 /// One worker.
@@ -57,11 +127,12 @@ pub(crate) struct Worker {
     pub(crate) commit: CommitHandle,
     pub(crate) appender: Option<Appender>,
     pub(crate) blocks: Blocks,
-    pub(crate) garbage: Garbage,
+    /// Nodes on their way into the garbage.
+    pub(crate) retired: RetiredNodes,
     /// The last TID that this worker chose (§4.2 b).
     pub(crate) last_tid: Tid,
     pub(crate) changes: NodeChanges,
-    pub(crate) counters: Arc<CachePadded<WorkerCounters>>,
+    pub(crate) shared: Arc<WorkerShared>,
     /// The last commit failed because its epoch had no TID left (E5).
     pub(crate) sequence_is_full: bool,
     /// The last commit gave its locks back for somebody else's turn (P1).
@@ -69,52 +140,40 @@ pub(crate) struct Worker {
     /// Before-images.
     pub(crate) images: ImageRoom,
     reads_since: u32,
-    /// The limits below which everything has been freed, if no absent record waits.
-    collected: Option<ReclaimLimits>,
-    /// What `held_at_pins` and `held_at_snapshots` are to be.
-    held_at: (Epoch, Epoch),
+    /// Everything that these let go has been freed.
+    collected: Option<CollectedAt>,
 }
 
 impl Worker {
     pub(crate) fn new(epochs: &Epochs, log: Option<&StdArc<Log>>, memory: &StdArc<Memory>) -> Self {
         let commit = epochs.register_worker();
         let appender = log.map(|log| log.attach(Arc::clone(commit.slot())));
-        let counters = Arc::new(CachePadded::new(WorkerCounters::default()));
         Self {
             commit,
             appender,
             blocks: Blocks::new(memory.cache()),
-            garbage: Garbage::default(),
+            retired: RetiredNodes::default(),
             last_tid: Tid::ZERO,
             changes: NodeChanges::new(),
-            counters,
+            shared: Arc::default(),
             sequence_is_full: false,
             is_turned_away: false,
             images: ImageRoom::default(),
             reads_since: 0,
             collected: None,
-            held_at: (Epoch::ZERO, Epoch::ZERO),
         }
     }
 
     /// The index's view of this worker's memory, and where inserts report what they changed.
     #[inline]
     pub(crate) fn nodes<'w>(&'w mut self, epochs: &'w Epochs) -> (NodeBlocks<'w>, &'w mut NodeChanges) {
-        (self.garbage.node_memory(&mut self.blocks, epochs), &mut self.changes)
-    }
-
-    /// Retires the pages of versions that a commit of `epoch`, or earlier ones, filled.
-    #[inline]
-    pub(crate) fn retire_full_pages(&mut self, epoch: Epoch) {
-        while let Some(page) = self.blocks.full_page() {
-            self.garbage.page(epoch, page);
-        }
+        (self.retired.node_memory(&mut self.blocks, epochs), &mut self.changes)
     }
 
     /// Counts an attempt to commit.
     #[inline]
     pub(crate) fn count(&self, committed: bool) {
-        let counter = if committed { &self.counters.commits } else { &self.counters.aborts };
+        let counter = if committed { &self.shared.counters.commits } else { &self.shared.counters.aborts };
         WorkerCounters::add(counter, 1);
     }
 
@@ -128,32 +187,41 @@ impl Worker {
         is_due
     }
 
-    /// Begins a collection: whether all that waits below these limits was freed before.
+    /// Begins a collection: whether all that these limits let go was freed before. `unhooks` says how far absent
+    /// records may be unhooked.
     #[inline]
-    pub(crate) fn has_collected(&mut self, limits: ReclaimLimits) -> bool {
+    pub(crate) fn has_collected(&mut self, limits: ReclaimLimits, unhooks: impl FnOnce() -> Epoch) -> bool {
         self.reads_since = 0;
-        self.collected == Some(limits)
+        let Some(collected) = self.collected else { return false };
+        collected.limits == limits && collected.unhooks.is_none_or(|before| before == unhooks())
     }
 
-    /// What the heartbeat compares with the garbage limit (E4).
+    /// Adds the nodes that inserts have retired to the garbage.
     #[inline]
-    pub(crate) fn publish_garbage(&self) {
-        WorkerCounters::set(&self.counters.garbage_pinned_bytes, self.garbage.pinned_bytes);
-        WorkerCounters::set(&self.counters.garbage_version_bytes, self.garbage.version_bytes);
-        WorkerCounters::set(&self.counters.held_at_pins, self.held_at.0.number() as usize);
-        WorkerCounters::set(&self.counters.held_at_snapshots, self.held_at.1.number() as usize);
+    pub(crate) fn hand_over_nodes(&mut self, epochs: &Epochs) {
+        if !self.retired.is_empty() {
+            self.shared.lock_garbage().nodes(&mut self.retired, epochs);
+        }
     }
 
-    /// Frees at most `most` things of each kind that wait below the horizon.
+    /// Frees at most `most` things of each kind that the horizon lets go.
     pub(crate) fn collect(&mut self, horizon: &Horizon<'_>, pinned: Pinned<'_>, most: usize) {
-        let drained = self.garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
-        let (pins, snapshots) = (horizon.limits.pins(), horizon.limits.snapshots());
-        self.collected = (drained && !self.garbage.must_look_again()).then_some(horizon.limits);
-        // What waits for D is held back by no snapshot, and ending one would free nothing.
-        let held_at_snapshots =
-            if self.garbage.waits_for_epochs(snapshots) { Epoch::ZERO } else { snapshots };
-        self.held_at = if drained { (pins, held_at_snapshots) } else { (Epoch::ZERO, Epoch::ZERO) };
-        WorkerCounters::set(&self.counters.garbage_things, self.garbage.len());
+        let mut garbage = self.shared.lock_garbage();
+        let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
+        let unhooks = garbage.has_unhooks().then_some(horizon.unhooks);
+        self.collected =
+            (drained && !garbage.is_looking()).then_some(CollectedAt { limits: horizon.limits, unhooks });
+    }
+
+    /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.
+    pub(crate) fn collect_for(
+        &mut self,
+        other: &mut LockedGarbage<'_>,
+        horizon: &Horizon<'_>,
+        pinned: Pinned<'_>,
+        most: usize,
+    ) -> bool {
+        other.collect(&mut self.blocks, &self.commit, horizon, pinned, most)
     }
 }
 

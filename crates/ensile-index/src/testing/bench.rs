@@ -113,7 +113,8 @@ impl Drop for Bench {
     }
 }
 
-/// A key that is likely to share slices with others, to end at a slice's end, to hold NULs.
+/// A key that is likely to share slices with others, many of them too, to part from others at any byte, to end at a
+/// slice's end, to hold NULs.
 #[must_use]
 pub fn hostile_key(random: &mut Random) -> Vec<u8> {
     let mut key = match random.below(8) {
@@ -122,6 +123,13 @@ pub fn hostile_key(random: &mut Random) -> Vec<u8> {
         2 => vec![b'q'; random.below(40) as usize],
         3 => vec![255; random.below(18) as usize],
         4 => vec![b'z'; [0, 7, 8, 9, 900, 1000][random.below(6) as usize]],
+        5 => {
+            let mut key = vec![b'p'; 8 * random.below(13) as usize];
+            if let Some(byte) = key.get_mut(random.below(200) as usize) {
+                *byte = [0, b'o', b'q'][random.below(3) as usize];
+            }
+            key
+        }
         _ => Vec::new(),
     };
     for _ in 0..random.below(11) {

@@ -179,6 +179,67 @@ mod loomed {
             drop(unsafe { Box::from_raw(leaf.suffixes.read()) });
         });
     }
+
+    /// A skip: its bytes never change, and its root is exchanged without a change of the leaf.
+    struct Skip {
+        bytes: UnsafeCell<u64>,
+        root: GuardedPtr<UnsafeCell<u64>>,
+    }
+
+    struct Linked {
+        version: VersionWord,
+        value: GuardedPtr<Skip>,
+    }
+
+    fn root(number: u64) -> *mut UnsafeCell<u64> {
+        Box::into_raw(Box::new(UnsafeCell::new(number)))
+    }
+
+    #[test]
+    fn a_skip_that_a_validated_slot_names_is_seen_whole_and_so_is_its_root() {
+        loom::model(|| {
+            let leaf = Arc::new(Linked {
+                version: VersionWord::new(Version::leaf(true)),
+                value: GuardedPtr::new(std::ptr::null_mut()),
+            });
+            let writer = {
+                let leaf = leaf.clone();
+                thread::spawn(move || {
+                    let first = root(1);
+                    let skip = Skip { bytes: UnsafeCell::new(7), root: GuardedPtr::new(first) };
+                    let skip = Box::into_raw(Box::new(skip));
+                    let mut held = leaf.version.try_lock(Version::leaf(true)).expect("no other writer");
+                    held.begin_change();
+                    leaf.value.write(skip);
+                    let linked = held.after();
+                    drop(held);
+                    let held = leaf.version.try_lock(linked).expect("no other writer");
+                    let second = root(2);
+                    // SAFETY: it was made above, and stands until both threads are done with it.
+                    unsafe { (*skip).root.publish(second) };
+                    drop(held);
+                    (first, second)
+                })
+            };
+            if let Some(seen) = leaf.version.at_rest() {
+                let value = leaf.value.read();
+                if leaf.version.unchanged(seen)
+                    // SAFETY: what was linked stands until both threads are done with it.
+                    && let Some(skip) = unsafe { value.as_ref() }
+                {
+                    // SAFETY: loom checks that the skip was made before.
+                    skip.bytes.with(|bytes| assert_eq!(unsafe { *bytes }, 7));
+                    // SAFETY: a skip's root is never null, and both stand until both threads are done.
+                    let root = unsafe { &*skip.root.read_to_follow() };
+                    // SAFETY: loom checks that the root was made before.
+                    root.with(|root| assert!([1, 2].contains(unsafe { &*root })));
+                }
+            }
+            let (first, second) = writer.join().unwrap();
+            // SAFETY: made by `Box::into_raw` in the writer, which is done, as are we.
+            drop(unsafe { (Box::from_raw(leaf.value.read()), Box::from_raw(first), Box::from_raw(second)) });
+        });
+    }
 }
 
 #[cfg(not(any(loom, shuttle)))]

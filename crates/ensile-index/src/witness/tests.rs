@@ -80,6 +80,32 @@ fn a_slot_that_becomes_a_layer_fails_a_miss_of_either_key() {
     });
 }
 
+/// The leaf that holds the way to a skip vouches for all keys that part from the skip.
+#[test]
+fn a_key_that_parts_from_a_skip_fails_the_misses_of_all_that_do() {
+    let mut bench = Bench::new();
+    let key = |part: usize, end: &str| [&vec![b'p'; 8 * part][..], end.as_bytes()].concat();
+    bench.insert(&key(9, "one"), 1);
+    bench.insert(&key(9, "two"), 1);
+    let below = bench.miss(&key(9, "three"));
+    let others: Vec<Witness> = (1..9).map(|part| bench.miss(&key(part, "x"))).collect();
+    fails(&mut bench, &key(4, "a"), |bench| {
+        bench.insert(&key(4, "b"), 1);
+    });
+    assert!(others.iter().all(|miss| !miss.holds(pinned())), "one leaf vouched for all of them");
+    assert!(below.holds(pinned()), "the layer below is as it was");
+    for part in [2, 6] {
+        fails(&mut bench, &key(part, "a"), |bench| {
+            bench.insert(&key(part, "a"), 1);
+        });
+    }
+    assert!(below.holds(pinned()), "the layer below is as it was");
+    fails(&mut bench, &key(8, "a"), |bench| {
+        assert!(bench.remove(&key(9, "one"), 1));
+        assert!(bench.remove(&key(9, "two"), 1));
+    });
+}
+
 #[test]
 fn a_removal_fails_a_scan_and_a_miss_of_its_leaf() {
     let mut bench = filled((0..300).map(|n| n * 10));
@@ -154,7 +180,7 @@ impl NodeSet {
         Self(collected.witnesses.into_iter().collect())
     }
 
-    fn bless(&mut self, changes: &[NodeChange]) {
+    fn update(&mut self, changes: &[NodeChange]) {
         for change in changes {
             match *change {
                 NodeChange::Changed { node, old, new } => {
@@ -177,7 +203,7 @@ impl NodeSet {
 }
 
 #[test]
-fn own_inserts_keep_a_blessed_node_set_valid_and_complete() {
+fn own_inserts_keep_an_updated_node_set_valid_and_complete() {
     for seed in 0..30 {
         let mut random = Random::seeded(seed);
         let mut bench = Bench::new();
@@ -193,22 +219,22 @@ fn own_inserts_keep_a_blessed_node_set_valid_and_complete() {
                 _ => [&b"a common prefix of many"[..], &random.below(50).to_be_bytes()[..]].concat(),
             };
             bench.insert(&key, 1);
-            set.bless(bench.changes.as_slice());
+            set.update(bench.changes.as_slice());
             assert!(set.holds(), "an own insert of {key:?} broke the set: {:?}", bench.changes);
         }
         // Complete: every leaf that a scan depends on now is in the set.
         let now = NodeSet::of(all(&bench));
-        assert!(now.0.is_subset(&set.0), "a leaf is missing from the blessed set");
+        assert!(now.0.is_subset(&set.0), "a leaf is missing from the updated set");
     }
 }
 
 #[test]
-fn a_change_by_another_breaks_a_blessed_set() {
+fn a_change_by_another_breaks_an_updated_set() {
     let mut bench = filled((0..40).map(|n| n * 10));
     let mut set = NodeSet::of(bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward));
     for n in 0..40 {
         bench.insert(&number(n * 10 + 1), 1);
-        set.bless(bench.changes.as_slice());
+        set.update(bench.changes.as_slice());
     }
     assert!(set.holds());
     bench.insert(&number(203), 1);

@@ -151,8 +151,8 @@ fn a_range_that_ends_before_it_begins_is_empty() {
 #[test]
 fn a_range_resumes_behind_the_last_key() {
     let mut range = KeyBounds::<String>::encode(&("a".."m"));
-    range.resume(b"c", Direction::Forward);
+    range.resume(KeyBuffer::of(b"c"), Direction::Forward);
     assert!(!holds(&range, b"c") && holds(&range, b"c\0") && !holds(&range, b"m"));
-    range.resume(b"k", Direction::Reverse);
+    range.resume(KeyBuffer::of(b"k"), Direction::Reverse);
     assert!(holds(&range, b"jz") && !holds(&range, b"k") && !holds(&range, b"c"));
 }

@@ -14,14 +14,18 @@ use super::new_tree;
 use crate::error::{Error, Result};
 use crate::open::threads::in_parallel;
 use crate::record::tree::{RecordTree, RecordVisitor, UnseenTree};
-use crate::record::{LeafWitness, Record, Scratch, Seen};
+use crate::record::word::Word;
+use crate::record::{LeafWitness, Record, Seen};
 use crate::session;
+use crate::sets::rows::{BatchAsked, BatchRow, RowBatch};
 use crate::shared::SharedState;
-use crate::tables::{TableSpec, check_length};
+use crate::tables::{IndexSpec, TableSpec, check_length};
 use crate::worker::Worker;
 
 /// Parts of a table for each thread that rebuilds its indexes: they are not quite equal.
 const PARTS_PER_THREAD: usize = 8;
+/// Rows that are copied out in one call.
+const ROWS_PER_BATCH: usize = 512;
 
 thread_local! {
     /// How many fillings of indexes this thread is in: a key function may open another table.
@@ -79,7 +83,7 @@ impl Drop for NewEntries<'_> {
             // What they retired as they grew, here or at an earlier failure: the thread may never commit.
             let mut pin = shared.epochs.register_pin();
             let call = pin.begin(shared.epochs.now());
-            shared.collect_idle(worker, call.pinned());
+            shared.collect(worker, 0, call.pinned());
         });
     }
 }
@@ -115,7 +119,8 @@ pub(super) fn fill_indexes(
     in_parallel(shared.settings.recovery_threads.min(cuts.len() + 1), fill, |_| {})
 }
 
-/// Enters the rows of a range of keys.
+/// Enters the rows of a range of keys: a batch of rows is copied out, the application's functions compute the keys of
+/// their entries, and these are entered. Between the two no pin stands, however long the functions take (E6).
 fn fill_part(
     shared: &SharedState,
     tree: &RecordTree,
@@ -125,71 +130,94 @@ fn fill_part(
 ) -> Result<()> {
     let _calls = CallsKeyFunctions::begin();
     let mut pin = shared.epochs.register_pin();
-    let call = pin.begin(shared.epochs.now());
-    session::with_worker(shared, |worker| {
-        let mut fill = Fill {
-            shared,
-            worker,
-            spec,
-            entries,
-            pinned: call.pinned(),
-            scratch: Scratch::default(),
-            entry_key: Vec::new(),
-            result: Ok(()),
-        };
-        tree.scan(range, Direction::Forward, &mut fill, call.pinned());
-        fill.result
-    })
+    let (mut copied, mut last) = (CopiedRows::default(), None::<Vec<u8>>);
+    loop {
+        copied.begin();
+        let call = pin.begin(shared.epochs.now());
+        let lower = last.as_deref().map_or(range.lower, Bound::Excluded);
+        tree.scan(Range { lower, ..range }, Direction::Forward, &mut copied, call.pinned());
+        drop(call);
+        pin.end();
+        let indexed = |row| spec.indexes.iter().map(move |index| entry_key(spec, index, row));
+        let entry_keys = copied.rows.rows().flat_map(indexed).collect::<Result<Vec<_>>>()?;
+        let call = pin.begin(shared.epochs.now());
+        session::with_worker(shared, |worker| {
+            let mut entering = Entering { shared, worker, spec, entries, pinned: call.pinned() };
+            let rows = copied.rows.rows().zip(&copied.words);
+            rows.zip(entry_keys.chunks(entries.len()))
+                .try_for_each(|((row, &word), keys)| entering.row(row.key, word, keys))
+        })?;
+        drop(call);
+        pin.end();
+        let Some(row) = copied.rows.rows().last().filter(|_| copied.rows.is_full()) else { return Ok(()) };
+        last = Some(row.key.to_vec());
+    }
 }
 
-struct Fill<'f> {
+/// The key of a row's entry in an index, if it has one.
+fn entry_key(spec: &TableSpec, index: &IndexSpec, row: BatchRow<'_>) -> Result<Option<Vec<u8>>> {
+    let mut entry_key = Vec::new();
+    let indexed = (index.key)(row.key, row.row, &mut entry_key)
+        .map_err(|detail| Error::decode(&spec.name, spec.value_type.clone(), detail))?;
+    if !indexed {
+        return Ok(None);
+    }
+    if !index.unique {
+        entry_key.extend_from_slice(row.key);
+    }
+    check_length("the key of an index's entry", entry_key.len(), INDEX_KEY_BYTES_MAX)?;
+    Ok(Some(entry_key))
+}
+
+/// Rows of a table that nobody else has yet, with their words.
+#[derive(Default)]
+struct CopiedRows {
+    rows: RowBatch,
+    words: Vec<Word>,
+}
+
+impl CopiedRows {
+    fn begin(&mut self) {
+        let _ = self.rows.begin(BatchAsked { rows_max: ROWS_PER_BATCH, keys_only: false }, false);
+        self.words.clear();
+    }
+}
+
+impl<'p> RecordVisitor<'p> for CopiedRows {
+    fn witness(&mut self, _witness: LeafWitness<'p>) {}
+
+    fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()> {
+        let (rows, list) = self.rows.parts();
+        let Seen::Present(word) = record.read(rows) else { return ControlFlow::Continue(()) };
+        self.words.push(word);
+        list.push(key, None, rows, 0)
+    }
+}
+
+/// Enters rows into indexes that nobody else has yet.
+struct Entering<'f> {
     shared: &'f SharedState,
     worker: &'f mut Worker,
     spec: &'f TableSpec,
     entries: &'f [UnseenTree],
     pinned: Pinned<'f>,
-    scratch: Scratch,
-    entry_key: Vec<u8>,
-    result: Result<()>,
 }
 
-impl<'f> Fill<'f> {
-    fn row(&mut self, key: &[u8], record: Record<'f>) -> Result<()> {
-        let Seen::Present(word) = record.read(&mut self.scratch) else {
-            return Ok(());
-        };
-        for (index, tree) in self.spec.indexes.iter().zip(self.entries) {
-            self.entry_key.clear();
-            let indexed = (index.key)(key, self.scratch.bytes(), &mut self.entry_key).map_err(|detail| {
-                let type_name = self.spec.value_type.clone();
-                Error::decode(&self.spec.name, type_name, detail)
-            })?;
-            if !indexed {
-                continue;
-            }
-            if !index.unique {
-                self.entry_key.extend_from_slice(key);
-            }
-            check_length("the key of an index's entry", self.entry_key.len(), INDEX_KEY_BYTES_MAX)?;
+impl Entering<'_> {
+    fn row(&mut self, key: &[u8], word: Word, entry_keys: &[Option<Vec<u8>>]) -> Result<()> {
+        debug_assert_eq!(entry_keys.len(), self.entries.len(), "a key, or none, for each index");
+        for ((index, tree), entry_key) in self.spec.indexes.iter().zip(self.entries).zip(entry_keys) {
+            let Some(entry_key) = entry_key else { continue };
             // The entry is as old as its row: a snapshot that shows the one shows the other.
             let record = self.worker.blocks.filled(key, word);
             let (mut nodes, changes) = self.worker.nodes(&self.shared.epochs);
             changes.clear();
-            let inserted = tree.insert(&self.entry_key, record, &mut nodes, changes, self.pinned);
+            let inserted = tree.insert(entry_key, record, &mut nodes, changes, self.pinned);
             if let Err(record) = inserted {
                 self.worker.blocks.discard(record);
                 return Err(Error::NotUnique { table: self.spec.name.clone(), index: index.name.clone() });
             }
         }
         Ok(())
-    }
-}
-
-impl<'f> RecordVisitor<'f> for Fill<'f> {
-    fn witness(&mut self, _witness: LeafWitness<'f>) {}
-
-    fn entry(&mut self, key: &[u8], record: Record<'f>) -> ControlFlow<()> {
-        self.result = self.row(key, record);
-        if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

@@ -9,7 +9,7 @@
 mod checks;
 mod indexes;
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use ensile_base::sync::{Arc, MutexGuard};
 use ensile_index::{Direction, Range};
@@ -20,6 +20,7 @@ use crate::formats::definition::{Definition, IndexDefinition};
 use crate::reading::RawRead;
 use crate::record::tree::{RecordTree, UnseenTree};
 use crate::session;
+use crate::sets::rows::{BatchAsked, BatchRow};
 use crate::shared::{Durability, SharedState};
 use crate::tables::catalog::Catalog;
 use crate::tables::{CATALOG_ID, IndexCore, IndexSpec, TableCore, TableSpec, VOLATILE};
@@ -27,8 +28,8 @@ use crate::transaction::Transaction;
 use checks::{check_indexes_named, check_same_indexes, check_spec, check_types};
 use indexes::{NewEntries, calls_key_functions, fill_indexes};
 
-/// Every key.
-const ALL: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
+/// Definitions that are read in one call.
+const DEFINITIONS_PER_BATCH: usize = 512;
 
 impl Database {
     /// The table that `spec` asks for: opened before, recovered, or new.
@@ -77,13 +78,21 @@ pub(super) fn bootstrap(database: &Database) -> Result<()> {
     shared.tables.add(Arc::clone(&table))?;
     let mut tx = Transaction::begin(DatabaseRef::Borrowed(shared), Durability::Relaxed);
     let mut unknown = None;
-    tx.raw_scan(&table, ALL, Direction::Forward, &mut |name, bytes| {
-        match Definition::decode(bytes) {
-            Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
-            None => unknown = Some(String::from_utf8_lossy(name).into_owned()),
-        }
-        ControlFlow::Continue(())
-    })?;
+    let (mut last, mut goes_on) = (None::<Vec<u8>>, true);
+    let asked = BatchAsked { rows_max: DEFINITIONS_PER_BATCH, keys_only: false };
+    while goes_on {
+        let lower = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = Range { lower, upper: Bound::Unbounded };
+        (last, goes_on) = tx.raw_batch((&table, None), (range, Direction::Forward), asked, |rows| {
+            for BatchRow { key, row, .. } in rows.rows() {
+                match Definition::decode(row) {
+                    Some(definition) => catalog.next_id = catalog.next_id.max(definition.id + 1),
+                    None => unknown = Some(String::from_utf8_lossy(key).into_owned()),
+                }
+            }
+            (rows.rows().last().map(|row| row.key.to_vec()), rows.is_full())
+        })?;
+    }
     match unknown {
         None => Ok(()),
         Some(name) => Err(Error::Misuse(format!(

@@ -166,8 +166,12 @@ impl Scene {
             // SAFETY: no version that a reader needs is filled with what is never read: that is tested here.
             let below = unsafe { Boundary::assume(boundary, Pinned::assume()) };
             let expected = self.shown_at(boundary).expect("the row is older than every boundary");
-            let shown = at(self.row).show_version(below, &mut Epoch::new(0), &mut scratch);
-            assert_eq!(shown, Some(&value(expected)[..]), "boundary {boundary}");
+            let word = at(self.row).read_version(below, &mut scratch).expect("kept for this reader");
+            assert_eq!(
+                (word.tid(), scratch.bytes()),
+                (expected, &value(expected)[..]),
+                "boundary {boundary}"
+            );
         }
     }
 }

@@ -95,6 +95,7 @@ fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
 fn some_key(random: &mut Random) -> Vec<u8> {
     match random.below(4) {
         0 | 1 => number(random.below(150)).to_vec(),
+        2 if random.percent(50) => behind_a_skip(random.below(3))[..random.below(33) as usize].to_vec(),
         2 => [&b"prefix--"[..], &b"prefix--one"[..random.below(12) as usize]].concat(),
         _ => [&b"prefix--prefix--"[..], &[b'a' + random.below(3) as u8]].concat(),
     }
@@ -259,6 +260,50 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
             // The leaf above is full: it splits, and the slot moves.
             |tree, memory| grow_and_shrink(tree, memory, (1..5).map(number)),
             |tree, _| scan_twice(tree),
+        ],
+    );
+}
+
+/// A key of a layer behind three slices that all its keys share.
+fn behind_a_skip(n: u64) -> Vec<u8> {
+    [number(5), *b"skipped-", *b"skipped-", number(n)].concat()
+}
+
+/// A key that parts from the skip at one of its bytes.
+fn parting(at: u64) -> Vec<u8> {
+    [&behind_a_skip(0)[..at as usize], b"x"].concat()
+}
+
+/// A skip parts and its blocks are replaced, while the root behind it splits and collapses, and its slot moves.
+#[test]
+fn a_skip_parts_while_what_it_leads_to_changes() {
+    both_ways(
+        1_500,
+        |tree, memory| {
+            tens(tree, memory, 13);
+            (0..14).for_each(|n| put(tree, memory, &behind_a_skip(n)));
+        },
+        vec![
+            |tree, memory| grow_and_shrink(tree, memory, (20..23).map(behind_a_skip)),
+            |tree, memory| grow_and_shrink(tree, memory, [17, 9, 12].map(parting).into_iter()),
+            // The leaf above is full: it splits, and the slot moves.
+            |tree, memory| grow_and_shrink(tree, memory, (1..4).map(number)),
+            |tree, _| watch(tree, &behind_a_skip(13)),
+        ],
+    );
+}
+
+/// A layer behind a skip comes and goes, while another key parts from the skip.
+#[test]
+fn a_skip_comes_and_goes_while_it_parts() {
+    both_ways(
+        3_000,
+        |tree, memory| put(tree, memory, &behind_a_skip(1)),
+        vec![
+            |tree, memory| grow_and_shrink(tree, memory, (2..4).map(behind_a_skip)),
+            |tree, memory| grow_and_shrink(tree, memory, [23, 10].map(parting).into_iter()),
+            |tree, _| scan_twice(tree),
+            |tree, _| batch_then_get(tree, &[&parting(10), &parting(23), &behind_a_skip(3)]),
         ],
     );
 }

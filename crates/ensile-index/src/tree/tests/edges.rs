@@ -6,7 +6,7 @@ use ensile_base::limits;
 use ensile_base::random::Random;
 
 use crate::testing::{Bench, Collected, pinned};
-use crate::{Direction, Range};
+use crate::{Direction, Insert, Range};
 
 fn number(n: u64) -> [u8; 8] {
     n.to_be_bytes()
@@ -91,7 +91,7 @@ fn removal_in_any_order_shrinks_a_layer_to_one_leaf() {
 }
 
 #[test]
-fn the_longest_keys_make_thousands_of_layers_and_go_again() {
+fn the_longest_keys_share_one_block_and_go_again() {
     let mut bench = Bench::new();
     let longest = vec![b'k'; limits::INDEX_KEY_BYTES_MAX];
     let mut sibling = longest.clone();
@@ -100,17 +100,13 @@ fn the_longest_keys_make_thousands_of_layers_and_go_again() {
     bench.insert(&longest, 1);
     assert_eq!(bench.check().layers, 1);
     bench.insert(&sibling, 2);
+    assert_eq!((bench.check().layers, bench.check().skip_blocks), (2, 1));
     bench.insert(shorter, 3);
     let shape = bench.check();
-    assert_eq!(shape.depth, limits::INDEX_KEY_BYTES_MAX.div_ceil(8));
+    assert_eq!((shape.depth, shape.skip_blocks), (3, 2));
     assert_eq!((bench.get(&longest), bench.get(&sibling), bench.get(shorter)), (Some(1), Some(2), Some(3)));
     for direction in [Direction::Forward, Direction::Reverse] {
-        let mut values: Vec<u64> = bench
-            .scan(Bound::Unbounded, Bound::Unbounded, direction)
-            .entries
-            .iter()
-            .map(|entry| entry.1)
-            .collect();
+        let mut values = values(&bench, direction);
         if direction == Direction::Reverse {
             values.reverse();
         }
@@ -118,9 +114,95 @@ fn the_longest_keys_make_thousands_of_layers_and_go_again() {
     }
     assert!(bench.remove(&longest, 1));
     assert!(bench.remove(&sibling, 2));
-    assert_eq!(bench.check().depth, 5_000);
+    assert_eq!((bench.check().depth, bench.check().skip_blocks), (2, 1));
     assert!(bench.remove(shorter, 3));
-    assert_eq!(bench.check().layers, 1);
+    let shape = bench.check();
+    assert_eq!((shape.layers, shape.skip_blocks), (1, 0));
+}
+
+fn values(bench: &Bench, direction: Direction) -> Vec<u64> {
+    let entries = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).entries;
+    entries.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Each key parts from the longest one at another slice: so many layers are needed, and each has two entries.
+#[test]
+fn thousands_of_layers_are_gone_through_and_go_again() {
+    const LAYERS: u64 = 5_000;
+    let longest = vec![b'k'; 8 * LAYERS as usize + 9];
+    let parting = |layer: u64| [&longest[..8 * layer as usize], b"l"].concat();
+    for order in [1, 1_777, LAYERS - 1] {
+        let mut bench = Bench::new();
+        bench.insert(&longest, LAYERS);
+        let layers = || (0..LAYERS).map(move |n| n * order % LAYERS);
+        layers().for_each(|layer| assert_eq!(bench.insert(&parting(layer), layer), Insert::Inserted));
+        let shape = bench.check();
+        assert_eq!((shape.depth as u64, shape.skip_blocks), (LAYERS, 0));
+        assert_eq!(bench.get(&longest), Some(LAYERS));
+        let forward: Vec<u64> = [LAYERS].into_iter().chain((0..LAYERS).rev()).collect();
+        assert_eq!(values(&bench, Direction::Forward), forward);
+        assert!(values(&bench, Direction::Reverse).iter().eq(forward.iter().rev()));
+        layers().for_each(|layer| assert!(bench.remove(&parting(layer), layer)));
+        assert!(bench.remove(&longest, LAYERS));
+        assert_eq!(bench.check().layers, 1);
+    }
+}
+
+/// The memory of keys that share much is theirs, not that of a leaf for each eight bytes.
+#[test]
+fn keys_that_differ_in_their_last_byte_take_little_more_than_one_of_them() {
+    let key = |pair: u64, last: u8| {
+        let mut key = pair.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+        key.resize(4_000, b'k');
+        key.push(last);
+        key
+    };
+    let mut bench = Bench::new();
+    for pair in 0..200 {
+        for last in [1, 2] {
+            bench.insert(&key(pair, last), u64::from(last));
+        }
+    }
+    let shape = bench.check();
+    assert_eq!((shape.keys, shape.layers, shape.skip_blocks), (400, 201, 200));
+    assert!(shape.bytes < 200 * 4_001 * 3 / 2, "{shape:?}");
+    for pair in 0..200 {
+        assert_eq!((bench.get(&key(pair, 1)), bench.get(&key(pair, 3))), (Some(1), None));
+    }
+}
+
+/// A key may end anywhere within the bytes that others share, or right behind them.
+#[test]
+fn a_key_may_part_from_others_at_any_byte() {
+    for skipped in [8, 16, 48] {
+        let shared = vec![b'k'; 8 + skipped];
+        for length in 0..=shared.len() + 1 {
+            for end in [&b""[..], b"\0", b"a", b"k", b"z", b"zzzzzzzzzz"] {
+                let mut bench = Bench::new();
+                bench.insert(&[&shared[..], b"one"].concat(), 1);
+                bench.insert(&[&shared[..], b"two"].concat(), 2);
+                assert_eq!(bench.check().skip_blocks, 1);
+                let key = [&shared[..length.min(shared.len())], end].concat();
+                assert_eq!(bench.get(&key), None, "{key:?}");
+                assert_eq!(bench.insert(&key, 3), Insert::Inserted, "{key:?}");
+                assert_eq!(bench.insert(&key, 4), Insert::Exists(3), "{key:?}");
+                bench.check();
+                let mut keys = [
+                    (key.clone(), 3),
+                    ([&shared[..], b"one"].concat(), 1),
+                    ([&shared[..], b"two"].concat(), 2),
+                ];
+                keys.sort();
+                for direction in [Direction::Forward, Direction::Reverse] {
+                    assert_eq!(bench.scan(Bound::Unbounded, Bound::Unbounded, direction).entries, keys);
+                    keys.reverse();
+                }
+                assert!(bench.remove(&key, 3));
+                assert_eq!(bench.get(&key), None, "{key:?}");
+                assert_eq!(bench.check().keys, 2);
+            }
+        }
+    }
 }
 
 #[test]
@@ -204,7 +286,7 @@ fn a_scan_depends_on_no_leaf_beyond_its_range() {
 }
 
 #[test]
-fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() {
+fn a_scan_announces_the_entries_that_it_will_hand_out_and_few_others() {
     let mut bench = Bench::new();
     let mut random = Random::seeded(31);
     // Long keys with common slices among them, so that layers stand between the entries.
@@ -223,26 +305,35 @@ fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() 
         let direction = if round % 2 == 0 { Direction::Forward } else { Direction::Reverse };
         let scan = bench.scan(Bound::Included(&low), Bound::Excluded(&high), direction);
         let handed_out: Vec<u64> = scan.entries.iter().map(|(_, value)| *value).collect();
-        let told = |value: &&u64| scan.told.contains(value);
+        let announced = |value: &&u64| scan.announced.contains(value);
         // A range ends within a slice's entries at most.
-        let beyond = scan.told.iter().filter(|value| !handed_out.contains(value)).count();
-        assert!(beyond <= 10, "{beyond} of {} are beyond the range", scan.told.len());
-        // What is not told is the first of all, and the first behind each layer.
+        let beyond = scan.announced.iter().filter(|value| !handed_out.contains(value)).count();
+        assert!(beyond <= 10, "{beyond} of {} are beyond the range", scan.announced.len());
+        // What is not announced is the first of all, and the first behind each layer.
         if !keys.iter().any(|key| key.len() > 8 && (&low[..]..&high[..]).contains(&&key[..])) {
-            assert!(handed_out.iter().filter(told).count() + 1 >= handed_out.len());
+            assert!(handed_out.iter().filter(announced).count() + 1 >= handed_out.len());
         }
-        assert!(scan.told.windows(2).all(|pair| pair[0] != pair[1]), "told twice: {:?}", scan.told);
+        assert!(
+            scan.announced.windows(2).all(|pair| pair[0] != pair[1]),
+            "announced twice: {:?}",
+            scan.announced
+        );
     }
     let mut first = Collected { entries_max: Some(1), ..Collected::default() };
     let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     bench.tree.scan(whole, Direction::Forward, &mut first, pinned());
-    assert_eq!(first.told, [], "a scan that wants one entry is told of no other");
+    assert_eq!(first.announced, [], "a scan that wants one entry announces no other");
     let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-    assert!(all.told.len() * 10 >= all.entries.len() * 7, "{} of {}", all.told.len(), all.entries.len());
+    assert!(
+        all.announced.len() * 10 >= all.entries.len() * 7,
+        "{} of {}",
+        all.announced.len(),
+        all.entries.len()
+    );
 }
 
 #[test]
-fn a_scan_tells_of_no_entry_twice_where_layers_stand_between_the_entries() {
+fn a_scan_announces_no_entry_twice_where_layers_stand_between_the_entries() {
     let mut bench = Bench::new();
     for n in 0..1_000u64 {
         // Every third slice is a layer's, beside a key that ends with it.
@@ -253,10 +344,10 @@ fn a_scan_tells_of_no_entry_twice_where_layers_stand_between_the_entries() {
         }
     }
     for direction in [Direction::Forward, Direction::Reverse] {
-        let mut told = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).told;
-        let count = told.len();
-        told.sort_unstable();
-        told.dedup();
-        assert_eq!(count, told.len(), "{direction:?}");
+        let mut announced = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).announced;
+        let count = announced.len();
+        announced.sort_unstable();
+        announced.dedup();
+        assert_eq!(count, announced.len(), "{direction:?}");
     }
 }

@@ -152,3 +152,57 @@ fn a_split_whose_path_changes_while_it_obtains_memory_begins_again() {
         });
     }
 }
+
+/// Memory that lets another writer do one thing while it is asked for a block the first time.
+struct Meanwhile<F> {
+    book: BookedMemory,
+    other: Option<F>,
+}
+
+// SAFETY: blocks come from a `BookedMemory`, and go back to it.
+unsafe impl<F: FnOnce(&mut BookedMemory)> NodeMemory for Meanwhile<F> {
+    fn allocate(&mut self, layout: Layout) -> NonNull<u8> {
+        if let Some(other) = self.other.take() {
+            other(&mut self.book);
+        }
+        self.book.allocate(layout)
+    }
+
+    unsafe fn retire(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.book.retire(block, layout) }
+    }
+
+    unsafe fn discard(&mut self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: passed on to the caller.
+        unsafe { self.book.discard(block, layout) }
+    }
+}
+
+/// A layer's root changes without a version of the leaf above: so it is read under that leaf's lock.
+#[test]
+fn a_skip_parts_while_the_root_behind_it_changes() {
+    let key = |n: u64| [&[b'k'; 40][..], &n.to_be_bytes()].concat();
+    for parting in [8, 9, 15, 16, 30, 32, 39] {
+        let mut book = BookedMemory::default();
+        let mut tree = Masstree::new(&mut book);
+        for n in 0..15 {
+            let _ = tree.insert_if_absent(&key(n), n, &mut book, &mut NodeChanges::new(), pinned());
+        }
+        let split = |book: &mut BookedMemory| {
+            let _ = tree.insert_if_absent(&key(99), 99, book, &mut NodeChanges::new(), pinned());
+        };
+        let mut memory = Meanwhile { book, other: Some(split) };
+        let parts = [&key(0)[..parting], b"x"].concat();
+        let inserted = tree.insert_if_absent(&parts, 7, &mut memory, &mut NodeChanges::new(), pinned());
+        let Meanwhile { mut book, other } = memory;
+        assert!(inserted == Insert::Inserted && other.is_none());
+        let shape = tree.check(pinned()).expect("a whole tree");
+        assert_eq!((shape.keys, shape.height), (17, 2), "the layer has another root");
+        assert_eq!(book.live_bytes(), shape.bytes);
+        assert_eq!(tree.get(&key(99), pinned()), Lookup::Found(99));
+        // SAFETY: the test is over, nobody else has the tree.
+        unsafe { tree.dismantle(&mut book) };
+        assert_eq!(book.live_bytes(), 0);
+    }
+}

@@ -152,6 +152,8 @@ fn keys_of_all_kinds() -> Vec<Vec<u8>> {
     for end in [&b"a"[..], b"a\0", b"abcdefgh", b"abcdefgh\0", b"abcdefghi", b"abcdefghijklmnopq"] {
         keys.push([&number(20), &number(20)[..], end].concat());
         keys.push([&number(31), end].concat());
+        // Behind three slices that all of them share.
+        keys.push([&number(33), &number(20), &number(20), end].concat());
     }
     keys
 }
@@ -169,7 +171,7 @@ fn ranges_end_right_wherever_a_key_stands() {
         bounds.extend([key.clone(), short.to_vec(), long(0), long(0xff)]);
     }
     // A leaf and a layer that are empty, but are still there or are gone.
-    for (value, key) in keys.iter().enumerate().filter(|(at, key)| (33..45).contains(at) || key.len() > 24) {
+    for (value, key) in keys.iter().enumerate().filter(|(at, key)| (34..45).contains(at) || key.len() > 27) {
         assert!(bench.remove(key, value as u64));
         model.remove(key);
     }

@@ -23,7 +23,7 @@ fn bounds(key: &[u8]) -> [Bound<&[u8]>; 2] {
 fn edges() -> Vec<Vec<u8>> {
     let mut keys = BTreeSet::new();
     for byte in [0, b'p', 255] {
-        for length in [0, 7, 8, 15, 16, 24] {
+        for length in [0, 7, 8, 15, 16, 24, 48] {
             for end in [&[][..], &[0], &[0, 0], &[1], &[255], b"a suffix"] {
                 keys.insert([&vec![byte; length], end].concat());
             }
