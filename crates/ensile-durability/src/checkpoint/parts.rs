@@ -12,12 +12,24 @@ use ensile_disk::Disk;
 use crate::DurabilityError;
 use crate::store::manifest::Manifest;
 use crate::store::names::PartName;
-use crate::store::whose::proves_ours;
+use crate::store::whose::{proves_ours, searched};
 
-/// All files of checkpoints in the folders that are this database's (I1).
+/// All files of checkpoints in the folders that the manifest lists (I1).
 pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DurabilityError> {
+    list_in(disk, manifest.folders.keys())
+}
+
+/// All files of checkpoints that say something, also in folders that the manifest does not list.
+pub(crate) fn search(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>, DurabilityError> {
+    list_in(disk, searched(disk, manifest)?.iter())
+}
+
+fn list_in<'f>(
+    disk: &dyn Disk,
+    folders: impl Iterator<Item = &'f String>,
+) -> Result<Vec<PartName>, DurabilityError> {
     let mut parts = Vec::new();
-    for folder in manifest.folders.keys() {
+    for folder in folders {
         let Some(checkpointer) = PartName::checkpointer_of(folder) else { continue };
         if disk.exists(folder)? {
             let names = disk.list(folder)?;
@@ -35,7 +47,7 @@ pub(crate) fn list(disk: &dyn Disk, manifest: &Manifest) -> Result<Vec<PartName>
 /// [`DurabilityError::NotOurs`], [`DurabilityError::Unknown`], or the disk's.
 pub(crate) fn check_unlisted(disk: &dyn Disk, manifest: &Manifest) -> Result<(), DurabilityError> {
     let installed = manifest.checkpoint.as_ref().map(|installed| installed.number);
-    for part in list(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
+    for part in search(disk, manifest)?.into_iter().filter(|part| Some(part.checkpoint) != installed) {
         proves_ours(disk, manifest, &part.to_string())?;
     }
     Ok(())

@@ -24,7 +24,7 @@ use crate::store::names::{PartName, SegmentFile, SegmentName, log_folder};
 
 impl Recovery {
     /// Removes files of logs that no manifest lists: perhaps what a merge left that had not ended, and another merge
-    /// may need its name.
+    /// may need its name. Those in a folder that is not listed stay (I1).
     pub(super) fn remove_unlisted(&self) -> Result<(), DiskError> {
         if !self.judged.unlisted.is_empty() {
             // The manifest that does not list them may be a rename that only the system's cache has.
@@ -36,7 +36,10 @@ impl Recovery {
             listed.any(|listed| listed.number == generation && logger < listed.logs)
         };
         assert!(!self.judged.unlisted.iter().any(is_listed), "L4: no file of a listed log goes");
-        self.judged.unlisted.iter().try_for_each(|file| self.disk.remove(&file.to_string()))
+        let folders = &self.keeper.manifest().folders;
+        let is_in_listed = |file: &&SegmentFile| folders.contains_key(&log_folder(file.name.logger));
+        let mut removed = self.judged.unlisted.iter().filter(is_in_listed);
+        removed.try_for_each(|file| self.disk.remove(&file.to_string()))
     }
 
     /// Removes what the manifest does not need any more: files behind the ends of the logs that have just been closed,

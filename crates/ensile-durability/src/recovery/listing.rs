@@ -12,20 +12,22 @@ use crate::block::origin::OPENING_BYTES;
 use crate::store::folders::is_folder;
 use crate::store::manifest::Manifest;
 use crate::store::names::{MANIFEST, SegmentFile, SegmentName, logger_of};
-use crate::store::whose::proves_ours;
+use crate::store::whose::{proves_ours, searched};
 
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files in the folders that are this database's (I1). Apart from those, what a merge left that had not
-/// ended: its sources are listed still, and hold all of it.
+/// Finds all log files in the folders that are this database's (I1), also in those that the manifest does not list: what
+/// is found does not depend on how many folders an open claims. Apart from those, what a merge left that had not ended:
+/// its sources are listed still, and hold all of it.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
 ) -> Result<(Files, Vec<SegmentFile>), DurabilityError> {
     let mut unfinished = Vec::new();
     let mut found = Files::new();
-    for (folder, logger) in manifest.folders.keys().filter_map(|name| Some((name, logger_of(name)?))) {
+    let searched = searched(disk, manifest)?;
+    for (folder, logger) in searched.iter().filter_map(|name| Some((name, logger_of(name)?))) {
         // One that is missing shows by its files, which are missing too.
         if !is_folder(disk, folder)? {
             continue;

@@ -19,13 +19,16 @@
 //! Neighbours: asked by the store at open and by an examination, and before files are removed; an adoption rewrites
 //! what is compared here.
 
+use std::collections::BTreeSet;
+
 use ensile_disk::{Disk, FolderId, FolderKind};
 
 use super::folders;
 use super::manifest::{Making, Manifest};
 use super::mark::Mark;
 use super::names::{
-    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
+    FOLDER, FOLDER_NEW, HINT, LEASES, LOCK, MAIN, MANIFEST, MANIFEST_NEW, PartName, RESERVE, log_folder,
+    logger_of,
 };
 use crate::DurabilityError;
 use crate::block::NotABlock;
@@ -70,6 +73,32 @@ pub(crate) fn is_needed(manifest: &Manifest, name: &str) -> bool {
     let checkpointers = manifest.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.checkpointers);
     (0..logs).any(|logger| name == log_folder(logger))
         || (0..checkpointers).any(|checkpointer| name == PartName::folder(checkpointer))
+}
+
+/// The folders that are searched for files, without the main one: those that the manifest lists, and those that it does
+/// not and that have this database's mark. A crash leaves the latter, and so does an older manifest, put back: an open
+/// claims as many as its settings ask for, and what stands in the others says no less.
+pub(crate) fn searched(disk: &dyn Disk, manifest: &Manifest) -> Result<BTreeSet<String>, DurabilityError> {
+    let mut names: BTreeSet<String> = manifest.folders.keys().filter(|name| *name != MAIN).cloned().collect();
+    for name in disk.list_folders("")? {
+        let is_numbered = logger_of(&name).or(PartName::checkpointer_of(&name)).is_some();
+        if is_numbered && !names.contains(&name) && has_our_mark(disk, manifest, &name)? {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Does a folder that no manifest lists prove to be this database's? One whose mark cannot be parsed does not.
+fn has_our_mark(disk: &dyn Disk, manifest: &Manifest, name: &str) -> Result<bool, DurabilityError> {
+    if matches!(disk.folder_kind(name)?, FolderKind::Link { is_there: false, .. }) {
+        return Ok(false);
+    }
+    match Mark::read(disk, name) {
+        Ok(found) => Ok(found.is_some_and(|found| found == mark(manifest, name))),
+        Err(DurabilityError::Damaged { .. } | DurabilityError::Unknown { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// What is at a listed folder's name.

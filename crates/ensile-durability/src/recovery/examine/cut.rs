@@ -236,7 +236,8 @@ impl Cutting<'_> {
             return Ok(());
         }
         let known = installed.map_or(0, |checkpoint| checkpoint.number);
-        for part in parts::list(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
+        for part in
+            parts::search(self.disk, self.manifest)?.into_iter().filter(|part| part.checkpoint > known)
         {
             // A checkpoint's opening block says its e_l there.
             let opening = Scanner::opening_of(self.disk, &part.to_string()).map_err(DurabilityError::from)?;

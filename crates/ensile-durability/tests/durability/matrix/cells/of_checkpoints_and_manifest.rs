@@ -1,9 +1,16 @@
 //! Cells of the checkpoint, the manifest and the hint: none of them has a place before or after D.
 
-use ensile_sim::SimDisk;
+use std::sync::Arc;
+
+use ensile_disk::Disk;
+use ensile_durability::examine::{Damage, Remedy, examine};
+use ensile_durability::{DurabilityError, recover};
+use ensile_sim::{SimDisk, Survival};
 
 use super::{Cells, Ending, HINT, MANIFEST, WHOLE, cut, error, is_error_in};
-use crate::matrix::folder::{Folder, Verdict};
+use crate::checkpoints::store::Store;
+use crate::matrix::folder::{Folder, Verdict, open};
+use crate::rig::config;
 
 /// A part of the installed checkpoint that holds entries.
 fn part(cells: &Cells) -> String {
@@ -137,6 +144,56 @@ fn a_manifest_of_the_checkpoint_before_is_an_error() {
     assert_ne!(before, cells.stale_copy(MANIFEST));
     let verdict = cells.after(|disk| disk.put(MANIFEST, before));
     assert!(matches!(verdict, Verdict::Damaged { .. }), "{verdict:?}");
+}
+
+/// A manifest that lists one log, beside a second life with two: `has_entries` in the second one's, and nowhere else.
+fn manifest_of_one_log(has_entries: bool) -> SimDisk {
+    let disk = SimDisk::new();
+    let life = open(&disk, 1);
+    let mut worker = life.rig.worker();
+    life.commit(&mut worker, 0, Some(b"in log 0"));
+    life.rig.settle();
+    drop((worker, life));
+    disk.crash_with(Survival::Everything, 0);
+    let before = disk.bytes(MANIFEST);
+    let life = open(&disk, 2);
+    let mut workers = [life.rig.worker(), life.rig.worker()];
+    if has_entries {
+        life.commit(&mut workers[1], 1, Some(b"in log 1"));
+        life.rig.settle();
+    }
+    drop((workers, life));
+    disk.crash_with(Survival::Everything, 0);
+    disk.put(MANIFEST, before);
+    disk
+}
+
+#[test]
+fn a_manifest_from_before_the_only_log_with_entries_is_an_error_however_many_logs_are_opened() {
+    let disk = manifest_of_one_log(true);
+    let found =
+        examine(&(Arc::new(disk.fork()) as Arc<dyn Disk>), &Store::default()).expect("it can be read");
+    for loggers in 1..4 {
+        let opened = recover(Arc::new(disk.fork()), config(loggers), &Store::default()).map(drop);
+        let Err(DurabilityError::Damaged { file, offset, detail }) = opened else { panic!("{opened:?}") };
+        assert_eq!((&*file, offset), (MANIFEST, 0), "{detail}");
+        assert!(detail.contains("log1/log-2-0 holds entries"), "{detail}");
+        let is_it =
+            |damage: &Damage| (&damage.file, damage.offset, &damage.detail) == (&file, offset, &detail);
+        assert!(found.damage.iter().any(is_it), "{detail} is not in {:?}", found.damage);
+    }
+    assert!(matches!(found.remedy, Some(Remedy::Copy(_))), "{:?}", found.remedy);
+}
+
+#[test]
+fn a_file_without_entries_in_a_folder_that_is_not_listed_stays_until_the_folder_is_claimed() {
+    let disk = manifest_of_one_log(false);
+    let left = disk.bytes("log1/log-2-0");
+    drop(open(&disk, 1));
+    assert_eq!(disk.bytes("log1/log-2-0"), left);
+    disk.crash_with(Survival::Everything, 0);
+    drop(open(&disk, 2));
+    assert!(!disk.files().contains(&"log1/log-2-0".to_owned()), "it was removed");
 }
 
 #[test]
