@@ -317,6 +317,8 @@ fn visit_rows<K: Key, V: Value>(
 
 /// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). Reads of rows that `visit` is not
 /// shown are forgotten.
+// Not inlined: what a scan is made of must not keep the shorter reads beside it from being inlined.
+#[inline(never)]
 fn visit_batches(
     source: (&TableCore, Option<&IndexCore>),
     reader: &mut impl RawRead,
