@@ -384,11 +384,31 @@ impl<'p> Record<'p> {
             if word.is_absent() {
                 return Some(word);
             }
+            if let Some(data) = version.settled_data(word) {
+                scratch.copy(data);
+                return Some(word);
+            }
             version.copy_out(scratch);
             if version.still(word) {
                 return Some(word);
             }
         }
+    }
+
+    /// The data of a version that was superseded before its word was read, where it lies.
+    #[inline]
+    fn settled_data(self, word: Word) -> Option<&'p [u8]> {
+        // Loom's atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
+        if word.is_latest() || cfg!(any(loom, target_endian = "big")) {
+            return None;
+        }
+        let length = self.length();
+        // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
+        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored
+        // before the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
+        })
     }
 
     /// A step of [`Self::read_version`] for many records at a time: the version before, asked for. It breaks at a
