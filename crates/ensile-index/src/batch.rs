@@ -19,6 +19,7 @@ use crate::insert::{Insert, InsertOutcome, Layer};
 use crate::key::{KeyPart, SLICE_BYTES};
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
+use crate::skip_block::SkipRef;
 use crate::tree::{Lookup, Masstree};
 use crate::version::Version;
 use crate::witness::{NodeChanges, Witness};
@@ -91,7 +92,7 @@ struct Flight<'a, 'p, L> {
     /// The node to read next, asked for.
     node: NodePtr<'p>,
     stage: FlightStage,
-    /// The skip that the key's slot names was asked for.
+    /// The skip that stands next on the key's way was asked for.
     asked_for_skip: bool,
 }
 
@@ -108,7 +109,7 @@ enum FlightStage {
 
 /// A leaf as of when its slot was asked for.
 #[derive(Clone, Copy)]
-struct Sight {
+struct ObservedLeaf {
     seen: Version,
     candidates: u32,
 }
@@ -165,7 +166,7 @@ impl Masstree {
     {
         let Some(first) = probes.next() else { return };
         let mut flights = [Flight::before(first, pinned); FLIGHTS];
-        let mut sights = [Sight { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
+        let mut all_observed = [ObservedLeaf { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
         let mut probes = std::iter::once(first).chain(probes);
         loop {
             let taken = Flight::take_off(&mut flights, &mut probes, pinned);
@@ -173,13 +174,13 @@ impl Masstree {
             while flying > 0 {
                 let flights = &mut flights[..flying];
                 Flight::all_to_leaves(flights, pinned);
-                for (flight, sight) in flights.iter().zip(&mut sights) {
-                    *sight = flight.ask_for_slots::<TO_INSERT>();
+                for (flight, observed) in flights.iter().zip(&mut all_observed) {
+                    *observed = flight.ask_for_slots::<TO_INSERT>();
                 }
                 flying = 0;
-                for (at, &sight) in (0..flights.len()).zip(&sights) {
+                for (at, &observed) in (0..flights.len()).zip(&all_observed) {
                     let flight = &mut flights[at];
-                    if let Some(place) = flight.hit(sight).or_else(|| flight.look_closely(sight)) {
+                    if let Some(place) = flight.hit(observed).or_else(|| flight.look_closely(observed)) {
                         landed(flight, place);
                     } else {
                         flights[flying] = flights[at];
@@ -308,7 +309,7 @@ where
     /// Asks for the line of the slot where the key is likely to be, or for all lines of a leaf where it is to be
     /// inserted.
     #[inline(always)]
-    fn ask_for_slots<const TO_INSERT: bool>(&self) -> Sight {
+    fn ask_for_slots<const TO_INSERT: bool>(&self) -> ObservedLeaf {
         let leaf = self.leaf();
         let seen = leaf.version.stable();
         let candidates = leaf.candidates(self.part);
@@ -317,12 +318,12 @@ where
         } else if TO_INSERT {
             leaf.node().prefetch();
         }
-        Sight { seen, candidates }
+        ObservedLeaf { seen, candidates }
     }
 
     /// The usual end: a short key, whole in this layer, in the slot that was asked for.
     #[inline(always)]
-    fn hit(&self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
+    fn hit(&self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         let slot = candidates.trailing_zeros() as usize;
         let there = leaf.slots.get(slot)?;
@@ -334,25 +335,15 @@ where
 
     /// A look into the leaf; if the way goes on from there, the place is yet to be found.
     #[inline(never)]
-    fn look_closely(&mut self, Sight { seen, candidates }: Sight) -> Option<LeafPlace<'p>> {
+    fn look_closely(&mut self, ObservedLeaf { seen, candidates }: ObservedLeaf) -> Option<LeafPlace<'p>> {
         let leaf = self.leaf();
         match search_leaf(leaf, seen, candidates, self.part, || self.rest()) {
-            // The others go on while the skip is fetched; then the leaf is looked at again.
-            LeafSearch::Sure(InLeaf::Skip { skip, .. }) if !self.asked_for_skip => {
-                skip.prefetch();
-                self.asked_for_skip = true;
+            LeafSearch::Sure(InLeaf::Layer(root)) => self.go_deeper(root, leaf, 1),
+            LeafSearch::Sure(found @ InLeaf::Skip { skip, .. }) => {
+                let place = LeafPlace { leaf, seen, found };
+                return self.follow_skip(skip, leaf).is_none().then_some(place);
             }
-            LeafSearch::Sure(found) => {
-                self.asked_for_skip = false;
-                let Some((root, rest)) = found.deeper(self.rest()) else {
-                    return Some(LeafPlace { leaf, seen, found });
-                };
-                root.prefetch();
-                (self.root, self.parent) = (root, Some(leaf));
-                self.depth = ((self.probe.key.len() - rest.len()) / SLICE_BYTES) as u32;
-                self.part = KeyPart::of(rest);
-                self.stage = FlightStage::Root;
-            }
+            LeafSearch::Sure(found) => return Some(LeafPlace { leaf, seen, found }),
             LeafSearch::Right(next) => {
                 next.prefetch();
                 self.node = next;
@@ -360,6 +351,29 @@ where
             LeafSearch::Again => self.stage = FlightStage::Root,
         }
         None
+    }
+
+    /// On to the root of a deeper layer, that these slices more of the key stand above.
+    #[inline(always)]
+    fn go_deeper(&mut self, root: NodePtr<'p>, leaf: Ptr<'p, Leaf>, slices: u32) {
+        root.prefetch();
+        (self.root, self.parent, self.depth) = (root, Some(leaf), self.depth + slices);
+        self.part = KeyPart::of(self.rest());
+        self.stage = FlightStage::Root;
+    }
+
+    /// Asks for a skip; when it is met again, behind the steps of all others, goes on below it. `None` if the key parts
+    /// from it.
+    #[inline(never)]
+    fn follow_skip(&mut self, skip: SkipRef<'p>, leaf: Ptr<'p, Leaf>) -> Option<()> {
+        self.asked_for_skip = !self.asked_for_skip;
+        if self.asked_for_skip {
+            skip.prefetch();
+            return Some(());
+        }
+        skip.lead(&self.rest()[SLICE_BYTES..])?;
+        self.go_deeper(skip.root(), leaf, 1 + (skip.bytes().len() / SLICE_BYTES) as u32);
+        Some(())
     }
 
     #[inline(always)]

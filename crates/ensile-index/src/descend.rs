@@ -10,7 +10,7 @@
 use ensile_epoch::Pinned;
 
 use crate::key::{KeyPart, SLICE_BYTES};
-use crate::node::{INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SKIP, SUFFIX, is_link};
+use crate::node::{INTERNAL_KEYS, Internal, LAYER, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::skip_block::SkipRef;
 use crate::version::{NodeLock, Version};
 
@@ -59,16 +59,18 @@ impl<'p> InLeaf<'p> {
     pub(crate) fn deeper<'k>(&self, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
         match *self {
             Self::Layer(root) => Some((root, &rest[SLICE_BYTES..])),
-            Self::Skip { skip, .. } => follow(skip, &rest[SLICE_BYTES..]),
+            Self::Skip { skip, .. } => follow(skip, rest),
             Self::Match { .. } | Self::Clash { .. } | Self::Absent => None,
         }
     }
 }
 
-/// Out of line, so that keys without skips do not pay for it.
+/// As [`InLeaf::deeper`], below a skip. Out of line, so that keys without skips do not pay for it.
 #[inline(never)]
-fn follow<'k, 'p>(skip: SkipRef<'p>, behind: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
-    skip.lead(behind).map(|rest| (skip.root(), rest))
+pub(crate) fn follow<'k, 'p>(skip: SkipRef<'p>, rest: &'k [u8]) -> Option<(NodePtr<'p>, &'k [u8])> {
+    let root = skip.root();
+    root.prefetch();
+    skip.lead(&rest[SLICE_BYTES..]).map(|rest| (root, rest))
 }
 
 /// A validated answer of one layer.
@@ -153,7 +155,7 @@ pub(crate) fn search_leaf<'p, 'k>(
     rest: impl Fn() -> &'k [u8],
 ) -> LeafSearch<'p> {
     let mut found = InLeaf::Absent;
-    let (mut layer, mut skips) = (0, None);
+    let mut layer = 0;
     while candidates != 0 {
         let slot = candidates.trailing_zeros() as usize;
         candidates &= candidates - 1;
@@ -171,10 +173,12 @@ pub(crate) fn search_leaf<'p, 'k>(
             }
             break;
         }
-        if is_link(kind) && part.is_long() {
+        if kind == LAYER && part.is_long() {
             layer = leaf.slots[slot].value.read();
-            skips = (kind == SKIP).then_some(slot);
             break;
+        }
+        if kind == SKIP && part.is_long() {
+            return search_skip(leaf, seen, slot);
         }
     }
     if !matches!(found, InLeaf::Match { .. }) && layer == 0 {
@@ -184,14 +188,21 @@ pub(crate) fn search_leaf<'p, 'k>(
         return LeafSearch::Again;
     }
     if layer != 0 {
-        found = match skips {
-            // SAFETY: the value of a LAYER slot, validated just now.
-            None => InLeaf::Layer(unsafe { NodePtr::from_value(layer) }),
-            // SAFETY: the value of a SKIP slot, validated just now.
-            Some(slot) => InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(layer) } },
-        };
+        // SAFETY: the value of a LAYER slot, validated just now.
+        found = InLeaf::Layer(unsafe { NodePtr::from_value(layer) });
     }
     LeafSearch::Sure(found)
+}
+
+/// A slot that leads to a skip. Out of line, so that keys without skips do not pay for it.
+#[inline(never)]
+fn search_skip(leaf: Ptr<'_, Leaf>, seen: Version, slot: usize) -> LeafSearch<'_> {
+    let value = leaf.slots[slot].value.read();
+    if !leaf.get().version.unchanged(seen) {
+        return LeafSearch::Again;
+    }
+    // SAFETY: the value of a SKIP slot, validated just now.
+    LeafSearch::Sure(InLeaf::Skip { slot, skip: unsafe { SkipRef::from_value(value) } })
 }
 
 /// A miss: true only if the leaf lives and covers the slice.
@@ -288,18 +299,22 @@ impl<'p> Path<'p> {
         self.steps[level].expect("a level below the length")
     }
 
-    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them
-    /// changed or is locked; then nothing is locked. Otherwise the level reached (`None` in it: past the root).
-    pub(crate) fn lock_up(&self, is_last: impl Fn(Version) -> bool) -> Option<LockedPath<'p>> {
-        let mut locks = [const { None }; HEIGHT_MAX];
+    /// Locks the nodes from the leaf's parent up to the first one that `is_last` accepts. `None` if one of them changed
+    /// or is locked: the caller lets go of `locked`.
+    pub(crate) fn lock_up(
+        &self,
+        is_last: impl Fn(Version) -> bool,
+        locked: &mut LockedPath<'p>,
+    ) -> Option<()> {
         for level in (0..self.length).rev() {
             let step = self.step(level);
-            locks[level] = Some(step.node.get().version.try_lock(step.seen)?);
+            locked.locks[level] = Some(step.node.get().version.try_lock(step.seen)?);
             if is_last(step.seen) {
-                return Some(LockedPath { locks, top: Some(level) });
+                locked.top = Some(level);
+                return Some(());
             }
         }
-        Some(LockedPath { locks, top: None })
+        Some(())
     }
 }
 
@@ -308,6 +323,13 @@ pub(crate) struct LockedPath<'p> {
     pub(crate) locks: [Option<NodeLock<'p>>; HEIGHT_MAX],
     /// The level of the last node that was asked for; `None` if the root was passed.
     pub(crate) top: Option<usize>,
+}
+
+impl<'p> LockedPath<'p> {
+    /// Nothing is locked yet. Not to be moved: it is large.
+    pub(crate) fn none() -> Self {
+        Self { locks: [const { None }; HEIGHT_MAX], top: None }
+    }
 }
 
 impl<'p> LockedPath<'p> {

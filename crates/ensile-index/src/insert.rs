@@ -8,7 +8,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find};
+use crate::descend::{InLeaf, LeafPlace, find, follow};
 use crate::entry::{NewEntry, put_at};
 use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
@@ -89,7 +89,14 @@ impl Masstree {
         let mut layer = Layer { root: self.root(pinned), parent: None, rest: key };
         loop {
             let place = find(layer.root, layer.rest, pinned).ok()?;
-            let Some((root, rest)) = place.found.deeper(layer.rest) else { return Some((layer, place)) };
+            let (root, rest) = match place.found {
+                InLeaf::Layer(root) => (root, &layer.rest[SLICE_BYTES..]),
+                InLeaf::Skip { skip, .. } => match follow(skip, layer.rest) {
+                    Some(deeper) => deeper,
+                    None => return Some((layer, place)),
+                },
+                _ => return Some((layer, place)),
+            };
             layer = Layer { root, parent: Some(place.leaf), rest };
         }
     }

@@ -14,7 +14,7 @@
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
-use crate::descend::{HEIGHT_MAX, Path, find, leaf_for};
+use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
@@ -37,7 +37,7 @@ enum Pruned {
     /// Nothing is left to do at this layer.
     Clean,
     /// Something was unlinked or has changed: look at this layer again.
-    LeafSearch,
+    Again,
     /// The layer is gone; its parent leaf is empty now.
     LayerAbove,
     /// Another writer was in the way.
@@ -59,7 +59,7 @@ impl Masstree {
             }
             match self.try_prune(&trail, KeyPart::of(&key[above..]), memory, pinned) {
                 Pruned::Clean => return,
-                Pruned::LeafSearch => trail.clear(),
+                Pruned::Again => trail.clear(),
                 Pruned::LayerAbove => {
                     trail.pop();
                     above = trail.last().map_or(0, |last| last.above);
@@ -123,9 +123,7 @@ impl Masstree {
             return Pruned::Busy;
         }
         if !root_seen.is_leaf() && root_seen.keys() == 0 {
-            return self
-                .collapse_root(root, above, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
         if held.seen().is_deleted() || !leaf.covers(part.slice) {
@@ -135,8 +133,7 @@ impl Masstree {
             return Pruned::Clean;
         }
         if !held.seen().is_root() {
-            return unlink_leaf(root, leaf, held, memory, pinned)
-                .map_or(Pruned::Busy, |()| Pruned::LeafSearch);
+            return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(above) = above else { return Pruned::Clean };
         match self.unlink_layer(leaf, held, above, memory) {
@@ -233,7 +230,8 @@ fn unlink_leaf<'p>(
     pinned: Pinned<'p>,
 ) -> Option<()> {
     let path = Path::to(root, leaf, pinned)?;
-    let mut locked = path.lock_up(|seen| seen.keys() > 0)?;
+    let mut locked = LockedPath::none();
+    path.lock_up(|seen| seen.keys() > 0, &mut locked)?;
     // A root always has keys here (`try_prune` collapses others first), unless it changed since: try again.
     let top = locked.top?;
     let step = path.step(top);

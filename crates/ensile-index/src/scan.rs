@@ -19,7 +19,7 @@ use ensile_memory::prefetch;
 
 use crate::descend::leaf_for;
 use crate::key::{KeyPart, LONG, SLICE_BYTES, shortest};
-use crate::node::{Leaf, NodePtr, Ptr, SKIP, SUFFIX, is_link};
+use crate::node::{Kinds, Leaf, NodePtr, Ptr, SKIP, SUFFIX};
 use crate::permutation::LEAF_SLOTS;
 use crate::skip_block::SkipRef;
 use crate::tree::Masstree;
@@ -55,7 +55,7 @@ pub trait ScanVisitor {
 
     /// The value of an entry that comes up soon, unless the scan ends before: what it stands for can be asked for.
     #[inline]
-    fn soon(&mut self, value: u64) {
+    fn announce(&mut self, value: u64) {
         let _ = value;
     }
 }
@@ -116,21 +116,6 @@ impl LeafCopy<'_> {
         self.layers >> index & 1 != 0
     }
 
-    /// Puts the bytes and the root of each skip in the place of its address.
-    ///
-    /// # Safety
-    /// The entries that `skips` has bits for are SKIP slots' of a version that was validated.
-    #[cold]
-    unsafe fn follow_skips(&mut self, mut skips: u32) {
-        while skips != 0 {
-            let entry = &mut self.entries[skips.trailing_zeros() as usize];
-            skips &= skips - 1;
-            // SAFETY: by the caller's word.
-            let skip = unsafe { SkipRef::from_value(entry.value) };
-            (entry.suffix, entry.value) = (skip.bytes(), skip.root().expose() as u64);
-        }
-    }
-
     /// The first layer from entry `from` on; behind the entries if there is none.
     #[inline(always)]
     fn layer_from(&self, from: usize) -> usize {
@@ -152,13 +137,14 @@ struct ScanCursor<'t, 'p, V> {
     /// they have in common; the cursor moves when the leaf is left.
     key: Vec<u8>,
     edge: Edge,
-    /// How many bytes of the cursor's key stand above the layer that we stand in.
-    prefix: usize,
-    /// The leaves whose layer slots we went down through, outermost first, each with the prefix of its layer.
-    above: Vec<(Ptr<'p, Leaf>, usize)>,
-    /// How many entries ahead the visitor hears of: more with each that it has gone past, so that a scan of one entry
+    /// How many slices of the cursor's key stand above the layer that we stand in. So few that no sum with their bytes
+    /// overflows, which the compiler can tell.
+    slices: u32,
+    /// The leaves whose layer slots we went down through, outermost first, each with the slices above its layer.
+    above: Vec<(Ptr<'p, Leaf>, u32)>,
+    /// How many entries ahead are announced: more with each that it has gone past, so that a scan of one entry
     /// asks for nothing else.
-    reach: usize,
+    ahead: usize,
 }
 
 /// Where to start within one layer: a part, and whether the entry there is itself meant.
@@ -201,7 +187,7 @@ impl Masstree {
         };
         let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
         bytes.extend_from_slice(key);
-        let (end_slice, key, prefix, above, reach) = (None, bytes, 0, Vec::new(), 0);
+        let (end_slice, key, slices, above, ahead) = (None, bytes, 0, Vec::new(), 0);
         let mut scan = ScanCursor {
             tree: self,
             pinned,
@@ -211,9 +197,9 @@ impl Masstree {
             end_slice,
             key,
             edge,
-            prefix,
+            slices,
             above,
-            reach,
+            ahead,
         };
         while let Stop::Lost = scan.run() {}
     }
@@ -226,7 +212,7 @@ where
     /// Scans on from the cursor, descending from the root.
     fn run(&mut self) -> Stop {
         self.above.clear();
-        self.prefix = 0;
+        self.slices = 0;
         let mut snapshot = LeafCopy::new();
         let mut next = self.enter(self.tree.root(self.pinned));
         loop {
@@ -238,8 +224,8 @@ where
             match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,
                 Left::Layer(root, shared) => {
-                    self.above.push((leaf, self.prefix));
-                    self.prefix += SLICE_BYTES + shared;
+                    self.above.push((leaf, self.slices));
+                    self.slices += 1 + (shared / SLICE_BYTES) as u32;
                     next = self.enter(root);
                 }
                 Left::Exhausted => match self.leave(&snapshot, end.is_some()) {
@@ -250,6 +236,12 @@ where
         }
     }
 
+    /// How many bytes of the cursor's key stand above the layer that we stand in.
+    #[inline(always)]
+    fn prefix(&self) -> usize {
+        self.slices as usize * SLICE_BYTES
+    }
+
     /// The leaf of the cursor in the layer that we stand in, whose root is given.
     fn enter(&mut self, root: NodePtr<'p>) -> Option<Ptr<'p, Leaf>> {
         self.end_slice = self.end_in_layer();
@@ -258,7 +250,7 @@ where
 
     /// The cursor as seen from the layer that we stand in.
     fn start(&self) -> Start {
-        let rest = &self.key[self.prefix..];
+        let rest = &self.key[self.prefix()..];
         let part = KeyPart::of(rest);
         let inclusive = self.edge == Edge::At;
         if part.is_long() || self.edge != Edge::AroundPrefix {
@@ -283,7 +275,7 @@ where
             prefetch::lines(neighbour, size_of::<Leaf>());
             let (permutation, kinds) = (leaf.permutation(), leaf.kinds());
             let suffixes = leaf.suffixes();
-            let (count, mut layers, mut skips) = (permutation.count(), 0, 0);
+            let (count, mut layers) = (permutation.count(), 0);
             let mut slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
             for (index, entry) in snapshot.entries[..count].iter_mut().enumerate() {
                 let at = (slots & 0xf) as usize;
@@ -295,16 +287,16 @@ where
                     entry.part.rank = LONG;
                     entry.suffix =
                         suffixes.filter(|_| kind == SUFFIX).map_or(&[], |suffixes| suffixes.suffix(at));
-                    layers |= u32::from(is_link(kind)) << index;
-                    skips |= u32::from(kind == SKIP) << index;
+                    layers |= u32::from(kind != SUFFIX) << index;
                 }
             }
             if leaf.version.unchanged(seen) {
                 (snapshot.count, snapshot.layers) = (count, layers);
                 (snapshot.low, snapshot.high, snapshot.neighbour) = (low, high, neighbour);
-                if skips != 0 {
+                if layers != 0 {
+                    let slots = if self.reverse { permutation.nibbles_back() } else { permutation.nibbles() };
                     // SAFETY: what was copied was validated just now.
-                    unsafe { snapshot.follow_skips(skips) };
+                    unsafe { follow_skips(&mut snapshot.entries, layers, slots, kinds) };
                 }
                 return (low <= slice && (slice < high || high == 0)).then_some(seen);
             }
@@ -317,10 +309,10 @@ where
     fn hand_out(&mut self, snapshot: &LeafCopy<'p>, start: Start, end: Option<u64>) -> Left<'p> {
         let first =
             (0..snapshot.count).find(|&at| self.is_ahead(snapshot, at, start)).unwrap_or(snapshot.count);
-        let (prefix, layer) = (self.prefix, snapshot.layer_from(first));
+        let (prefix, layer) = (self.prefix(), snapshot.layer_from(first));
         let (before_end, within_end) = self.split_at_end(snapshot, end);
-        let worth_telling = layer.min(within_end).max(first);
-        let mut told = self.tell(snapshot, first..(first + self.reach).min(worth_telling));
+        let announced_max = layer.min(within_end).max(first);
+        let mut announced = self.announce(snapshot, first..(first + self.ahead).min(announced_max));
         for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
             let key = show(&mut self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
@@ -329,9 +321,12 @@ where
             if self.visitor.entry(key, entry.value).is_break() {
                 return Left::Done;
             }
-            if told < worth_telling {
-                self.reach = (2 * self.reach + 1).min(LEAF_SLOTS);
-                told = self.tell(snapshot, told.max(index + 1)..(index + 1 + self.reach).min(worth_telling));
+            if announced < announced_max {
+                self.ahead = (2 * self.ahead + 1).min(LEAF_SLOTS);
+                announced = self.announce(
+                    snapshot,
+                    announced.max(index + 1)..(index + 1 + self.ahead).min(announced_max),
+                );
             }
         }
         if layer == snapshot.count {
@@ -343,11 +338,10 @@ where
             !is_cursors_slice || layer == first,
             "a slice has one LONG entry: the key is still the cursor"
         );
-        if !(is_cursors_slice && self.is_in_layer(entry.suffix)) {
-            self.key.truncate(prefix);
-            entry.part.append_to(&mut self.key);
-            self.key.extend_from_slice(entry.suffix);
-            self.edge = if self.reverse { Edge::AroundPrefix } else { Edge::Behind };
+        let is_cursors_way = is_cursors_slice
+            && (entry.suffix.is_empty() || is_in_layer(entry.suffix, &self.key[prefix + SLICE_BYTES..]));
+        if !is_cursors_way {
+            self.edge = move_to_layer(&mut self.key, prefix, entry, self.reverse);
         }
         if self.is_past_end() {
             return Left::Done;
@@ -367,12 +361,12 @@ where
         (before, before + at)
     }
 
-    /// Tells the visitor of entries that come up soon. The index behind the last of them.
+    /// Announces entries that come up soon to the visitor. The index behind the last of them.
     #[inline(always)]
-    fn tell(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
-        let told = range.end;
-        snapshot.entries[range].iter().for_each(|entry| self.visitor.soon(entry.value));
-        told
+    fn announce(&mut self, snapshot: &LeafCopy<'p>, range: std::ops::Range<usize>) -> usize {
+        let announced = range.end;
+        snapshot.entries[range].iter().for_each(|entry| self.visitor.announce(entry.value));
+        announced
     }
 
     /// Whether an entry lies ahead of the cursor, or is a layer that may hold something ahead of it.
@@ -383,9 +377,12 @@ where
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal if !start.goes_on => start.inclusive,
-            Ordering::Equal if snapshot.is_layer(index) => self.is_layer_ahead(entry.suffix),
+            Ordering::Equal if snapshot.is_layer(index) => {
+                let tail = &self.key[self.prefix() + SLICE_BYTES..];
+                entry.suffix.is_empty() || is_layer_ahead(entry.suffix, tail, self.edge, self.reverse)
+            }
             Ordering::Equal => {
-                let tail = &self.key[self.prefix + SLICE_BYTES..];
+                let tail = &self.key[self.prefix() + SLICE_BYTES..];
                 let within = entry.suffix.starts_with(tail);
                 let order = if self.reverse { tail.cmp(entry.suffix) } else { entry.suffix.cmp(tail) };
                 match self.edge {
@@ -398,33 +395,10 @@ where
         }
     }
 
-    /// Whether the cursor, whose key goes on, stands among the keys of the layer that is next on its way. They share
-    /// these bytes behind the slice.
-    fn is_in_layer(&self, shared: &[u8]) -> bool {
-        let tail = &self.key[self.prefix + SLICE_BYTES..];
-        tail.len() > shared.len() && tail.starts_with(shared)
-    }
-
-    /// Whether that layer may hold something ahead of the cursor.
-    fn is_layer_ahead(&self, shared: &[u8]) -> bool {
-        if self.is_in_layer(shared) {
-            return true;
-        }
-        let tail = &self.key[self.prefix + SLICE_BYTES..];
-        if !shared.starts_with(tail) {
-            return if self.reverse { shared < tail } else { shared > tail };
-        }
-        // All keys of the layer begin with the cursor's key, and are longer.
-        match self.edge {
-            Edge::At | Edge::Behind => !self.reverse,
-            Edge::AroundPrefix => self.reverse,
-        }
-    }
-
     /// Moves the cursor past an exhausted leaf, which the range may end within or right behind, or may not. `None`: the
     /// scan is done; otherwise the leaf to go on with, if known.
     fn leave(&mut self, snapshot: &LeafCopy<'p>, may_end: bool) -> Option<Option<Ptr<'p, Leaf>>> {
-        self.key.truncate(self.prefix);
+        self.key.truncate(self.prefix());
         let (is_last, part, edge) = if self.reverse {
             let slice = snapshot.low.wrapping_sub(1);
             (snapshot.low == 0, KeyPart { slice, rank: SLICE_BYTES as u8 }, Edge::AroundPrefix)
@@ -433,8 +407,8 @@ where
         };
         let next = if is_last {
             // Out of the layer: behind its prefix. In reverse the prefix as a key of its own comes next.
-            let (leaf, prefix) = self.above.pop()?;
-            self.prefix = prefix;
+            let (leaf, slices) = self.above.pop()?;
+            self.slices = slices;
             self.edge = if self.reverse { Edge::At } else { Edge::AroundPrefix };
             self.end_slice = self.end_in_layer();
             Some(leaf)
@@ -452,7 +426,7 @@ where
     /// its keys: else the layer would not have been entered.
     fn end_in_layer(&self) -> Option<u64> {
         let (Bound::Included(end) | Bound::Excluded(end)) = self.end else { return None };
-        let rest = end.strip_prefix(&self.key[..self.prefix])?;
+        let rest = end.strip_prefix(&self.key[..self.prefix()])?;
         Some(KeyPart::of(rest).slice)
     }
 
@@ -468,6 +442,56 @@ where
     /// Whether nothing at or behind the cursor lies within the range.
     fn is_past_end(&self) -> bool {
         is_past(self.end, self.reverse, &self.key, self.edge)
+    }
+}
+
+/// Puts the bytes and the root of each skip among a leaf's layers in the place of its address. `slots` has the nibble
+/// of each entry's slot.
+///
+/// # Safety
+/// Entries and kinds are those of a version that was validated.
+#[inline(never)]
+unsafe fn follow_skips(entries: &mut [Copied<'_>; LEAF_SLOTS], mut layers: u32, slots: u64, kinds: Kinds) {
+    while layers != 0 {
+        let index = layers.trailing_zeros() as usize;
+        layers &= layers - 1;
+        if kinds.of((slots >> (4 * index) & 0xf) as usize) == SKIP {
+            let entry = &mut entries[index];
+            // SAFETY: by the caller's word.
+            let skip = unsafe { SkipRef::from_value(entry.value) };
+            (entry.suffix, entry.value) = (skip.bytes(), skip.root().expose() as u64);
+        }
+    }
+}
+
+/// Puts a cursor in front of all keys of a layer.
+#[inline(never)]
+fn move_to_layer(key: &mut Vec<u8>, prefix: usize, layer: &Copied<'_>, reverse: bool) -> Edge {
+    key.truncate(prefix);
+    layer.part.append_to(key);
+    key.extend_from_slice(layer.suffix);
+    if reverse { Edge::AroundPrefix } else { Edge::Behind }
+}
+
+/// Whether a cursor stands among the keys of a layer, that share these bytes behind the cursor's slice. `tail` is what
+/// the cursor's key has there.
+fn is_in_layer(shared: &[u8], tail: &[u8]) -> bool {
+    tail.len() > shared.len() && tail.starts_with(shared)
+}
+
+/// Whether that layer may hold something ahead of the cursor.
+#[inline(never)]
+fn is_layer_ahead(shared: &[u8], tail: &[u8], edge: Edge, reverse: bool) -> bool {
+    if is_in_layer(shared, tail) {
+        return true;
+    }
+    if !shared.starts_with(tail) {
+        return if reverse { shared < tail } else { shared > tail };
+    }
+    // All keys of the layer begin with the cursor's key, and are longer.
+    match edge {
+        Edge::At | Edge::Behind => !reverse,
+        Edge::AroundPrefix => reverse,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::memory::NodeMemory;
 use crate::node::{FREE, INTERNAL_KEYS, Internal, Leaf, NodePtr, Ptr, SUFFIX};
 use crate::permutation::{LEAF_SLOTS, Permutation};
 use crate::suffix_block::{SuffixBlockRef, capacity_for};
-use crate::tree::{Masstree, RootWord};
+use crate::tree::Masstree;
 use crate::version::{NodeLock, Version, VersionWord};
 use crate::witness::NodeChanges;
 
@@ -55,16 +55,9 @@ struct SplitNodes<'p> {
     count: usize,
 }
 
-/// All locks of a split.
-struct SplitLocks<'p> {
-    held: NodeLock<'p>,
-    path: LockedPath<'p>,
-    /// Past the root: the word that names it.
-    root_word: Option<RootWord<'p>>,
-}
-
 impl<'p> SplitNodes<'p> {
     /// What the split of a leaf as of `seen` needs. `None`, with nothing obtained, if the leaf has changed.
+    #[inline(always)]
     fn obtain(
         leaf: Ptr<'p, Leaf>,
         seen: Version,
@@ -73,8 +66,10 @@ impl<'p> SplitNodes<'p> {
         memory: &mut dyn NodeMemory,
     ) -> Option<(SplitPoint, Self)> {
         let cut = cut(leaf, entry);
-        let (high, right_suffixes) =
-            (leaf.high.read(), cut.as_ref().map(|cut| right_suffixes(leaf, cut, entry)));
+        let high = leaf.high.read();
+        // A leaf of short keys moves no suffixes.
+        let has_suffixes = entry.part.is_long() || leaf.suffixes().is_some();
+        let capacity = cut.as_ref().filter(|_| has_suffixes).and_then(|cut| right_suffixes(leaf, cut, entry));
         if !leaf.get().version.unchanged(seen) {
             return None;
         }
@@ -85,7 +80,7 @@ impl<'p> SplitNodes<'p> {
                 false => None,
             };
         let right = Ptr::<Leaf>::create(false, cut.separator, high, memory);
-        if let Some(capacity) = right_suffixes.flatten() {
+        if let Some(capacity) = capacity {
             right.suffixes.write(SuffixBlockRef::create(capacity, memory).as_ptr());
         }
         let mut nodes = Self { right, left_suffixes, internals: [None; HEIGHT_MAX + 1], count: 0 };
@@ -136,20 +131,49 @@ impl Masstree {
     ) -> Option<()> {
         let path = Path::to(layer.root, leaf, pinned)?;
         let (cut, mut nodes) = SplitNodes::obtain(leaf, seen, entry, &path, memory)?;
-        let Some(SplitLocks { mut held, path: mut locked, root_word }) =
-            self.lock_for_split(layer, leaf, seen, &path)
+        let right = nodes.right;
+        let Some((after, replaced)) = self.split_locked(layer, (leaf, seen), entry, &path, &cut, &mut nodes)
         else {
             nodes.discard(memory);
             return None;
         };
+        changes.changed(leaf, seen, after);
+        changes.created(right, leaf, Version::leaf(false));
+        if let Some(suffixes) = replaced {
+            // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
+            unsafe { suffixes.retire(memory) };
+        }
+        Some(())
+    }
+
+    /// Locks all nodes that a split changes, changes them, and lets them go. Returns the leaf's version then, and the
+    /// suffix block that was replaced.
+    #[inline(always)]
+    fn split_locked<'p>(
+        &'p self,
+        layer: &Layer<'_, 'p>,
+        (leaf, seen): (Ptr<'p, Leaf>, Version),
+        entry: NewEntry<'_>,
+        path: &Path<'p>,
+        cut: &SplitPoint,
+        nodes: &mut SplitNodes<'p>,
+    ) -> Option<(Version, Option<SuffixBlockRef<'p>>)> {
+        let mut held = leaf.get().version.try_lock(seen)?;
+        // Behind the leaf's lock, so that they are given up before it.
+        let mut locked = LockedPath::none();
+        path.lock_up(|seen| seen.keys() < INTERNAL_KEYS, &mut locked)?;
+        let root_word = match locked.top {
+            Some(_) => None,
+            None => Some(self.lock_root_word(layer.parent, layer.root)?),
+        };
         leaf.note_run(cut.position);
         let right = nodes.right;
-        fill_right_half(leaf, right, &cut, entry);
+        fill_right_half(leaf, right, cut, entry);
         let replaced = nodes.left_suffixes.and_then(|larger| leaf.exchange_suffixes(larger));
         held.begin_change();
         locked.begin_change();
-        shrink_to_left_half(leaf, &cut, entry, right);
-        let (separator, over) = link(&path, &mut locked, &cut, &mut nodes);
+        shrink_to_left_half(leaf, cut, entry, right);
+        let (separator, over) = link(path, &mut locked, cut, nodes);
         if let Some(word) = root_word {
             let over = over.expect("a root that has no room is split");
             let root = nodes.internal();
@@ -161,33 +185,7 @@ impl Masstree {
             locked.locks.first_mut().and_then(Option::as_mut).unwrap_or(&mut held).set_root(false);
         }
         debug_assert_eq!(nodes.count, 0, "a split uses what it obtained");
-        let after = held.after();
-        drop((locked, held));
-        changes.changed(leaf, seen, after);
-        changes.created(right, leaf, Version::leaf(false));
-        if let Some(suffixes) = replaced {
-            // SAFETY: the leaf names the copy, and the lock made this thread the only one that replaced the old block.
-            unsafe { suffixes.retire(memory) };
-        }
-        Some(())
-    }
-
-    /// Locks the leaf at `seen` and the path's nodes up to the first with room, or past the root to the word that names
-    /// it. `None`, with nothing locked, if one of them has changed or is locked.
-    fn lock_for_split<'p>(
-        &'p self,
-        layer: &Layer<'_, 'p>,
-        leaf: Ptr<'p, Leaf>,
-        seen: Version,
-        path: &Path<'p>,
-    ) -> Option<SplitLocks<'p>> {
-        let held = leaf.get().version.try_lock(seen)?;
-        let path = path.lock_up(|seen| seen.keys() < INTERNAL_KEYS)?;
-        let root_word = match path.top {
-            Some(_) => None,
-            None => Some(self.lock_root_word(layer.parent, layer.root)?),
-        };
-        Some(SplitLocks { held, path, root_word })
+        Some((held.after(), replaced))
     }
 }
 

@@ -111,8 +111,8 @@ pub struct Collected {
     pub witnesses: Vec<Witness>,
     /// Keys and values.
     pub entries: Vec<(Vec<u8>, u64)>,
-    /// Values that were told beforehand.
-    pub told: Vec<u64>,
+    /// Values that were announced.
+    pub announced: Vec<u64>,
     /// Where it stops.
     pub entries_max: Option<usize>,
 }
@@ -130,8 +130,8 @@ impl ScanVisitor for Collected {
         ControlFlow::Continue(())
     }
 
-    fn soon(&mut self, value: u64) {
-        self.told.push(value);
+    fn announce(&mut self, value: u64) {
+        self.announced.push(value);
     }
 }
 

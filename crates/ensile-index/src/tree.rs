@@ -7,7 +7,8 @@ use ensile_base::limits;
 use ensile_base::sync::{AtomicPtr, Backoff, Ordering};
 use ensile_epoch::Pinned;
 
-use crate::descend::{InLeaf, LeafPlace, find};
+use crate::descend::{InLeaf, LeafPlace, find, follow};
+use crate::key::SLICE_BYTES;
 use crate::memory::NodeMemory;
 use crate::node::{Leaf, NodePtr, Ptr};
 use crate::skip_block::layer_below;
@@ -117,9 +118,15 @@ impl Masstree {
             let mut root = self.root(pinned);
             loop {
                 let Ok(place) = find(root, rest, pinned) else { continue 'tree };
-                let Some((deeper, behind)) = place.found.deeper(rest) else { return place };
+                let InLeaf::Layer(deeper) = place.found else {
+                    let InLeaf::Skip { skip, .. } = place.found else { return place };
+                    let Some(deeper) = follow(skip, rest) else { return place };
+                    (root, rest) = deeper;
+                    continue;
+                };
                 deeper.prefetch();
-                (root, rest) = (deeper, behind);
+                root = deeper;
+                rest = &rest[SLICE_BYTES..];
             }
         }
     }

@@ -96,7 +96,7 @@ pub enum NodeChange {
 
 /// What one insert, or several, did to leaves, oldest first; reused without allocating once it has grown.
 ///
-/// A transaction that inserts a key re-blesses its own node-set: for each `Changed`, the entry `(node, old)` becomes
+/// A transaction that inserts a key updates its own node-set: for each `Changed`, the entry `(node, old)` becomes
 /// `(node, new)`; for each `Created` whose `from` is in the set, `(node, version)` is added.
 #[derive(Debug, Default)]
 pub struct NodeChanges(Vec<NodeChange>);

@@ -193,7 +193,7 @@ impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
     }
 
     #[inline]
-    fn soon(&mut self, value: u64) {
+    fn announce(&mut self, value: u64) {
         self.visitor.soon(Address::from_value(value));
     }
 }

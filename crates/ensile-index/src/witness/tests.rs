@@ -180,7 +180,7 @@ impl NodeSet {
         Self(collected.witnesses.into_iter().collect())
     }
 
-    fn bless(&mut self, changes: &[NodeChange]) {
+    fn update(&mut self, changes: &[NodeChange]) {
         for change in changes {
             match *change {
                 NodeChange::Changed { node, old, new } => {
@@ -203,7 +203,7 @@ impl NodeSet {
 }
 
 #[test]
-fn own_inserts_keep_a_blessed_node_set_valid_and_complete() {
+fn own_inserts_keep_an_updated_node_set_valid_and_complete() {
     for seed in 0..30 {
         let mut random = Random::seeded(seed);
         let mut bench = Bench::new();
@@ -219,22 +219,22 @@ fn own_inserts_keep_a_blessed_node_set_valid_and_complete() {
                 _ => [&b"a common prefix of many"[..], &random.below(50).to_be_bytes()[..]].concat(),
             };
             bench.insert(&key, 1);
-            set.bless(bench.changes.as_slice());
+            set.update(bench.changes.as_slice());
             assert!(set.holds(), "an own insert of {key:?} broke the set: {:?}", bench.changes);
         }
         // Complete: every leaf that a scan depends on now is in the set.
         let now = NodeSet::of(all(&bench));
-        assert!(now.0.is_subset(&set.0), "a leaf is missing from the blessed set");
+        assert!(now.0.is_subset(&set.0), "a leaf is missing from the updated set");
     }
 }
 
 #[test]
-fn a_change_by_another_breaks_a_blessed_set() {
+fn a_change_by_another_breaks_an_updated_set() {
     let mut bench = filled((0..40).map(|n| n * 10));
     let mut set = NodeSet::of(bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward));
     for n in 0..40 {
         bench.insert(&number(n * 10 + 1), 1);
-        set.bless(bench.changes.as_slice());
+        set.update(bench.changes.as_slice());
     }
     assert!(set.holds());
     bench.insert(&number(203), 1);

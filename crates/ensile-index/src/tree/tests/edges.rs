@@ -286,7 +286,7 @@ fn a_scan_depends_on_no_leaf_beyond_its_range() {
 }
 
 #[test]
-fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() {
+fn a_scan_announces_the_entries_that_it_will_hand_out_and_few_others() {
     let mut bench = Bench::new();
     let mut random = Random::seeded(31);
     // Long keys with common slices among them, so that layers stand between the entries.
@@ -305,26 +305,35 @@ fn a_scan_tells_beforehand_of_entries_that_it_will_hand_out_and_of_few_others() 
         let direction = if round % 2 == 0 { Direction::Forward } else { Direction::Reverse };
         let scan = bench.scan(Bound::Included(&low), Bound::Excluded(&high), direction);
         let handed_out: Vec<u64> = scan.entries.iter().map(|(_, value)| *value).collect();
-        let told = |value: &&u64| scan.told.contains(value);
+        let announced = |value: &&u64| scan.announced.contains(value);
         // A range ends within a slice's entries at most.
-        let beyond = scan.told.iter().filter(|value| !handed_out.contains(value)).count();
-        assert!(beyond <= 10, "{beyond} of {} are beyond the range", scan.told.len());
-        // What is not told is the first of all, and the first behind each layer.
+        let beyond = scan.announced.iter().filter(|value| !handed_out.contains(value)).count();
+        assert!(beyond <= 10, "{beyond} of {} are beyond the range", scan.announced.len());
+        // What is not announced is the first of all, and the first behind each layer.
         if !keys.iter().any(|key| key.len() > 8 && (&low[..]..&high[..]).contains(&&key[..])) {
-            assert!(handed_out.iter().filter(told).count() + 1 >= handed_out.len());
+            assert!(handed_out.iter().filter(announced).count() + 1 >= handed_out.len());
         }
-        assert!(scan.told.windows(2).all(|pair| pair[0] != pair[1]), "told twice: {:?}", scan.told);
+        assert!(
+            scan.announced.windows(2).all(|pair| pair[0] != pair[1]),
+            "announced twice: {:?}",
+            scan.announced
+        );
     }
     let mut first = Collected { entries_max: Some(1), ..Collected::default() };
     let whole = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };
     bench.tree.scan(whole, Direction::Forward, &mut first, pinned());
-    assert_eq!(first.told, [], "a scan that wants one entry is told of no other");
+    assert_eq!(first.announced, [], "a scan that wants one entry announces no other");
     let all = bench.scan(Bound::Unbounded, Bound::Unbounded, Direction::Forward);
-    assert!(all.told.len() * 10 >= all.entries.len() * 7, "{} of {}", all.told.len(), all.entries.len());
+    assert!(
+        all.announced.len() * 10 >= all.entries.len() * 7,
+        "{} of {}",
+        all.announced.len(),
+        all.entries.len()
+    );
 }
 
 #[test]
-fn a_scan_tells_of_no_entry_twice_where_layers_stand_between_the_entries() {
+fn a_scan_announces_no_entry_twice_where_layers_stand_between_the_entries() {
     let mut bench = Bench::new();
     for n in 0..1_000u64 {
         // Every third slice is a layer's, beside a key that ends with it.
@@ -335,10 +344,10 @@ fn a_scan_tells_of_no_entry_twice_where_layers_stand_between_the_entries() {
         }
     }
     for direction in [Direction::Forward, Direction::Reverse] {
-        let mut told = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).told;
-        let count = told.len();
-        told.sort_unstable();
-        told.dedup();
-        assert_eq!(count, told.len(), "{direction:?}");
+        let mut announced = bench.scan(Bound::Unbounded, Bound::Unbounded, direction).announced;
+        let count = announced.len();
+        announced.sort_unstable();
+        announced.dedup();
+        assert_eq!(count, announced.len(), "{direction:?}");
     }
 }
