@@ -146,7 +146,7 @@ impl Transaction<'_> {
     }
 
     /// Reads a row, lets `change` make its new value, and puts that, in one descent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn raw_update(
         &mut self,
         table: &TableCore,
