@@ -146,7 +146,7 @@ impl Transaction<'_> {
     }
 
     /// Reads a row, lets `change` make its new value, and puts that, in one descent.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn raw_update(
         &mut self,
         table: &TableCore,
@@ -185,42 +185,22 @@ impl Transaction<'_> {
                 )?;
                 Ok(true)
             }
-            UpdatedRow::Read => self.update_indexed(table, key, change),
-            UpdatedRow::Own(at) => self.update_again(table, key, at, change),
+            UpdatedRow::Read => {
+                self.between(|Context { scratch, value, .. }| {
+                    value.clear();
+                    change(scratch.bytes(), value)
+                })?;
+                self.put_indexed_after_read(table, key)
+            }
+            UpdatedRow::Own(at) => {
+                let changed = self.between(|Context { sets, value, .. }| {
+                    let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
+                    value.clear();
+                    change(old, value).map(|()| true)
+                });
+                Ok(changed? && self.update_own_write(table, key, at)?)
+            }
         }
-    }
-
-    /// Ends an update of a row that has just been read, of a table with indexes.
-    // Out of line, as is the next one: the ordinary update is to be short enough to be inlined.
-    #[inline(never)]
-    fn update_indexed(
-        &mut self,
-        table: &TableCore,
-        key: &[u8],
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
-    ) -> Result<bool> {
-        self.between(|Context { scratch, value, .. }| {
-            value.clear();
-            change(scratch.bytes(), value)
-        })?;
-        self.put_indexed_after_read(table, key)
-    }
-
-    /// Updates a row that the transaction has written.
-    #[inline(never)]
-    fn update_again(
-        &mut self,
-        table: &TableCore,
-        key: &[u8],
-        at: usize,
-        change: impl FnOnce(&[u8], &mut Vec<u8>) -> Result<()>,
-    ) -> Result<bool> {
-        let changed = self.between(|Context { sets, value, .. }| {
-            let Some(old) = sets.writes.put_value(at) else { return Ok(false) };
-            value.clear();
-            change(old, value).map(|()| true)
-        });
-        Ok(changed? && self.update_own_write(table, key, at)?)
     }
 
     /// Ends an update of a row that the transaction has written, with the new value in the value buffer.

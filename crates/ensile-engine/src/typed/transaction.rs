@@ -52,7 +52,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::Decode`](crate::Error::Decode) if the row is not of the table's type; else as for [`put`](Self::put).
-    #[inline(always)]
+    #[inline]
     pub fn update<K: Key, V: Value>(
         &mut self,
         table: &Table<K, V>,
