@@ -8,6 +8,9 @@
 //! Neighbours: `transaction::commit`, whose fences are called; `ensile-epoch`'s loom tests have E2 to E4 and S1.
 
 use std::ptr::NonNull;
+// Counts over all runs of a model, which loom must not know.
+use std::sync::Arc as StdArc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use ensile_base::sync::{Arc, AtomicU64, Ordering, fence};
@@ -248,7 +251,10 @@ fn loom_v1_a_snapshot_finds_its_version_while_a_newer_one_is_unlinked() {
 /// V1: what was unlinked is freed once nobody stands on it. Loom keeps book of reads and frees.
 #[test]
 fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
-    loom::model(|| {
+    let outcomes = StdArc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let counted = outcomes.clone();
+    loom::model(move || {
+        let outcomes = &counted;
         let Held { epochs, row, passed, needed, mut pin } = held();
         let memory = Arc::new(UnsafeCell::new(()));
         let writer = {
@@ -269,19 +275,26 @@ fn loom_v1_an_unlinked_version_is_freed_only_when_nobody_can_reach_it() {
             })
         };
         // The worker that kept it, and the heartbeat.
-        if passed.record().is_unlinked() {
-            // SeqCst: the unlink comes before the tag is read (E3); partner: the heavy fence of the scan.
-            fence(Ordering::SeqCst);
-            let tag = epochs.now();
-            assert!(matches!(epochs.try_advance(5 * MILLI), Advance::Advanced(_)));
-            if tag < epochs.scan().pins() {
-                memory.with_mut(|_| ());
-            }
+        while !passed.record().is_unlinked() {
+            thread::yield_now();
         }
+        // SeqCst: the unlink comes before the tag is read (E3); partner: the heavy fence of the scan.
+        fence(Ordering::SeqCst);
+        let tag = epochs.now();
+        assert!(matches!(epochs.try_advance(5 * MILLI), Advance::Advanced(_)));
+        let is_free = tag < epochs.scan().pins();
+        if is_free {
+            memory.with_mut(|_| ());
+        }
+        // Relaxed: figures.
+        outcomes[usize::from(is_free)].fetch_add(1, Ordering::Relaxed);
         writer.join().unwrap();
         drop(reader.join().unwrap());
         drop(needed);
     });
+    // Relaxed: the model is over.
+    let explored = outcomes.each_ref().map(|outcome| outcome.load(Ordering::Relaxed));
+    assert!(explored.iter().all(|runs| *runs > 0), "a reader held it back, and none did: {explored:?}");
 }
 
 /// A commit that read one record and writes another: lock, serialization point, validate, install. Its epoch if it
