@@ -27,7 +27,8 @@ pub const INDEX_KEY_BYTES_MAX: usize = 65_535;
 pub const KEY_BYTES_MAX: usize = 16_384;
 /// The largest value of a record, in bytes, after encoding.
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
-/// The largest write-set of one transaction, in bytes of log.
+/// The largest write-set of one transaction, in bytes: keys, values and entries of indexes, each counted as it would
+/// stand in the log. Also the largest read-set, in memory.
 pub const TRANSACTION_BYTES_MAX: usize = 256 << 20;
 /// Most bytes that a thread keeps, from transaction to transaction, of what a huge one made it take.
 pub const KEEP_BYTES_MAX: usize = 1 << 20;

@@ -198,6 +198,32 @@ fn a_closure_that_forks_commits_in_the_parent_only() {
     assert_eq!(rows(&Database::open(folder.path()).expect("opens")), 6);
 }
 
+/// In the child nothing can be validated: an error of the closure's own might rest on what never stood (R2).
+#[test]
+fn the_error_of_a_closure_that_forks_is_handed_out_in_the_parent_only() {
+    let db = Database::in_memory().expect("opens");
+    let table = db.table::<u64, u64>("rows").expect("a table");
+    let mut pid = -1;
+    let refused = db.run(|tx| -> Result<()> {
+        tx.get(&table, &1)?;
+        // SAFETY: the child returns from the closure, is refused, and ends.
+        pid = unsafe { libc::fork() };
+        Err(Error::KeyExists { table: "rows".to_owned() })
+    });
+    if pid == 0 {
+        // SAFETY: ends the process at once, without destructors.
+        unsafe { libc::_exit(i32::from(!is_forked(refused))) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child above, and writes to the local variable.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "the child was told its closure's error"
+    );
+    assert!(matches!(refused, Err(Error::KeyExists { .. })));
+}
+
 /// Threads work while others fork: in a child the locks that they held at the fork are held for ever.
 #[test]
 fn children_of_a_busy_process_do_not_hang_and_nothing_acknowledged_is_lost() {

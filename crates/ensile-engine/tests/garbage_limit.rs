@@ -338,3 +338,107 @@ fn a_read_set_has_a_limit_of_its_own() -> Result<()> {
     (0..100_000).try_for_each(|_| tx.get(&table, &1).map(drop))?;
     tx.commit().map(drop)
 }
+
+#[test]
+fn a_snapshot_that_holds_back_nothing_is_not_ended_for_a_transactions_garbage() -> Result<()> {
+    let (driven, table) = filled()?;
+    let mut old = driven.db.snapshot()?;
+    driven.beat(80);
+    let mut idle = driven.db.begin();
+    idle.get(&table, &0)?;
+    for key in 0.. {
+        replace(&driven.db, &table, 10_000 + key)?;
+        if key % 20 == 0 {
+            driven.beat(1);
+        }
+        if driven.db.stats().expired > 0 {
+            break;
+        }
+        assert!(key < 10_000, "the transaction is never ended");
+    }
+    assert!(matches!(idle.get(&table, &0), Err(Error::Expired)));
+    assert!(old.get(&table, &0).is_ok(), "no version waits for it");
+    Ok(())
+}
+
+/// Versions wait for the boundary that is served, with or without a reader: to end one would free nothing.
+#[test]
+fn snapshots_of_the_boundary_that_is_served_are_not_ended() -> Result<()> {
+    let (driven, table) = filled()?;
+    for round in 0..60 {
+        let keys = (0..450).map(|key| (round * 450 + key) % 2000);
+        keys.map(|key| driven.db.run(|tx| tx.put(&table, &key, &vec![1; SMALL]))).collect::<Result<()>>()?;
+        let mut snapshot = driven.db.snapshot()?;
+        snapshot.get(&table, &1)?;
+        driven.beat(1);
+        assert!(snapshot.get(&table, &1).is_ok(), "round {round}: it is one tick old");
+    }
+    Ok(())
+}
+
+#[test]
+fn deleted_rows_that_wait_for_the_disk_end_no_snapshot() -> Result<()> {
+    let (disk, clock) = (SimDisk::new(), Clock::manual());
+    let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
+    let db = builder.garbage_bytes_max(LIMIT).without_threads().open()?;
+    let table = db.table::<u64, Vec<u8>>("rows")?;
+    let tick = || {
+        clock.advance(Duration::from_millis(40));
+        db.heartbeat_step();
+    };
+    for _ in 0..50 {
+        tick();
+        while db.logger_step(0) {}
+    }
+    let mut snapshot = db.snapshot()?;
+    // From here on D stands still.
+    for key in 0..3000 {
+        db.submit(|tx| tx.put(&table, &key, &vec![0; SMALL]))?;
+        db.submit(|tx| tx.delete(&table, &key).map(drop))?;
+        if key % 20 == 0 {
+            tick();
+        }
+    }
+    (0..100).for_each(|_| tick());
+    assert_eq!((snapshot.get(&table, &0)?, db.stats().expired), (None, 0));
+    Ok(())
+}
+
+#[test]
+fn what_a_snapshots_scan_copied_and_did_not_show_is_not_in_its_receipt() -> Result<()> {
+    let (driven, table) = filled()?;
+    driven.db.run(|tx| tx.put(&table, &0, &vec![1; SMALL]))?;
+    driven.beat(10);
+    driven.db.run(|tx| tx.put(&table, &1, &vec![1; SMALL]))?;
+    driven.beat(20);
+    let mut snapshot = driven.db.snapshot()?;
+    snapshot.get(&table, &0)?;
+    let shown = snapshot.shown_epoch();
+    snapshot.scan(&table, .., |_, _| std::ops::ControlFlow::Break(()))?;
+    assert_eq!(snapshot.shown_epoch(), shown, "row 0 alone was shown");
+    snapshot.get(&table, &1)?;
+    assert!(snapshot.shown_epoch() > shown);
+    Ok(())
+}
+
+/// 16 bytes each.
+const READS_OF_THE_LIMIT: usize = (256 << 20) / 16 + 10;
+
+#[test]
+fn reads_of_refused_inserts_and_of_gaps_have_the_limit_of_a_read_set_too() -> Result<()> {
+    let driven = Driven::open(|builder| builder);
+    let table = driven.db.table::<u64, ()>("keys")?;
+    driven.db.run(|tx| (0..100).try_for_each(|key| tx.put(&table, &(2 * key), &())))?;
+    let mut tx = driven.db.begin();
+    let refused = (0..READS_OF_THE_LIMIT).find_map(|_| match tx.insert(&table, &2, &()) {
+        Err(Error::KeyExists { .. }) => None,
+        other => Some(other),
+    });
+    assert!(matches!(refused, Some(Err(Error::TooLarge { .. }))), "{refused:?}");
+    drop(tx);
+    let mut tx = driven.db.begin();
+    let gap = |read| 1 + (read as u64 % 2) * 150;
+    let refused = (0..READS_OF_THE_LIMIT).find_map(|read| tx.get(&table, &gap(read)).err());
+    assert!(matches!(refused, Some(Error::TooLarge { .. })), "{refused:?}");
+    Ok(())
+}

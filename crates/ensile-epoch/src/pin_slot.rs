@@ -76,8 +76,10 @@ impl PinSlot {
         // Relaxed, both: ordered before the load of `expiry` and before every later pointer load by the light fence;
         // partners: `try_expire` and the heavy fence of `scan`.
         self.words.in_call.store(true, Ordering::Relaxed);
-        // Relaxed: the light fence below orders it before every pointer load; partner: the heavy fence of `scan`.
-        self.words.pin.store(epoch.number(), Ordering::Relaxed);
+        // Release: a scan that reads this pin, and not the end of the last one, sees the last transaction's loads done;
+        // partner: Acquire in `held`. The light fence below orders it before every pointer load; partner: the heavy
+        // fence of `scan`.
+        self.words.pin.store(epoch.number(), Ordering::Release);
         self.fences.light();
         // Relaxed: a thread that asks for an expiry fences, then looks for our call. If it missed our call, the light
         // fence lets us see its demand here.
@@ -106,9 +108,9 @@ impl PinSlot {
     /// Enters a call of a snapshot's reader, pinned at `epoch`.
     #[inline]
     fn enter_snapshot(&self, epoch: Epoch) -> Result<(), Expired> {
-        // Relaxed: between calls the pin does not count, and the light fence in `enter` orders it before every pointer
-        // load; partner: the heavy fence of `scan`.
-        self.words.pin.store(epoch.number(), Ordering::Relaxed);
+        // Release: a scan that finds this call and its pin sees the last call's loads done; partner: Acquire in `held`.
+        // The light fence in `enter` orders it before every pointer load; partner: the heavy fence of `scan`.
+        self.words.pin.store(epoch.number(), Ordering::Release);
         self.enter()
     }
 

@@ -190,11 +190,38 @@ fn e3_a_snapshot_between_calls_has_read_what_it_lets_go() {
         let reader = {
             let shared = shared.clone();
             thread::spawn(move || {
-                for _ in 0..2 {
-                    let call = pin.enter_snapshot(shared.epochs.now()).expect("nobody expires it");
-                    shared.follow();
-                    drop(call);
-                }
+                let call = pin.enter_snapshot(Epoch::new(FIRST + 1)).expect("nobody expires it");
+                shared.follow();
+                drop(call);
+                let call = pin.enter_snapshot(shared.epochs.now()).expect("nobody expires it");
+                shared.follow();
+                drop(call);
+                pin
+            })
+        };
+        let tag = shared.retire();
+        shared.advance();
+        if tag < shared.epochs.scan().pins() {
+            shared.thing.free();
+        }
+        drop(reader.join().unwrap());
+    });
+}
+
+/// E3: a scan that finds the pin of a slot's next transaction, and never the end of the last one.
+#[test]
+fn e3_the_next_transactions_pin_says_that_the_last_ones_loads_are_done() {
+    loom::model(|| {
+        let shared = shared();
+        let mut pin = shared.epochs.register_pin();
+        let reader = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let call = pin.begin(Epoch::new(FIRST + 1));
+                shared.follow();
+                drop(call);
+                pin.end();
+                drop(pin.begin(shared.epochs.now()));
                 pin
             })
         };

@@ -185,8 +185,8 @@ impl Builder {
         self
     }
 
-    /// Most bytes of garbage that open transactions and snapshots may hold back; above it the oldest one that is idle
-    /// between two calls is ended, and its next call returns `Error::Expired`. 256 MiB by default.
+    /// Most bytes of garbage that open transactions and snapshots may hold back. Above it those are ended that hold
+    /// back more than half of it: their next call returns `Error::Expired`. 256 MiB by default.
     pub fn garbage_bytes_max(mut self, bytes: u64) -> Self {
         self.settings.garbage_bytes_max = bytes;
         self

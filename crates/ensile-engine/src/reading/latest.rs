@@ -53,6 +53,10 @@ impl<'p> Reader<'p> for PointReader<'_, 'p> {
         None
     }
 
+    fn mark(&self) -> u64 {
+        self.sets.reads.len() as u64
+    }
+
     #[inline]
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
         let Sets { reads, writes, .. } = &mut *self.sets;
@@ -95,8 +99,8 @@ impl<'p> Reader<'p> for ScanReader<'_, 'p> {
     }
 
     #[inline]
-    fn reads(&self) -> usize {
-        self.reads.len()
+    fn mark(&self) -> u64 {
+        self.reads.len() as u64
     }
 }
 

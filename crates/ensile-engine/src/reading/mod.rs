@@ -67,8 +67,8 @@ pub(crate) trait RawRead {
         read: impl FnOnce(&RowBatch) -> R,
     ) -> Result<R>;
 
-    /// Forgets the reads behind the first `kept`: of rows that the application was not shown.
-    fn forget_reads(&mut self, kept: usize);
+    /// Forgets what was read behind a mark: of rows that the application was not shown.
+    fn forget_behind(&mut self, mark: u64);
 }
 
 /// A reader of records.
@@ -82,11 +82,8 @@ pub(crate) trait Reader<'p> {
     /// The reader's own writes, if it has any.
     fn own(&self) -> Option<&WriteSet<'p>>;
 
-    /// How many reads it remembers.
-    #[inline]
-    fn reads(&self) -> usize {
-        0
-    }
+    /// What it remembers by now, for [`RawRead::forget_behind`].
+    fn mark(&self) -> u64;
 
     /// Notes where the key was found.
     fn found(&mut self, table: u32, key: &[u8], record: Handle<'p>) {
@@ -305,7 +302,7 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     let Some(index) = index else {
         debug_assert!(std::ptr::eq(scan.table, table), "without an index the table's own keys are scanned");
         return self::scan(reader, scan, rows, pinned, &mut |reader, key, rows| {
-            list.push(key, None, rows, reader.reads())
+            list.push(key, None, rows, reader.mark())
         });
     };
     debug_assert!(std::ptr::eq(scan.table, &raw const *index.entries));
@@ -313,12 +310,12 @@ pub(crate) fn copy_rows<'p, R: Reader<'p>>(
         let key = scratch.bytes();
         if let Own::Put(value) = own_write(reader.own(), table.id, key) {
             rows.copy(value);
-            return list.push(entry_key, Some(key), rows, reader.reads());
+            return list.push(entry_key, Some(key), rows, reader.mark());
         }
         // The row is there: rows and entries change in one transaction. If this reader sees them apart, it has read
         // two states, and its commit will fail; until then the entry is passed over.
         if lookup(reader, table.place(), key, None, rows, pinned) {
-            return list.push(entry_key, Some(key), rows, reader.reads());
+            return list.push(entry_key, Some(key), rows, reader.mark());
         }
         ControlFlow::Continue(())
     });

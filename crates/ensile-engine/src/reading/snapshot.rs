@@ -63,6 +63,11 @@ impl<'p> Reader<'p> for VersionReader<'_, 'p> {
     fn own(&self) -> Option<&WriteSet<'p>> {
         None
     }
+
+    #[inline]
+    fn mark(&self) -> u64 {
+        self.shown.number()
+    }
 }
 
 impl Database {
@@ -225,8 +230,11 @@ impl RawRead for Snapshot<'_> {
         Ok(kept.between(|context| context.show_rows(read)))
     }
 
-    /// A snapshot remembers no reads.
-    fn forget_reads(&mut self, _kept: usize) {}
+    /// What was copied and not shown is no part of what the snapshot has shown (R1).
+    fn forget_behind(&mut self, mark: u64) {
+        debug_assert!(mark <= self.shown.number(), "a mark lies behind what was read");
+        self.shown = Epoch::new(mark);
+    }
 }
 
 impl Drop for Snapshot<'_> {

@@ -57,6 +57,9 @@ const FIRST_BYTES: usize = 4;
 /// Words before the one that holds length and first data bytes.
 const DATA_WORD: usize = 2;
 
+/// From this length on data that nobody writes any more is copied as a whole, and not word by word.
+const COPIED_AS_A_WHOLE: usize = 128;
+
 /// Words copied in one turn of a loop.
 const UNROLLED: usize = 4;
 
@@ -384,11 +387,35 @@ impl<'p> Record<'p> {
             if word.is_absent() {
                 return Some(word);
             }
+            if let Some(data) = version.settled_data(word) {
+                scratch.copy(data);
+                return Some(word);
+            }
             version.copy_out(scratch);
             if version.still(word) {
                 return Some(word);
             }
         }
+    }
+
+    /// The data of a version that was superseded before its word was read, where it lies; `None` also if it is so short
+    /// that it is copied as fast word by word.
+    #[inline]
+    fn settled_data(self, word: Word) -> Option<&'p [u8]> {
+        // Loom's atomics are no plain memory, and a big-endian machine has the first bytes the other way round.
+        if word.is_latest() || cfg!(any(loom, target_endian = "big")) {
+            return None;
+        }
+        let length = self.length();
+        if length < COPIED_AS_A_WHOLE {
+            return None;
+        }
+        // SAFETY: the data lies behind the header, as far as the clamped length. Nobody writes it: only a key's latest
+        // record is overwritten (C2), and what once was superseded never is the latest again. All of it was stored
+        // before the word was (K3), or before the link that led here; both were read with Acquire. It lives for 'p.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.words.as_ptr().cast::<u8>().add(HEADER_BYTES), length)
+        })
     }
 
     /// A step of [`Self::read_version`] for many records at a time: the version before, asked for. It breaks at a

@@ -17,7 +17,8 @@ pub(crate) trait CopyTarget {
     /// Room for `words` words that hold `length` data bytes, the first of them behind the length.
     fn fill(&mut self, length: usize, words: usize) -> &mut [u64];
 
-    /// Copies a row that is no record's.
+    /// Copies a row that nobody writes.
+    #[inline]
     fn copy(&mut self, row: &[u8]) {
         let words = (FIRST_BYTES + row.len()).div_ceil(size_of::<u64>());
         self.fill(row.len(), words).as_mut_bytes()[FIRST_BYTES..][..row.len()].copy_from_slice(row);

@@ -21,7 +21,7 @@ use crate::record::word::Word;
 use node_set::NodeSet;
 use write_set::{Expect, WriteKind, WriteSet};
 
-/// Most records in a read-set.
+/// Most records in a read-set and leaves in a node-set.
 const READS_MAX: usize = TRANSACTION_BYTES_MAX / size_of::<Read<'static>>();
 
 /// A record in the read-set, with the word that it had (§4.4).
@@ -74,18 +74,18 @@ impl Sets<'_> {
         }
     }
 
-    /// Refuses a read-set that is too large (E6).
+    /// Refuses a read-set and a node-set that are too large together (E6).
     ///
     /// # Errors
     /// [`Error::TooLarge`].
     #[inline]
     pub(crate) fn check_reads(&self) -> Result<()> {
-        if self.reads.len() <= READS_MAX { Ok(()) } else { self.refuse_reads() }
+        if self.reads.len() + self.nodes.len() <= READS_MAX { Ok(()) } else { self.refuse_reads() }
     }
 
     #[cold]
     fn refuse_reads(&self) -> Result<()> {
-        let bytes = self.reads.len() * size_of::<Read<'_>>();
+        let bytes = (self.reads.len() + self.nodes.len()) * size_of::<Read<'_>>();
         Err(Error::TooLarge { what: "the transaction's read-set", bytes, bytes_max: TRANSACTION_BYTES_MAX })
     }
 

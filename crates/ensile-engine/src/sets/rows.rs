@@ -58,7 +58,7 @@ struct RowEnds {
     place: u32,
     key: u32,
     row: Option<KeptRow>,
-    reads: u32,
+    mark: u64,
 }
 
 /// A row of a batch.
@@ -70,8 +70,8 @@ pub(crate) struct BatchRow<'b> {
     pub(crate) key: &'b [u8],
     /// The row; empty if the batch was asked for keys only.
     pub(crate) row: &'b [u8],
-    /// How many reads the transaction had remembered behind it.
-    pub(crate) reads: usize,
+    /// What the reader had remembered behind it.
+    pub(crate) mark: u64,
 }
 
 impl RowBatch {
@@ -109,7 +109,7 @@ impl RowBatch {
             let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
             start = ends.key as usize;
             let row = ends.row.map_or(&[][..], |row| self.rows.row(row));
-            BatchRow { place, key, row, reads: ends.reads as usize }
+            BatchRow { place, key, row, mark: ends.mark }
         })
     }
 
@@ -135,7 +135,7 @@ impl RowList {
         place: &[u8],
         key: Option<&[u8]>,
         rows: &mut RowSpace,
-        reads: usize,
+        mark: u64,
     ) -> ControlFlow<()> {
         debug_assert!(!self.is_full, "a full batch takes no more rows");
         debug_assert_eq!(
@@ -150,7 +150,7 @@ impl RowList {
         }
         let row = if self.asked.keys_only { None } else { Some(rows.keep()) };
         let end_of_key = self.keys.len() as u32;
-        self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, reads: reads as u32 });
+        self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, mark });
         let is_full =
             self.ends.len() >= self.asked.rows_max || self.keys.len() + rows.used_bytes() >= BATCH_BYTES_MAX;
         if is_full {
@@ -164,7 +164,7 @@ impl RowList {
     #[inline]
     pub(crate) fn push_found(&mut self, rows: &mut RowSpace, found: bool) {
         let row = found.then(|| rows.keep());
-        self.ends.push(RowEnds { place: 0, key: 0, row, reads: 0 });
+        self.ends.push(RowEnds { place: 0, key: 0, row, mark: 0 });
     }
 }
 

@@ -98,11 +98,11 @@ impl SharedState {
         let limits = self.epochs.limits();
         let unhook_limit = self.unhook_limit(limits);
         collector.before_last = std::mem::replace(&mut collector.last, (limits, unhook_limit));
-        if unhook_limit < limits.snapshots() {
-            // Absent records wait for D, or for E: to end a reader would free none of them.
-            waiting.snapshots = waiting.snapshots.saturating_sub(unhooks);
-        }
-        if let Some(before) = collector.limit.tick(self.epochs.now(), made, waiting) {
+        // Deletes above D wait for D: to end a reader would free none of them.
+        let undurable = collector.limit.made_above(self.durable_epoch(), made);
+        waiting.snapshots = waiting.snapshots.saturating_sub(unhooks.min(undurable));
+        let now = (self.epochs.now(), self.epochs.served_snapshot());
+        if let Some(before) = collector.limit.tick(now, made, waiting) {
             let _asked = self.epochs.expire(before.pins, before.snapshots);
         }
     }
@@ -127,7 +127,10 @@ impl SharedState {
         visited.retain(|other| {
             // The thread that has the lock now frees it itself.
             let Some(mut garbage) = other.try_lock_garbage() else { return false };
-            !worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT)
+            let before = garbage.len();
+            let drained = worker.collect_for(&mut garbage, &horizon, call.pinned(), FREED_PER_VISIT);
+            // What does not go now, beside a turn, is looked at again after the next tick (P1).
+            !drained && garbage.len() < before
         });
         // Those that are not through come last.
         due.splice(0..0, visited);
@@ -175,3 +178,6 @@ impl SharedState {
         workers.iter().map(|worker| counter(&worker.counters).load(Ordering::Relaxed)).sum()
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;

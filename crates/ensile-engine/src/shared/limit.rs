@@ -37,19 +37,23 @@ pub(crate) struct EndedBefore {
 pub(crate) struct GarbageLimit {
     bytes_max: u64,
     ticks: VecDeque<(Epoch, GarbageBytes)>,
+    /// The boundary that was served at the last tick.
+    served: Epoch,
 }
 
 impl GarbageLimit {
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, ticks: VecDeque::with_capacity(TICKS_MAX) }
+        Self { bytes_max, ticks: VecDeque::with_capacity(TICKS_MAX), served: Epoch::ZERO }
     }
 
-    /// A tick in epoch `now`, when `made` bytes had ever been made and `waiting` of them might wait for readers.
-    /// Returns who is to be ended, if that is too much. Readers of the last two epochs are spared: they will be gone
-    /// before an expiry reaches them.
+    /// A tick in epoch `now`, when `made` bytes had ever been made and `waiting` bytes might wait for readers. Returns
+    /// who is to be ended, if that is too much. Readers of the last two epochs are spared: they will be gone before an
+    /// expiry reaches them. So are readers of the boundary that was `served` at the last tick, or of a newer one:
+    /// versions wait for those boundaries with or without a reader. And nobody is ended for a kind of garbage of which
+    /// no more than half of the limit waits.
     pub(crate) fn tick(
         &mut self,
-        now: Epoch,
+        (now, served): (Epoch, Epoch),
         made: GarbageBytes,
         waiting: GarbageBytes,
     ) -> Option<EndedBefore> {
@@ -59,6 +63,7 @@ impl GarbageLimit {
                 && before.snapshots <= made.snapshots),
             "epochs and what was ever made only grow"
         );
+        let served_before = std::mem::replace(&mut self.served, served);
         if self.ticks.back().is_none_or(|(last, _)| *last < now) {
             if self.ticks.len() == TICKS_MAX {
                 self.ticks.pop_front();
@@ -70,13 +75,22 @@ impl GarbageLimit {
         }
         let old = now.previous().previous();
         let half = self.bytes_max / 2;
-        let since = |enough: &dyn Fn(&GarbageBytes) -> bool| {
-            let first = self.ticks.iter().find(|(_, then)| enough(then));
+        let since = |waits: u64, made_since: &dyn Fn(&GarbageBytes) -> u64| {
+            if waits <= half {
+                return Epoch::ZERO;
+            }
+            let first = self.ticks.iter().find(|(_, then)| made_since(then) <= half);
             first.map_or(old, |(epoch, _)| epoch.next().min(old))
         };
-        let pins = since(&|then| made.pins - then.pins <= half);
-        let snapshots = since(&|then| made.snapshots - then.snapshots <= half);
-        Some(EndedBefore { pins, snapshots })
+        let pins = since(waiting.pins, &|then| made.pins - then.pins);
+        let snapshots = since(waiting.snapshots, &|then| made.snapshots - then.snapshots);
+        Some(EndedBefore { pins, snapshots: snapshots.min(served_before) })
+    }
+
+    /// At most how many bytes were made for snapshots in epochs above `durable`, when `made` had ever been made.
+    pub(crate) fn made_above(&self, durable: Epoch, made: GarbageBytes) -> u64 {
+        let then = self.ticks.iter().rev().find(|(epoch, _)| *epoch <= durable);
+        made.snapshots - then.map_or(0, |(_, then)| then.snapshots)
     }
 }
 

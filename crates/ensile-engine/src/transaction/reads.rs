@@ -107,7 +107,7 @@ impl RawRead for Transaction<'_> {
         )
     }
 
-    fn forget_reads(&mut self, kept: usize) {
-        self.between(|context| context.sets.forget_reads(kept));
+    fn forget_behind(&mut self, mark: u64) {
+        self.between(|context| context.sets.forget_reads(mark as usize));
     }
 }

@@ -351,8 +351,8 @@ impl Database {
                 Err(own) => match tx.validate_reads() {
                     Ok(committed) => return Err((own, Some(committed))),
                     Err(error) if error.is_retryable() => {}
-                    // The closure's own error says more than the failed validation.
-                    Err(_) => return Err((own, None)),
+                    // Nothing tells whether what the closure's own error rests on ever stood (R2).
+                    Err(error) => return Err((error.into(), None)),
                 },
             }
             if let Err(error) = self.after_loss(tx, &mut losses, limits) {

@@ -78,7 +78,9 @@ impl Transaction<'_> {
         self.check(table)?;
         self.enter(|pinned, Context { sets, entry_keys, scratch, .. }| {
             let mut maintenance = Maintenance { sets, entry_keys, scratch, pinned };
-            maintenance.run(table, key, (kind == WriteKind::Put).then_some(value))?;
+            let kept_in_step = maintenance.run(table, key, (kind == WriteKind::Put).then_some(value));
+            sets.check_reads()?;
+            kept_in_step?;
             sets.write((table.id, key, value), kind, expect)
         })
     }
@@ -100,6 +102,7 @@ impl Transaction<'_> {
             |pinned, Context { sets, scratch, .. }| sets.check_free(table, key, scratch, pinned),
             #[inline(always)]
             |free, Context { sets, value, .. }| {
+                sets.check_reads()?;
                 free?;
                 Ok(sets.put(table, key, Expect::Absent, value, encode))
             },
@@ -162,6 +165,7 @@ impl Transaction<'_> {
                     return Ok(UpdatedRow::Own(at));
                 }
                 let present = sets.look_up((table, key), met, scratch, pinned);
+                sets.check_reads()?;
                 Ok(if present { UpdatedRow::Read } else { UpdatedRow::Missing })
             },
         )?;

@@ -315,8 +315,10 @@ fn visit_rows<K: Key, V: Value>(
     failed.map_or(Ok(()), Err)
 }
 
-/// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). Reads of rows that `visit` is not
-/// shown are forgotten.
+/// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). What was read of rows that
+/// `visit` is not shown are forgotten.
+// Not inlined: what a scan is made of must not keep the shorter reads beside it from being inlined.
+#[inline(never)]
 fn visit_batches(
     source: (&TableCore, Option<&IndexCore>),
     reader: &mut impl RawRead,
@@ -335,7 +337,7 @@ fn visit_batches(
             let mut last = None;
             for row in rows.rows() {
                 if visit(row).is_break() {
-                    return ControlFlow::Break(Some(row.reads));
+                    return ControlFlow::Break(Some(row.mark));
                 }
                 last = Some(row.place);
             }
@@ -344,8 +346,8 @@ fn visit_batches(
         })?;
         match shown {
             ControlFlow::Break(None) => return Ok(()),
-            ControlFlow::Break(Some(reads)) => {
-                reader.forget_reads(reads);
+            ControlFlow::Break(Some(mark)) => {
+                reader.forget_behind(mark);
                 return Ok(());
             }
             ControlFlow::Continue(place) => {

@@ -19,7 +19,7 @@ fn rows_come_out_as_they_went_in() {
     assert_eq!(push((rows, list), (b"entry", Some(b"k1"), b"row")), ControlFlow::Continue(()));
     assert_eq!(push((rows, list), (b"other", Some(b"k2"), b"")), ControlFlow::Continue(()));
     assert_eq!(push((rows, list), (b"", Some(b""), b"x")), ControlFlow::Break(()), "three are asked for");
-    let rows: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row, row.reads)).collect();
+    let rows: Vec<_> = batch.rows().map(|row| (row.place, row.key, row.row, row.mark)).collect();
     let (first, second) = ((&b"entry"[..], &b"k1"[..]), (&b"other"[..], &b"k2"[..]));
     let expected = [(first.0, first.1, &b"row"[..], 7), (second.0, second.1, b"", 7), (b"", b"", b"x", 7)];
     assert_eq!(rows, expected);
