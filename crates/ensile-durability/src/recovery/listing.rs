@@ -17,9 +17,9 @@ use crate::store::whose::{proves_ours, searched};
 /// Files in the order of their numbers, by generation and logger.
 pub(super) type Files = BTreeMap<(u64, u32), Vec<SegmentFile>>;
 
-/// Finds all log files in the folders that are this database's (I1), also in those that the manifest does not list: what
-/// is found does not depend on how many folders an open claims. Apart from those, what a merge left that had not ended:
-/// its sources are listed still, and hold all of it.
+/// Finds all log files in the folders that are this database's (I1), also in those that the manifest does not list:
+/// what is found does not depend on how many folders an open claims. Apart from those, what a merge left that had not
+/// ended: its sources are listed still, and hold all of it.
 pub(super) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
