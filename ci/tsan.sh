@@ -9,5 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source ci/nightly.sh
 
+# Forked children of a test start threads of their own, which the sanitizer takes for a mistake.
+export TSAN_OPTIONS="die_after_fork=0 ${TSAN_OPTIONS:-}"
 export RUSTFLAGS="--cfg tsan ${RUSTFLAGS:-}" RUST_TEST_THREADS=1
 run_sanitized thread "$@"

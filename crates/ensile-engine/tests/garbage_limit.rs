@@ -366,8 +366,8 @@ fn a_snapshot_that_holds_back_nothing_is_not_ended_for_a_transactions_garbage() 
 fn snapshots_of_the_boundary_that_is_served_are_not_ended() -> Result<()> {
     let (driven, table) = filled()?;
     for round in 0..60 {
-        let keys = (0..450).map(|key| (round * 450 + key) % 2000);
-        keys.map(|key| driven.db.run(|tx| tx.put(&table, &key, &vec![1; SMALL]))).collect::<Result<()>>()?;
+        let mut keys = (0..450).map(|key| (round * 450 + key) % 2000);
+        keys.try_for_each(|key| driven.db.run(|tx| tx.put(&table, &key, &vec![1; SMALL])))?;
         let mut snapshot = driven.db.snapshot()?;
         snapshot.get(&table, &1)?;
         driven.beat(1);

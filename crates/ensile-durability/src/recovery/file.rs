@@ -246,6 +246,10 @@ impl FileChain {
                 continue;
             }
             check_kind(&header, self.file, at)?;
+            if header.kind == BlockKind::Data && header.epoch_min > header.epoch_max {
+                // No logger wrote it, whatever its checksum says.
+                continue;
+            }
             if intact {
                 offset = at + header.block_bytes() as u64;
                 used_to = used_to.max(offset);

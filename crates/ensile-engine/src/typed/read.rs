@@ -316,7 +316,7 @@ fn visit_rows<K: Key, V: Value>(
 }
 
 /// Hands rows to `visit` until it breaks, a batch at a time and between calls (E6). What was read of rows that
-/// `visit` is not shown are forgotten.
+/// `visit` is not shown is forgotten.
 // Not inlined: what a scan is made of must not keep the shorter reads beside it from being inlined.
 #[inline(never)]
 fn visit_batches(
