@@ -65,7 +65,7 @@ struct Writer {
     chain: u32,
     epoch: u64,
     mark: u64,
-    /// Data blocks that are not damaged.
+    /// Data blocks; those that stand in [`Self::bytes`] as they were written are intact.
     blocks: Vec<Block>,
     /// Where the part that follows the rules ends, and its last mark.
     clean_to: usize,
@@ -198,6 +198,12 @@ impl Writer {
         }
     }
 
+    /// Forgets the blocks that are no longer as `written`: a second damage may have taken the first one back.
+    fn forget_damaged(&mut self, written: &[u8]) {
+        let bytes = &self.bytes;
+        self.blocks.retain(|block| bytes.get(block.from..block.to) == Some(&written[block.from..block.to]));
+    }
+
     /// Damages a byte, or cuts the log.
     fn damage(&mut self, input: &mut Input<'_>) {
         let at = usize::from(input.u16()) % self.bytes.len();
@@ -208,10 +214,6 @@ impl Writer {
         } else {
             self.bytes[at] ^= mask;
         }
-        self.blocks.retain(|block| {
-            let is_hit = at < block.to && (mask == 0 || at >= block.from);
-            !is_hit
-        });
         if at < self.clean_to {
             // What is left of the part that follows the rules is not worked out again.
             (self.clean_to, self.clean_mark) = (0, 0);
@@ -236,12 +238,16 @@ pub fn log_blocks(data: &[u8]) {
         }
         writers[usize::from(what) % logs].step(&mut input);
     }
+    let written: Vec<Vec<u8>> = writers.iter().map(|writer| writer.bytes.clone()).collect();
     while !input.is_empty() {
         let at = input.choice(logs);
         if writers[at].bytes.is_empty() {
             break;
         }
         writers[at].damage(&mut input);
+    }
+    for (writer, written) in writers.iter_mut().zip(&written) {
+        writer.forget_damaged(written);
     }
     let disk = SimDisk::new();
     let number = |folder: &str| {
