@@ -9,6 +9,7 @@
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
+use ensile_base::limits::EPOCH_MICROS_MIN;
 use ensile_base::sync::{Arc, AtomicBool, Ordering, yield_now};
 use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
@@ -21,6 +22,11 @@ use crate::shared::SharedState;
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
+
+/// How long the heartbeat leaves a boundary's epoch open: as short as an epoch may be (E5).
+const BOUNDARY_WAIT: Duration = Duration::from_micros(EPOCH_MICROS_MIN);
+/// Attempts to close that epoch before the next tick does: commits of the epoch before may be under way.
+const BOUNDARY_ATTEMPTS: u32 = 16;
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
 #[cfg(target_os = "linux")]
@@ -71,15 +77,47 @@ fn give_way() {
     let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
-/// A tick each interval; in between what workers leave lying is freed, in small steps.
-fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState)) {
+/// A tick each interval. In between a boundary is served soon after it began, and what workers leave lying is freed, in
+/// small steps.
+fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState) -> Advance) {
     let _guard = StopOnPanic { shared };
     let interval = shared.settings.epoch_interval;
     let mut left = interval;
     while !shared.stop.wait(left) {
-        step(shared);
-        left = shared.collect_for(&mut shared.collector.lock(), interval);
+        let advanced = step(shared);
+        left = serve_boundary(shared, advanced, interval);
+        left = shared.collect_for(&mut shared.collector.lock(), left);
     }
+}
+
+/// Serves a boundary that the tick began, so that rows have versions for two boundaries for a short time only (V1). A
+/// tick that came too soon after an early close is made up for: it alone begins boundaries. What is left of the time to
+/// the next tick.
+fn serve_boundary(shared: &SharedState, mut advanced: Advance, mut left: Duration) -> Duration {
+    for _ in 0..BOUNDARY_ATTEMPTS {
+        let has_not_moved = matches!(advanced, Advance::TooSoon | Advance::Held(_));
+        if !(has_not_moved || shared.epochs.has_boundary_ahead()) || shared.stop.wait(BOUNDARY_WAIT) {
+            break;
+        }
+        left = left.saturating_sub(BOUNDARY_WAIT);
+        if has_not_moved {
+            advanced = advance(shared);
+        } else {
+            boundary_step(shared);
+        }
+    }
+    left
+}
+
+/// A new epoch, and at once what may be freed: commits of a boundary's epoch put versions into pages until a scan has
+/// seen the readers of the boundary before (V1).
+fn advance(shared: &SharedState) -> Advance {
+    let advanced = shared.epochs.try_advance(shared.clock.nanos());
+    if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {
+        log.wake_loggers();
+    }
+    shared.epochs.scan();
+    advanced
 }
 
 /// A heartbeat that panics closes no epoch any more: a thread that waits for one must not wait for ever.
@@ -111,25 +149,28 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 
 /// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that
 /// was empty for long (M2), and readers that hold back too much expire (E6).
-pub(crate) fn step(shared: &SharedState) {
+pub(crate) fn step(shared: &SharedState) -> Advance {
     shared.gate.end_overdue(&shared.clock);
-    let advanced = shared.epochs.try_advance(shared.clock.nanos());
-    if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {
-        log.wake_loggers();
-    }
+    let advanced = advance(shared);
     if let Some(log) = &shared.log {
         log.hint_step();
         if shared.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
             log.reserved_epochs_step();
         }
     }
-    shared.epochs.scan();
     // Another thread that takes this step frees instead.
     if let Some(mut collector) = shared.collector.try_lock_unless_panicked() {
         shared.collection_tick(&mut collector);
         shared.collection_step(&mut collector);
     }
     shared.memory.give_back_step();
+    advanced
+}
+
+/// Between two ticks: closes the epoch of a boundary that is not served yet. No logger is woken for that: the next tick
+/// wakes them, and the log is written no more often.
+pub(crate) fn boundary_step(shared: &SharedState) {
+    let _is_served = shared.epochs.try_serve_boundary(shared.clock.nanos());
 }
 
 /// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or
