@@ -226,18 +226,18 @@ impl Epochs {
     }
 
     /// Closes the epoch of the newest boundary if that is not served yet, and once it is served, publishes which
-    /// boundaries can be shown (V1). A step of the heartbeat between two ticks. True if the boundary is served.
-    pub fn try_serve_boundary(&self, now_nanos: u64) -> bool {
+    /// boundaries can be shown (V1). A step of the heartbeat behind its tick. `Advanced` if the boundary is served.
+    pub fn try_serve_boundary(&self, now_nanos: u64) -> Advance {
         // Relaxed: a boundary that begins now is for the next step.
         let newest = Epoch::new(self.boundaries.newest.load(Ordering::Relaxed));
         if self.served_snapshot() < newest {
-            let _ = self.try_advance_early(now_nanos);
+            let advanced = self.try_advance_early(now_nanos);
+            if self.served_snapshot() < newest {
+                return advanced;
+            }
         }
-        let is_served = self.served_snapshot() >= newest;
-        if is_served {
-            self.scan();
-        }
-        is_served
+        self.scan();
+        Advance::Advanced(self.now())
     }
 
     /// Whether the newest boundary was not yet served at the last scan. Until a scan finds it served, commits keep

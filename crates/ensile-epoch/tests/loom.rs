@@ -416,7 +416,7 @@ fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
 fn v1_a_boundary_that_is_served_at_once_takes_no_readers_boundary_out_of_the_set() {
     check_v1(|epochs| {
         assert!(matches!(epochs.try_advance_to_boundary(MILLI), Advance::Advanced(_)));
-        assert!(epochs.try_serve_boundary(2 * MILLI), "nothing is bound");
+        assert!(matches!(epochs.try_serve_boundary(2 * MILLI), Advance::Advanced(_)));
     });
 }
 

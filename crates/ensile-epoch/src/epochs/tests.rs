@@ -84,9 +84,12 @@ fn v1_a_boundary_is_served_and_announced_without_waiting_for_the_next_tick() {
     // A commit of the epoch before is under way.
     let worker = epochs.register_worker();
     worker.bind(boundary.previous());
-    assert!(!epochs.try_serve_boundary(2_001 * MILLI) && epochs.has_boundary_ahead());
+    assert_eq!(epochs.try_serve_boundary(2_001 * MILLI), Advance::Held(boundary.previous()));
+    assert!(epochs.has_boundary_ahead());
     worker.unbind();
-    assert!(epochs.try_serve_boundary(2_001 * MILLI) && !epochs.has_boundary_ahead());
+    assert_eq!(epochs.try_serve_boundary(2_000 * MILLI + 1), Advance::TooSoon);
+    assert_eq!(epochs.try_serve_boundary(2_001 * MILLI), Advance::Advanced(boundary.next()));
+    assert!(!epochs.has_boundary_ahead());
     assert_eq!((epochs.served_snapshot(), epochs.limits().snapshots()), (boundary, boundary));
 }
 
@@ -96,8 +99,9 @@ fn v1_a_boundary_that_an_early_close_has_served_is_announced_by_the_next_step() 
     let Advance::Advanced(boundary) = epochs.try_advance(2_000 * MILLI) else { panic!("nothing is bound") };
     let closed = epochs.try_advance_early(2_001 * MILLI);
     assert!(epochs.has_boundary_ahead() && epochs.served_snapshot() == boundary);
-    assert!(epochs.try_serve_boundary(2_002 * MILLI) && !epochs.has_boundary_ahead());
-    assert_eq!((Advance::Advanced(epochs.now()), epochs.limits().snapshots()), (closed, boundary));
+    assert_eq!(epochs.try_serve_boundary(2_002 * MILLI), closed);
+    assert!(!epochs.has_boundary_ahead());
+    assert_eq!(epochs.limits().snapshots(), boundary);
 }
 
 #[test]
