@@ -124,7 +124,7 @@ impl Database {
         let seen = shared.epochs.now();
         let is_served = || !shared.settings.snapshots || shared.epochs.served_snapshot() > seen;
         if shared.advance_until(is_served, Epochs::try_advance_to_boundary) {
-            // Whoever makes a boundary says soon which ones can still be shown (V1).
+            // Each caller that makes boundaries scans once they are served (V1).
             shared.epochs.scan();
             return self.snapshot();
         }
