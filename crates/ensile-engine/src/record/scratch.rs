@@ -27,7 +27,10 @@ pub(crate) trait CopyTarget {
 
 /// Words that hold `length` data bytes, the first of them behind the length.
 #[inline(always)]
-#[expect(clippy::manual_div_ceil, reason = "which minds an overflow that no record's length comes near: slower")]
+#[expect(
+    clippy::manual_div_ceil,
+    reason = "which minds an overflow that no record's length comes near: slower"
+)]
 pub(super) const fn words_of(length: usize) -> usize {
     (FIRST_BYTES + length + size_of::<u64>() - 1) / size_of::<u64>()
 }
