@@ -384,7 +384,10 @@ impl<'p> Record<'p> {
     pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut impl CopyTarget) -> Option<Word> {
         loop {
             let (version, word) = self.find_version(boundary)?;
-            debug_assert!(word.epoch() < boundary.epoch(), "a snapshot shows what is older than its boundary (S1)");
+            debug_assert!(
+                word.epoch() < boundary.epoch(),
+                "a snapshot shows what is older than its boundary (S1)"
+            );
             if word.is_absent() {
                 return Some(word);
             }

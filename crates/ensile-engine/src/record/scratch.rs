@@ -133,7 +133,11 @@ impl RowSpace {
     #[inline]
     pub(crate) fn keep(&mut self) -> KeptRow {
         let kept = KeptRow { start: self.next as u32, length: self.length as u32 };
-        debug_assert_eq!(self.end, self.next + words_of(self.length), "the last copy is whole, and is kept once");
+        debug_assert_eq!(
+            self.end,
+            self.next + words_of(self.length),
+            "the last copy is whole, and is kept once"
+        );
         debug_assert!(self.next < u32::MAX as usize && self.length <= u32::MAX as usize, "a batch is small");
         self.next = self.end;
         kept
