@@ -123,6 +123,43 @@ impl LeafCopy<'_> {
     }
 }
 
+/// Layers above a scan that take no allocation.
+const LAYERS_NEAR: usize = 4;
+
+/// Leaves whose layer slots a scan went down through, outermost first, each with the slices above its layer.
+struct LayersAbove<'p> {
+    near: [Option<(Ptr<'p, Leaf>, u32)>; LAYERS_NEAR],
+    far: Vec<(Ptr<'p, Leaf>, u32)>,
+    count: usize,
+}
+
+impl<'p> LayersAbove<'p> {
+    fn new() -> Self {
+        Self { near: [None; LAYERS_NEAR], far: Vec::new(), count: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.far.clear();
+        self.count = 0;
+    }
+
+    fn push(&mut self, leaf: Ptr<'p, Leaf>, slices: u32) {
+        match self.near.get_mut(self.count) {
+            Some(near) => *near = Some((leaf, slices)),
+            None => self.far.push((leaf, slices)),
+        }
+        self.count += 1;
+    }
+
+    fn pop(&mut self) -> Option<(Ptr<'p, Leaf>, u32)> {
+        self.count = self.count.checked_sub(1)?;
+        match self.near.get(self.count) {
+            Some(near) => *near,
+            None => self.far.pop(),
+        }
+    }
+}
+
 struct ScanCursor<'t, 'p, V> {
     tree: &'t Masstree,
     pinned: Pinned<'p>,
@@ -135,13 +172,13 @@ struct ScanCursor<'t, 'p, V> {
     end_slice: Option<u64>,
     /// The key bytes of the cursor. While a leaf's entries are handed out their keys stand here, behind the bytes that
     /// they have in common; the cursor moves when the leaf is left.
-    key: Vec<u8>,
+    key: &'t mut Vec<u8>,
     edge: Edge,
     /// How many slices of the cursor's key stand above the layer that we stand in. So few that no sum with their bytes
     /// overflows, which the compiler can tell.
     slices: u32,
-    /// The leaves whose layer slots we went down through, outermost first, each with the slices above its layer.
-    above: Vec<(Ptr<'p, Leaf>, u32)>,
+    /// The leaves whose layer slots we went down through.
+    above: LayersAbove<'p>,
     /// How many entries ahead are announced: more with each that it has gone past, so that a scan of one entry
     /// asks for nothing else.
     ahead: usize,
@@ -177,6 +214,18 @@ impl Masstree {
         visitor: &mut impl ScanVisitor,
         pinned: Pinned<'_>,
     ) {
+        self.scan_in(range, direction, &mut Vec::new(), visitor, pinned);
+    }
+
+    /// As [`Masstree::scan`], for callers that keep a buffer for the keys of their scans.
+    pub fn scan_in(
+        &self,
+        range: Range<'_>,
+        direction: Direction,
+        key_buffer: &mut Vec<u8>,
+        visitor: &mut impl ScanVisitor,
+        pinned: Pinned<'_>,
+    ) {
         let reverse = direction == Direction::Reverse;
         let (begin, end) = if reverse { (range.upper, range.lower) } else { (range.lower, range.upper) };
         let (key, edge) = match begin {
@@ -185,21 +234,21 @@ impl Masstree {
             // Every key begins with the empty prefix.
             Bound::Unbounded => (&[][..], if reverse { Edge::AroundPrefix } else { Edge::At }),
         };
-        let mut bytes = Vec::with_capacity(key.len() + 4 * SLICE_BYTES);
-        bytes.extend_from_slice(key);
-        let (end_slice, key, slices, above, ahead) = (None, bytes, 0, Vec::new(), 0);
+        key_buffer.clear();
+        key_buffer.reserve(key.len() + 4 * SLICE_BYTES);
+        key_buffer.extend_from_slice(key);
         let mut scan = ScanCursor {
             tree: self,
             pinned,
             visitor,
             reverse,
             end,
-            end_slice,
-            key,
+            end_slice: None,
+            key: key_buffer,
             edge,
-            slices,
-            above,
-            ahead,
+            slices: 0,
+            above: LayersAbove::new(),
+            ahead: 0,
         };
         while let Stop::Lost = scan.run() {}
     }
@@ -224,7 +273,7 @@ where
             match self.hand_out(&snapshot, start, end) {
                 Left::Done => return Stop::Done,
                 Left::Layer(root, shared) => {
-                    self.above.push((leaf, self.slices));
+                    self.above.push(leaf, self.slices);
                     self.slices += 1 + (shared / SLICE_BYTES) as u32;
                     next = self.enter(root);
                 }
@@ -314,7 +363,7 @@ where
         let announced_max = layer.min(within_end).max(first);
         let mut announced = self.announce(snapshot, first..(first + self.ahead).min(announced_max));
         for (index, entry) in (first..).zip(&snapshot.entries[first..layer]) {
-            let key = show(&mut self.key, prefix, entry);
+            let key = show(self.key, prefix, entry);
             if index >= before_end && is_past(self.end, self.reverse, key, Edge::At) {
                 return Left::Done;
             }
@@ -341,7 +390,7 @@ where
         let is_cursors_way = is_cursors_slice
             && (entry.suffix.is_empty() || is_in_layer(entry.suffix, &self.key[prefix + SLICE_BYTES..]));
         if !is_cursors_way {
-            self.edge = move_to_layer(&mut self.key, prefix, entry, self.reverse);
+            self.edge = move_to_layer(self.key, prefix, entry, self.reverse);
         }
         if self.is_past_end() {
             return Left::Done;
@@ -413,7 +462,7 @@ where
             self.end_slice = self.end_in_layer();
             Some(leaf)
         } else {
-            part.append_to(&mut self.key);
+            part.append_to(self.key);
             self.edge = edge;
             // SAFETY: a neighbour of a leaf that was live under our pin at the validated version, so a node that was
             // linked then; `copy` checks that it is (still) the one that covers the cursor.
@@ -441,7 +490,7 @@ where
 
     /// Whether nothing at or behind the cursor lies within the range.
     fn is_past_end(&self) -> bool {
-        is_past(self.end, self.reverse, &self.key, self.edge)
+        is_past(self.end, self.reverse, self.key, self.edge)
     }
 }
 

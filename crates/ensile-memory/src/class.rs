@@ -39,16 +39,14 @@ impl SizeClass {
     #[must_use]
     pub const fn of_bytes(bytes: usize) -> Self {
         if bytes <= FINE_MAX {
-            let steps = bytes.div_ceil(FINE_STEP);
-            return Self(if steps == 0 { 0 } else { (steps - 1) as u8 });
+            return Self((bytes.saturating_sub(1) / FINE_STEP) as u8);
         }
         assert!(bytes <= Self::BYTES_MAX, "larger than the largest block");
         // The doubling that `bytes` falls into: base < bytes <= 2 * base.
         let doubling = ((bytes - 1) / FINE_MAX).ilog2() as usize;
         let base = FINE_MAX << doubling;
-        let step = base / COARSE_STEPS;
-        let steps = (bytes - base).div_ceil(step);
-        Self((FINE_CLASSES + doubling * COARSE_STEPS + steps - 1) as u8)
+        let step = (FINE_MAX / COARSE_STEPS) << doubling;
+        Self((FINE_CLASSES + doubling * COARSE_STEPS + (bytes - base - 1) / step) as u8)
     }
 
     /// Size of its blocks, in bytes.

@@ -157,20 +157,23 @@ pub(crate) struct ScanRange<'s> {
     pub(crate) direction: Direction,
     /// Positions of the reader's own writes within the range, in key order.
     pub(crate) own: &'s [u32],
+    /// Room for the key that the scan stands at.
+    pub(crate) key_buffer: &'s mut Vec<u8>,
 }
 
 /// Visits the present keys of the range in order, own writes merged in, until `visit` breaks. `visit` is given the
 /// reader, a key, and the copy of its value.
 fn scan<'p, R: Reader<'p>, C: CopyTarget>(
     reader: &mut R,
-    scan: &ScanRange<'_>,
+    scan: ScanRange<'_>,
     scratch: &mut C,
     pinned: Pinned<'p>,
     visit: &mut impl FnMut(&mut R, &[u8], &mut C) -> ControlFlow<()>,
 ) {
-    let (own, fetch) = (Overlay::new(scan), scan.table.fetch);
-    let mut merge = Merge { reader, table: scan.table, own, fetch, scratch, pinned, visit, broken: false };
-    scan.table.tree.scan(scan.range, scan.direction, &mut merge, pinned);
+    let ScanRange { table, range, direction, own, key_buffer } = scan;
+    let (own, fetch) = (Overlay { positions: own, direction }, table.fetch);
+    let mut merge = Merge { reader, table, own, fetch, scratch, pinned, visit, broken: false };
+    table.tree.scan_in(range, direction, key_buffer, &mut merge, pinned);
     if !merge.broken {
         let _ = merge.own_before(None);
     }
@@ -182,11 +185,7 @@ struct Overlay<'s> {
     direction: Direction,
 }
 
-impl<'s> Overlay<'s> {
-    fn new(scan: &ScanRange<'s>) -> Self {
-        Self { positions: scan.own, direction: scan.direction }
-    }
-
+impl Overlay<'_> {
     fn peek(&self) -> Option<u32> {
         match self.direction {
             Direction::Forward => self.positions.first().copied(),
@@ -294,7 +293,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
 pub(crate) fn copy_rows<'p, R: Reader<'p>>(
     reader: &mut R,
     (table, index): (&TableCore, Option<&IndexCore>),
-    scan: &ScanRange<'_>,
+    scan: ScanRange<'_>,
     scratch: &mut Scratch,
     pinned: Pinned<'p>,
     (rows, list): (&mut RowSpace, &mut RowList),

@@ -279,7 +279,7 @@ impl<'p> Record<'p> {
         let first = self.at_word(DATA_WORD).load(Ordering::Relaxed);
         // A torn length is clamped to what the allocation holds (C5).
         let length = (first as u32 as usize).min(self.capacity());
-        let words = (FIRST_BYTES + length).div_ceil(8);
+        let words = scratch::words_of(length);
         let out = scratch.fill(length, words);
         debug_assert!(
             out.len() == words && (DATA_WORD + words) * 8 <= (HEADER_BYTES + length).next_multiple_of(8)
@@ -379,11 +379,15 @@ impl<'p> Record<'p> {
     }
 
     /// The word of the version that belongs to snapshot `boundary`, if there is one; its data is copied out if the word
-    /// says that the key was present.
-    #[inline]
+    /// says that the key was present. Always inlined, as [`Self::read`].
+    #[inline(always)]
     pub(crate) fn read_version(self, boundary: Boundary<'p>, scratch: &mut impl CopyTarget) -> Option<Word> {
         loop {
             let (version, word) = self.find_version(boundary)?;
+            debug_assert!(
+                word.epoch() < boundary.epoch(),
+                "a snapshot shows what is older than its boundary (S1)"
+            );
             if word.is_absent() {
                 return Some(word);
             }
@@ -594,7 +598,7 @@ impl<'p> Record<'p> {
         debug_assert!(word.is_latest() && !word.is_locked(), "the version that was locked is copied");
         debug_assert!(cfg!(any(loom, shuttle)) || self.word().is_locked(), "a copy is made under the lock");
         debug_assert!(old.capacity() >= self.length(), "the room is as large as the record");
-        let words = (FIRST_BYTES + self.length()).div_ceil(8).max(1);
+        let words = scratch::words_of(self.length());
         for index in DATA_WORD..DATA_WORD + words {
             // Relaxed, both: our lock holds the source still; the copy is published by `link`'s Release.
             let data = self.at_word(index).load(Ordering::Relaxed);

@@ -20,9 +20,19 @@ pub(crate) trait CopyTarget {
     /// Copies a row that nobody writes.
     #[inline]
     fn copy(&mut self, row: &[u8]) {
-        let words = (FIRST_BYTES + row.len()).div_ceil(size_of::<u64>());
-        self.fill(row.len(), words).as_mut_bytes()[FIRST_BYTES..][..row.len()].copy_from_slice(row);
+        self.fill(row.len(), words_of(row.len())).as_mut_bytes()[FIRST_BYTES..][..row.len()]
+            .copy_from_slice(row);
     }
+}
+
+/// Words that hold `length` data bytes, the first of them behind the length.
+#[inline(always)]
+#[expect(
+    clippy::manual_div_ceil,
+    reason = "which minds an overflow that no record's length comes near: slower"
+)]
+pub(super) const fn words_of(length: usize) -> usize {
+    (FIRST_BYTES + length + size_of::<u64>() - 1) / size_of::<u64>()
 }
 
 /// A copy of one record's data.
@@ -81,22 +91,30 @@ pub(crate) struct RowSpace {
     words: Vec<u64>,
     /// Where the next copy begins, in words.
     next: usize,
+    /// Where the last copy ends.
+    end: usize,
+    /// The last copy's data bytes.
     length: usize,
 }
 
 /// Where a copy lies that was kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptRow {
     start: u32,
     length: u32,
+}
+
+impl KeptRow {
+    /// No copy.
+    pub(crate) const NONE: Self = Self { start: u32::MAX, length: 0 };
 }
 
 impl CopyTarget for RowSpace {
     #[inline]
     fn fill(&mut self, length: usize, words: usize) -> &mut [u64] {
         debug_assert!(FIRST_BYTES + length <= words * size_of::<u64>(), "the words hold the data");
-        self.length = length;
         let end = self.next + words;
+        (self.end, self.length) = (end, length);
         if self.words.len() < end {
             let _is_large = grow(&mut self.words, end);
         }
@@ -108,16 +126,27 @@ impl RowSpace {
     /// Forgets all copies.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        (self.next, self.length) = (0, 0);
+        (self.next, self.end, self.length) = (0, 0, 0);
     }
 
     /// Keeps the last copy: the next one goes behind it.
     #[inline]
     pub(crate) fn keep(&mut self) -> KeptRow {
         let kept = KeptRow { start: self.next as u32, length: self.length as u32 };
-        debug_assert!(self.next <= u32::MAX as usize && self.length <= u32::MAX as usize, "a batch is small");
-        self.next += (FIRST_BYTES + self.length).div_ceil(size_of::<u64>());
+        debug_assert_eq!(
+            self.end,
+            self.next + words_of(self.length),
+            "the last copy is whole, and is kept once"
+        );
+        debug_assert!(self.next < u32::MAX as usize && self.length <= u32::MAX as usize, "a batch is small");
+        self.next = self.end;
         kept
+    }
+
+    /// The copy that was kept, if one was.
+    #[inline]
+    pub(crate) fn found(&self, kept: KeptRow) -> Option<&[u8]> {
+        (kept != KeptRow::NONE).then(|| self.row(kept))
     }
 
     /// A copy that was kept.

@@ -336,7 +336,6 @@ impl RecordTree {
     }
 
     /// Visits the keys of a range in order.
-    #[inline]
     pub(crate) fn scan<'p>(
         &self,
         range: Range<'_>,
@@ -344,7 +343,20 @@ impl RecordTree {
         visitor: &mut impl RecordVisitor<'p>,
         pinned: Pinned<'p>,
     ) {
-        self.0.scan(range, direction, &mut OfIndex { visitor, pinned }, pinned);
+        self.scan_in(range, direction, &mut Vec::new(), visitor, pinned);
+    }
+
+    /// As [`Self::scan`], for callers that keep a buffer for the keys of their scans.
+    #[inline]
+    pub(crate) fn scan_in<'p>(
+        &self,
+        range: Range<'_>,
+        direction: Direction,
+        key_buffer: &mut Vec<u8>,
+        visitor: &mut impl RecordVisitor<'p>,
+        pinned: Pinned<'p>,
+    ) {
+        self.0.scan_in(range, direction, key_buffer, &mut OfIndex { visitor, pinned }, pinned);
     }
 
     /// Keys that divide the tree into parts of about the same size.

@@ -26,6 +26,8 @@ pub(crate) struct Context<'p> {
     pub(crate) descents: Descents,
     /// Rows that a scan or a multi-get has copied.
     pub(crate) rows: RowBatch,
+    /// The key that a scan stands at.
+    pub(crate) scan_key: Vec<u8>,
     /// A value being encoded.
     pub(crate) value: Vec<u8>,
     /// The keys of the index entries of a row being written.
@@ -35,7 +37,7 @@ pub(crate) struct Context<'p> {
 forgets!(
     Context: emptied [],
     forgotten [sets],
-    free [database, idle_workers, scratch, descents, rows, value, entry_keys]
+    free [database, idle_workers, scratch, descents, rows, scan_key, value, entry_keys]
 );
 
 /// What is kept under a transaction's pin.
@@ -68,6 +70,7 @@ impl Context<'_> {
             scratch: Scratch::default(),
             descents: Descents::default(),
             rows: RowBatch::default(),
+            scan_key: Vec::new(),
             value: Vec::new(),
             entry_keys: EntryKeys::default(),
         }
@@ -103,9 +106,10 @@ impl Context<'_> {
     /// Bytes of memory that reads and values have grown; descents look after their own.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        let Self { sets, scratch, rows, value, entry_keys, .. } = self;
+        let Self { sets, scratch, rows, scan_key, value, entry_keys, .. } = self;
         let seen = sets.reads.capacity() * size_of::<Read<'_>>() + sets.nodes.kept_bytes();
-        let buffers = scratch.kept_bytes() + value.capacity() + entry_keys.kept_bytes();
+        let keys = scan_key.capacity() + entry_keys.kept_bytes();
+        let buffers = scratch.kept_bytes() + value.capacity() + keys;
         seen + sets.writes.kept_bytes() + rows.kept_bytes() + buffers
     }
 
@@ -133,7 +137,7 @@ impl Context<'_> {
         self.sets.nodes = NodeSet::default();
         self.sets.writes = WriteSet::default();
         (self.scratch, self.rows) = (Scratch::default(), RowBatch::default());
-        (self.value, self.entry_keys) = (Vec::new(), EntryKeys::default());
+        (self.value, self.scan_key, self.entry_keys) = (Vec::new(), Vec::new(), EntryKeys::default());
         debug_assert!(self.kept_bytes() <= KEEP_BYTES_MAX, "what a huge transaction took is given back");
     }
 }

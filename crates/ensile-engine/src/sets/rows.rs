@@ -27,6 +27,8 @@ pub(crate) struct RowList {
     /// Places and primary keys.
     keys: Vec<u8>,
     ends: Vec<RowEnds>,
+    /// What a multi-get found: nothing else has places here, and it has none in the others.
+    found: Vec<KeptRow>,
     asked: BatchAsked,
     /// Rows were met through an index: their places are not their keys.
     of_index: bool,
@@ -57,7 +59,7 @@ impl Default for BatchAsked {
 struct RowEnds {
     place: u32,
     key: u32,
-    row: Option<KeptRow>,
+    row: KeptRow,
     mark: u64,
 }
 
@@ -83,6 +85,7 @@ impl RowBatch {
         let list = &mut self.list;
         list.keys.clear();
         list.ends.clear();
+        list.found.clear();
         (list.asked, list.of_index, list.is_full) = (asked, of_index, false);
         (&mut self.rows, list)
     }
@@ -108,7 +111,7 @@ impl RowBatch {
             let place = &keys[start..ends.place as usize];
             let key = if *of_index { &keys[ends.place as usize..ends.key as usize] } else { place };
             start = ends.key as usize;
-            let row = ends.row.map_or(&[][..], |row| self.rows.row(row));
+            let row = self.rows.found(ends.row).unwrap_or_default();
             BatchRow { place, key, row, mark: ends.mark }
         })
     }
@@ -116,14 +119,15 @@ impl RowBatch {
     /// What a multi-get found, in the order of its keys.
     #[inline]
     pub(crate) fn found(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.list.ends.iter().map(|ends| ends.row.map(|row| self.rows.row(row)))
+        self.list.found.iter().map(|row| self.rows.found(*row))
     }
 
     /// Bytes of memory that it holds.
     #[inline]
     pub(crate) fn kept_bytes(&self) -> usize {
-        let list = self.list.keys.capacity() + self.list.ends.capacity() * size_of::<RowEnds>();
-        self.rows.kept_bytes() + list
+        let RowList { keys, ends, found, .. } = &self.list;
+        let places = ends.capacity() * size_of::<RowEnds>() + found.capacity() * size_of::<KeptRow>();
+        self.rows.kept_bytes() + keys.capacity() + places
     }
 }
 
@@ -148,7 +152,7 @@ impl RowList {
         if let Some(key) = key {
             self.keys.extend_from_slice(key);
         }
-        let row = if self.asked.keys_only { None } else { Some(rows.keep()) };
+        let row = if self.asked.keys_only { KeptRow::NONE } else { rows.keep() };
         let end_of_key = self.keys.len() as u32;
         self.ends.push(RowEnds { place: end_of_place, key: end_of_key, row, mark });
         let is_full =
@@ -160,11 +164,10 @@ impl RowList {
         ControlFlow::Continue(())
     }
 
-    /// Keeps the row that was copied last as what a multi-get found, if it found one.
+    /// Notes what a multi-get finds, in the order of its keys.
     #[inline]
-    pub(crate) fn push_found(&mut self, rows: &mut RowSpace, found: bool) {
-        let row = found.then(|| rows.keep());
-        self.ends.push(RowEnds { place: 0, key: 0, row, mark: 0 });
+    pub(crate) fn found(&mut self, rows: impl Iterator<Item = KeptRow>) {
+        self.found.extend(rows);
     }
 }
 

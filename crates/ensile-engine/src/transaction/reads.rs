@@ -8,7 +8,7 @@ use super::Transaction;
 use crate::codec::KeyBuffer;
 use crate::error::Result;
 use crate::reading::{self, Own, RawRead, ScanRange};
-use crate::record::CopyTarget;
+use crate::record::{CopyTarget, KeptRow};
 use crate::sets::context::Context;
 use crate::sets::rows::{BatchAsked, RowBatch};
 use crate::tables::{IndexCore, TableCore};
@@ -63,8 +63,8 @@ impl RawRead for Transaction<'_> {
             |pinned, Context { sets, descents, rows, .. }| {
                 let places = descents.descend(table, table.fetch, pinned);
                 let (rows, list) = rows.begin(BatchAsked::FOUND, false);
-                for (key, place) in descents.keys().zip(&places) {
-                    let present = match reading::own_write(Some(&sets.writes), table.id, key) {
+                list.found(descents.keys().zip(&places).map(|(key, place)| {
+                    let is_present = match reading::own_write(Some(&sets.writes), table.id, key) {
                         Own::Put(value) => {
                             rows.copy(value);
                             true
@@ -75,8 +75,8 @@ impl RawRead for Transaction<'_> {
                             reading::lookup(&mut reader, table.place(), key, *place, rows, pinned)
                         }
                     };
-                    list.push_found(rows, present);
-                }
+                    if is_present { rows.keep() } else { KeptRow::NONE }
+                }));
                 descents.end_many(places);
                 sets.check_reads()
             },
@@ -93,14 +93,14 @@ impl RawRead for Transaction<'_> {
     ) -> Result<R> {
         self.check(table)?;
         self.enter_then(
-            |pinned, Context { sets, scratch, rows, .. }| {
+            |pinned, Context { sets, scratch, rows, scan_key, .. }| {
                 let scanned = index.map_or(table, |index| &index.entries);
                 sets.writes.sort_table(scanned.id);
                 let mut reader = sets.reader();
                 let own = reader.writes.in_order(range.lower, range.upper);
-                let scan = ScanRange { table: scanned, range, direction, own };
+                let scan = ScanRange { table: scanned, range, direction, own, key_buffer: scan_key };
                 let to = rows.begin(asked, index.is_some());
-                reading::copy_rows(&mut reader, (table, index), &scan, scratch, pinned, to);
+                reading::copy_rows(&mut reader, (table, index), scan, scratch, pinned, to);
                 sets.check_reads()
             },
             |checked, context| checked.map(|()| context.show_rows(read)),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::{BATCH_BYTES_MAX, BatchAsked, RowBatch, RowList};
-use crate::record::{CopyTarget, RowSpace};
+use crate::record::{CopyTarget, KeptRow, RowSpace};
 
 type Pushed<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
 
@@ -45,10 +45,11 @@ fn a_batch_is_full_after_many_bytes_too() {
 fn a_multi_get_tells_absent_rows_from_empty_ones() {
     let mut batch = RowBatch::default();
     let (rows, list) = batch.begin(BatchAsked::FOUND, false);
-    for found in [Some(&b"one"[..]), None, Some(b""), Some(b"two")] {
+    let finds = [Some(&b"one"[..]), None, Some(b""), Some(b"two")];
+    list.found(finds.into_iter().map(|found| {
         rows.copy(found.unwrap_or(b"not kept"));
-        list.push_found(rows, found.is_some());
-    }
+        if found.is_some() { rows.keep() } else { KeptRow::NONE }
+    }));
     let found: Vec<_> = batch.found().collect();
     assert_eq!(found, [Some(&b"one"[..]), None, Some(b""), Some(b"two")]);
 }
