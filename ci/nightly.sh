@@ -1,16 +1,19 @@
 # Sourced by asan.sh and tsan.sh: tests under a sanitizer. Needs a nightly toolchain, so it is no part of .ci/run.
 # shellcheck shell=bash
 
-# run_sanitized NAME [CRATE..]: the tests of the crates (or of those that use `unsafe`) under -Zsanitizer=NAME.
+# Which tests run.
+chosen=(--lib --tests)
+
+# run_sanitized NAME [CRATE..]: the chosen tests of the crates (or of those that use `unsafe`) under -Zsanitizer=NAME.
 run_sanitized() {
     local sanitizer="$1" host crate std=() packages=()
+    local -x RUSTFLAGS="-Zsanitizer=$1 ${RUSTFLAGS:-}"
     shift
     cargo +nightly --version || {
         echo "needs a nightly toolchain: rustup toolchain install nightly --component rust-src" >&2
         exit 1
     }
     host="$(rustc +nightly -vV | sed -n 's/^host: //p')"
-    export RUSTFLAGS="-Zsanitizer=$sanitizer ${RUSTFLAGS:-}"
     if [ -d "$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library" ]; then
         std=(-Zbuild-std)
     elif [ "$sanitizer" = thread ]; then
@@ -26,5 +29,5 @@ run_sanitized() {
         packages+=(--package "$crate")
     done
     cargo +nightly test "${std[@]}" --target "$host" --target-dir "${CARGO_TARGET_DIR:-target}/$sanitizer" \
-        "${packages[@]}" --lib --tests
+        "${packages[@]}" "${chosen[@]}"
 }
