@@ -70,7 +70,7 @@ pub const PREFAULT_BYTES_MAX: usize = 1 << 46;
 /// Epochs are reserved in the manifest for this number of seconds ahead (L6), at the rate at which they come, or that
 /// of [`EPOCH_MICROS_MIN`] if they come faster: for a quarter of the time, then, at [`EPOCH_MICROS_CLOSE`].
 /// [`EPOCHS_RESERVED_MIN`] at least, whatever the rate. A life that ends without a close gives up what it has not used:
-/// at 25 epochs a second a database can have eight million such lives.
+/// at 30 epochs a second a database can have almost seven million such lives.
 pub const EPOCHS_RESERVED_SECONDS: u64 = 24 * 3600;
 /// See [`EPOCHS_RESERVED_SECONDS`].
 pub const EPOCHS_RESERVED_MIN: u64 = 1 << 20;

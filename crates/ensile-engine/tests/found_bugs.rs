@@ -8,8 +8,10 @@ mod driven;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use ensile_base::clock::Clock;
 use ensile_base::limits::VALUE_BYTES_MAX;
 use ensile_engine::{Database, Durability, Error, Readable, Result, Table};
 use ensile_sim::SimDisk;
@@ -509,5 +511,48 @@ fn threads_that_open_one_table_while_its_indexes_are_filled_get_the_same_table()
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
     })?;
     assert_eq!(*fillings.lock().expect("nobody panicked"), 100, "the index is filled once");
+    Ok(())
+}
+
+/// Rounds of a tick's time, in each of which a strict result waits and its logger closes the epoch early; `tick` is
+/// what the heartbeat does then. Returns the boundary before and after.
+fn boundaries_beside_early_closes(
+    round: Duration,
+    tick: impl Fn(&Database),
+) -> Result<(ensile_base::Epoch, ensile_base::Epoch)> {
+    let (disk, clock) = (SimDisk::new(), Clock::manual());
+    let builder = Database::builder("unused").disk(Arc::new(disk.mounted())).manual_clock(clock.clone());
+    let db = builder.without_threads().open()?;
+    let table = db.table::<u64, u64>("rows")?;
+    let first = db.snapshot()?.epoch();
+    for key in 0..50 {
+        let receipt = db.submit(|tx| tx.put(&table, &key, &key))?.1;
+        let mut durable = std::pin::pin!(receipt.durable_async());
+        let mut poll = || durable.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        clock.advance(round);
+        while db.logger_step(0) {}
+        tick(&db);
+        assert!(matches!(poll(), Poll::Ready(Ok(_))));
+    }
+    let last = db.snapshot()?.epoch();
+    db.close()?;
+    Ok((first, last))
+}
+
+#[test]
+fn boundaries_come_where_an_early_close_is_just_before_each_tick() -> Result<()> {
+    let (first, last) = boundaries_beside_early_closes(Duration::from_millis(40), |db| {
+        db.heartbeat_step();
+        db.boundary_step();
+    })?;
+    assert!(last > first, "two seconds, and no boundary after {first:?}");
+    Ok(())
+}
+
+#[test]
+fn boundaries_come_where_ticks_are_far_apart_and_epochs_close_early() -> Result<()> {
+    let (first, last) = boundaries_beside_early_closes(Duration::from_millis(10), |_| {})?;
+    assert!(last > first, "half a second without a tick, and no boundary after {first:?}");
     Ok(())
 }

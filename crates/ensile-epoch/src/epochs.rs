@@ -53,10 +53,12 @@ pub enum Advance {
 /// Whether an advance begins a snapshot boundary, if boundaries stay two epochs apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BoundaryChoice {
-    Never,
     /// If the interval has passed.
     IfDue,
-    Always,
+    /// If it has passed by a quarter: the heartbeat is late, or ticks rarely.
+    IfOverdue,
+    /// If no boundary above this epoch has begun.
+    UnlessAbove(Epoch),
 }
 
 /// What may be reclaimed, as of the last scan.
@@ -215,14 +217,15 @@ impl Epochs {
     }
 
     /// As [`Epochs::try_advance`], and makes the new epoch a snapshot boundary whatever the interval says, if
-    /// boundaries stay two epochs apart.
-    pub fn try_advance_to_boundary(&self, now_nanos: u64) -> Advance {
-        self.advance(now_nanos, BoundaryChoice::Always)
+    /// boundaries stay two epochs apart and none above `seen` has begun: one serves all who want a boundary above it.
+    pub fn try_advance_to_boundary(&self, now_nanos: u64, seen: Epoch) -> Advance {
+        self.advance(now_nanos, BoundaryChoice::UnlessAbove(seen))
     }
 
-    /// As [`Epochs::try_advance`], for callers that do not scan: the new epoch is no boundary (V1).
+    /// As [`Epochs::try_advance`], for callers that do not scan: the new epoch is a boundary only if one is overdue by
+    /// a quarter of the interval (V1). So snapshots do not grow old where the heartbeat is late or ticks rarely.
     pub fn try_advance_early(&self, now_nanos: u64) -> Advance {
-        self.advance(now_nanos, BoundaryChoice::Never)
+        self.advance(now_nanos, BoundaryChoice::IfOverdue)
     }
 
     /// Closes the epoch of the newest boundary if that is not served yet, and once it is served, publishes which
@@ -268,15 +271,15 @@ impl Epochs {
             return Advance::Held(bound);
         }
         let next = current + 1;
-        let is_wanted = match choice {
-            BoundaryChoice::Never => false,
-            BoundaryChoice::IfDue => {
-                now_nanos.saturating_sub(pace.last_boundary_nanos) >= self.snapshot_interval_nanos
-            }
-            BoundaryChoice::Always => true,
-        };
         // Relaxed: boundaries are written under this lock only.
         let newest = self.boundaries.newest.load(Ordering::Relaxed);
+        let (age, interval) =
+            (now_nanos.saturating_sub(pace.last_boundary_nanos), self.snapshot_interval_nanos);
+        let is_wanted = match choice {
+            BoundaryChoice::IfDue => age >= interval,
+            BoundaryChoice::IfOverdue => age >= interval.saturating_add(interval / 4),
+            BoundaryChoice::UnlessAbove(seen) => newest <= seen.number(),
+        };
         if is_wanted && next >= newest + 2 {
             // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner:
             // `boundary_at`).

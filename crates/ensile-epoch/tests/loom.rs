@@ -346,7 +346,7 @@ fn check_s1(other_advances: bool) {
             let epochs = epochs.clone();
             move || {
                 for step in 1..=2 {
-                    let step = epochs.try_advance_to_boundary(step * MILLI);
+                    let step = epochs.try_advance_to_boundary(step * MILLI, epochs.now());
                     assert!(matches!(step, Advance::Advanced(_)));
                 }
             }
@@ -404,7 +404,7 @@ fn check_v1(boundaries: impl Fn(&Epochs) + Send + Sync + 'static) {
 fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
     check_v1(|epochs| {
         for step in 1..=2 {
-            let step = epochs.try_advance_to_boundary(step * MILLI);
+            let step = epochs.try_advance_to_boundary(step * MILLI, epochs.now());
             assert!(matches!(step, Advance::Advanced(_)));
         }
         epochs.scan();
@@ -415,7 +415,7 @@ fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
 #[test]
 fn v1_a_boundary_that_is_served_at_once_takes_no_readers_boundary_out_of_the_set() {
     check_v1(|epochs| {
-        assert!(matches!(epochs.try_advance_to_boundary(MILLI), Advance::Advanced(_)));
+        assert!(matches!(epochs.try_advance_to_boundary(MILLI, epochs.now()), Advance::Advanced(_)));
         assert!(matches!(epochs.try_serve_boundary(2 * MILLI), Advance::Advanced(_)));
     });
 }

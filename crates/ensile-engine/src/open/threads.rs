@@ -23,14 +23,18 @@ const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
 
-/// Attempts to close a boundary's epoch without leaving the core, some hundred microseconds in all: an epoch lasts that
-/// long at least (E5), and a thread that sleeps is woken late on a busy machine.
-const BOUNDARY_SPINS: u32 = 256;
-/// Processor hints between two of these.
-const SPIN_HINTS: u32 = 64;
-/// Attempts after these, asleep in between: commits of the epoch before may be under way on this core.
-const BOUNDARY_WAITS: u32 = 16;
-const BOUNDARY_WAIT: Duration = Duration::from_micros(EPOCH_MICROS_MIN);
+/// The heartbeat tries to close a boundary's epoch without leaving its core for this long at most: an epoch lasts some
+/// hundred microseconds at least (E5), and a thread that sleeps is woken late on a busy machine.
+const BOUNDARY_SPIN: Duration = Duration::from_micros(300);
+/// Then it tries again after each of some short sleeps: commits of the epoch before may be under way on this core.
+const BOUNDARY_SLEEP: Duration = Duration::from_micros(EPOCH_MICROS_MIN);
+/// It sleeps for this long at most.
+const BOUNDARY_SLEEPS: Duration = Duration::from_millis(3);
+/// These are parts of a tick: shorter ticks spin and sleep less.
+const BOUNDARY_SPIN_PART: u32 = 16;
+const BOUNDARY_SLEEPS_PART: u32 = 4;
+/// A clock that stands still must not keep it.
+const BOUNDARY_ATTEMPTS: u32 = 1 << 16;
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
 #[cfg(target_os = "linux")]
@@ -89,33 +93,61 @@ fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Ad
     let mut left = interval;
     while !shared.stop.wait(left) {
         left = interval;
-        step(shared, &mut |advanced| left = interval.saturating_sub(serve_boundary(shared, advanced)));
+        step(shared, &mut |advanced| {
+            if shared.settings.snapshots {
+                left = interval.saturating_sub(serve_boundary(shared, advanced));
+            }
+        });
         left = shared.collect_for(&mut shared.collector.lock(), left);
     }
 }
 
 /// Serves the boundary that a tick began, so that rows have versions for two boundaries for a short time only (V1). A
-/// tick that came too soon after an early close is made up for: no early close begins a boundary. How long it slept.
+/// tick that comes too soon after an early close tries again for a moment, as boundaries begin at ticks. The time that
+/// it took, by the database's clock.
 fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
-    let (mut last, mut spins, mut waits) = (ticked, 0, 0);
-    let mut has_ticked = !matches!(ticked, Advance::TooSoon | Advance::Held(_));
-    for _ in 0..BOUNDARY_SPINS + BOUNDARY_WAITS {
-        if last == Advance::AtLimit || has_ticked && !shared.epochs.has_boundary_ahead() {
-            break;
+    let (began, mut last) = (shared.clock.nanos(), ticked);
+    for attempt in 0.. {
+        let passed = Duration::from_nanos(shared.clock.nanos().saturating_sub(began));
+        let is_ahead = shared.epochs.has_boundary_ahead();
+        match serving(last, is_ahead, passed, shared.settings.epoch_interval) {
+            Serving::Again => {}
+            Serving::Spin if attempt < BOUNDARY_ATTEMPTS => spin_loop(),
+            Serving::Sleep if attempt < BOUNDARY_ATTEMPTS && !shared.stop.wait(BOUNDARY_SLEEP) => {}
+            _ => return passed,
         }
-        if last == Advance::TooSoon && spins < BOUNDARY_SPINS {
-            spins += 1;
-            (0..SPIN_HINTS).for_each(|_| spin_loop());
-        } else if !matches!(last, Advance::Advanced(_)) {
-            waits += 1;
-            if waits > BOUNDARY_WAITS || shared.stop.wait(BOUNDARY_WAIT) {
-                break;
-            }
-        }
-        last = if has_ticked { boundary_step(shared) } else { advance(shared) };
-        has_ticked |= matches!(last, Advance::Advanced(_));
+        last = if is_ahead { boundary_step(shared) } else { advance(shared) };
     }
-    BOUNDARY_WAIT * waits
+    Duration::ZERO
+}
+
+/// What the heartbeat does next for a boundary.
+#[derive(Debug, PartialEq, Eq)]
+enum Serving {
+    /// It tries at once.
+    Again,
+    /// It tries in a moment, on its core.
+    Spin,
+    /// It tries after a short sleep.
+    Sleep,
+    /// The boundary is served, there is none, or it is left to the next tick.
+    Over,
+}
+
+/// What comes after the `last` attempt, `passed` after the tick, while a boundary is not served or is.
+fn serving(last: Advance, is_ahead: bool, passed: Duration, interval: Duration) -> Serving {
+    let spin = BOUNDARY_SPIN.min(interval / BOUNDARY_SPIN_PART);
+    match last {
+        Advance::AtLimit => Serving::Over,
+        Advance::Advanced(_) if is_ahead => Serving::Again,
+        Advance::Advanced(_) => Serving::Over,
+        Advance::TooSoon if passed < spin => Serving::Spin,
+        // A tick that began no boundary is over: the next one comes soon.
+        _ if is_ahead && passed < spin + BOUNDARY_SLEEPS.min(interval / BOUNDARY_SLEEPS_PART) => {
+            Serving::Sleep
+        }
+        _ => Serving::Over,
+    }
 }
 
 /// A new epoch if there can be one, and at once what may be freed then: commits of a boundary's epoch put versions into

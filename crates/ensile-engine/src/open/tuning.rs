@@ -50,8 +50,9 @@ pub struct Tuning {
     /// Bytes after which a checkpointer syncs what it has written. 32 MiB by default.
     pub checkpoint_sync_bytes: u64,
     /// Time between snapshot boundaries (Silo §4.9). 250 ms by default: what a snapshot shows is at most about that
-    /// much older than the last epoch. A longer interval keeps old versions for longer. A shorter one copies rows that
-    /// change all the time more often.
+    /// much older than the last epoch, and a quarter more while the heartbeat is late or if its ticks are further
+    /// apart. A longer interval keeps old versions for longer. A shorter one copies rows that change all the time more
+    /// often.
     pub snapshot_interval: Duration,
     /// Bytes of memory to map and to touch when the database opens, so that no request meets a page fault. 0 by
     /// default.

@@ -9,7 +9,6 @@
 
 use ensile_base::Epoch;
 use ensile_durability::DurabilityError;
-use ensile_epoch::Epochs;
 use ensile_index::{Direction, Range};
 
 use crate::codec::KeyBuffer;
@@ -123,11 +122,16 @@ impl Database {
     pub fn snapshot_latest(&self) -> Result<Snapshot<'_>> {
         self.shared().check_open()?;
         let shared = self.shared();
+        if !shared.settings.snapshots {
+            return self.snapshot();
+        }
         let seen = shared.epochs.now();
-        let is_served = || !shared.settings.snapshots || shared.epochs.served_snapshot() > seen;
-        if shared.advance_until(is_served, Epochs::try_advance_to_boundary) {
-            // Each caller that makes boundaries scans once they are served (V1).
-            shared.epochs.scan();
+        let is_served = || shared.epochs.served_snapshot() > seen;
+        if shared.advance_until(is_served, |epochs, now| epochs.try_advance_to_boundary(now, seen)) {
+            // Who begins a boundary scans once it is served (V1); others wait for the same one.
+            if shared.epochs.has_boundary_ahead() {
+                shared.epochs.scan();
+            }
             return self.snapshot();
         }
         // E stands still: another thread has closed the database, or no more epochs are reserved.

@@ -210,7 +210,7 @@ fn held() -> Held {
     drop(pin.begin(epochs.now()));
     assert_eq!(epochs.open_snapshot(&mut pin), Epoch::new(FIRST));
     for step in 1..=4 {
-        let step = epochs.try_advance_to_boundary(step * MILLI);
+        let step = epochs.try_advance_to_boundary(step * MILLI, epochs.now());
         assert!(matches!(step, Advance::Advanced(_)));
     }
     epochs.scan();

@@ -37,7 +37,7 @@ fn l6_the_epoch_stays_below_its_limit_and_a_stop_is_for_good() {
     assert_eq!(epochs.try_advance(2 * MILLI), Advance::Advanced(Epoch::new(13)));
     assert_eq!(epochs.stop(), Epoch::new(13));
     epochs.set_limit(Epoch::new(100));
-    assert_eq!(epochs.try_advance_to_boundary(3 * MILLI), Advance::AtLimit);
+    assert_eq!(epochs.try_advance_to_boundary(3 * MILLI, epochs.now()), Advance::AtLimit);
     assert_eq!(epochs.now(), Epoch::new(13));
 }
 
@@ -105,15 +105,29 @@ fn v1_a_boundary_that_an_early_close_has_served_is_announced_by_the_next_step() 
 }
 
 #[test]
-fn v1_an_early_close_begins_no_boundary() {
+fn v1_an_early_close_leaves_boundaries_to_the_heartbeat_until_one_is_overdue() {
     let epochs = epochs();
-    let first = epochs.served_snapshot();
-    for step in 0..3 {
-        assert!(matches!(epochs.try_advance_early((2_000 + step) * MILLI), Advance::Advanced(_)));
+    epochs.try_advance(1_000 * MILLI);
+    let first = epochs.boundary_at(epochs.now());
+    for millis in [2_000, 2_100, 2_249] {
+        assert!(matches!(epochs.try_advance_early(millis * MILLI), Advance::Advanced(_)));
     }
     assert_eq!(epochs.boundary_at(epochs.now()), first, "nobody would scan before the next tick");
-    epochs.try_advance(2_003 * MILLI);
+    epochs.try_advance_early(2_250 * MILLI);
+    assert_eq!(epochs.boundary_at(epochs.now()), epochs.now(), "the heartbeat is late, or ticks rarely");
+    epochs.try_advance(3_249 * MILLI);
+    epochs.try_advance(3_250 * MILLI);
     assert_eq!(epochs.boundary_at(epochs.now()), epochs.now());
+}
+
+#[test]
+fn v1_all_who_want_a_boundary_above_the_same_epoch_share_one() {
+    let epochs = epochs();
+    let seen = epochs.now();
+    for millis in 1..=5 {
+        assert!(matches!(epochs.try_advance_to_boundary(millis * MILLI, seen), Advance::Advanced(_)));
+    }
+    assert_eq!(epochs.boundary_at(epochs.now()), seen.next());
 }
 
 #[test]
@@ -132,12 +146,12 @@ fn boundaries_follow_time_not_counts() {
 #[test]
 fn wanted_boundaries_stay_two_epochs_apart() {
     let epochs = epochs();
-    epochs.try_advance_to_boundary(MILLI);
+    epochs.try_advance_to_boundary(MILLI, epochs.now());
     let first = epochs.boundary_at(epochs.now());
     assert_eq!(first, epochs.now());
-    epochs.try_advance_to_boundary(2 * MILLI);
+    epochs.try_advance_to_boundary(2 * MILLI, epochs.now());
     assert_eq!(epochs.boundary_at(epochs.now()), first);
-    epochs.try_advance_to_boundary(3 * MILLI);
+    epochs.try_advance_to_boundary(3 * MILLI, epochs.now());
     assert_eq!(epochs.boundary_at(epochs.now()), epochs.now());
 }
 
@@ -164,7 +178,7 @@ fn a_snapshot_reader_holds_versions_back_and_nothing_else() {
 
 /// Makes a boundary, lets it be served, and scans. Says which one.
 fn next_boundary(epochs: &Epochs, millis: u64) -> Epoch {
-    let Advance::Advanced(boundary) = epochs.try_advance_to_boundary(millis * MILLI) else {
+    let Advance::Advanced(boundary) = epochs.try_advance_to_boundary(millis * MILLI, epochs.now()) else {
         panic!("nothing is bound")
     };
     epochs.try_advance((millis + 1) * MILLI);

@@ -6,9 +6,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use ensile_durability::Health;
+use ensile_epoch::Advance;
 use ensile_sim::SimDisk;
 
-use super::{heartbeat, step};
+use super::{Serving, heartbeat, serving, step};
 use crate::{Database, Error, Result, Tuning};
 
 #[test]
@@ -69,4 +70,29 @@ fn v1_a_boundary_is_served_before_the_next_tick_comes() -> Result<()> {
         }
     });
     db.close()
+}
+
+#[test]
+fn v1_a_tick_is_not_kept_by_a_boundary_for_long() {
+    let (short, usual) = (Duration::from_millis(1), Duration::from_millis(40));
+    let (micros, epoch) = (Duration::from_micros, ensile_base::Epoch::new(7));
+    let (served, held) = (Advance::Advanced(epoch), Advance::Held(epoch));
+    for (last, is_ahead, passed, interval, next) in [
+        (served, false, 0, usual, Serving::Over),
+        (served, true, 0, usual, Serving::Again),
+        (Advance::AtLimit, true, 0, usual, Serving::Over),
+        (Advance::TooSoon, false, 299, usual, Serving::Spin),
+        (Advance::TooSoon, true, 299, usual, Serving::Spin),
+        (Advance::TooSoon, false, 300, usual, Serving::Over),
+        (Advance::TooSoon, true, 300, usual, Serving::Sleep),
+        (Advance::TooSoon, true, 63, short, Serving::Sleep),
+        (held, false, 0, usual, Serving::Over),
+        (held, true, 0, usual, Serving::Sleep),
+        (held, true, 3_299, usual, Serving::Sleep),
+        (held, true, 3_300, usual, Serving::Over),
+        (held, true, 313, short, Serving::Over),
+    ] {
+        let answer = serving(last, is_ahead, micros(passed), interval);
+        assert_eq!(answer, next, "{last:?}, {is_ahead}, {passed} us of {interval:?}");
+    }
 }

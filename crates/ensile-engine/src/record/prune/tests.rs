@@ -62,7 +62,7 @@ impl Scene {
         self.nanos += MILLI;
         let newest = self.boundaries.last().copied().expect("there is a first one");
         let step = match to_boundary {
-            true => self.epochs.try_advance_to_boundary(self.nanos),
+            true => self.epochs.try_advance_to_boundary(self.nanos, self.epochs.now()),
             false => self.epochs.try_advance(self.nanos),
         };
         let Advance::Advanced(now) = step else { panic!("nothing is bound") };
