@@ -27,7 +27,7 @@ fn without_snapshots() -> Driven {
 /// Frees what can be freed, and fills freed blocks of small rows with rows under keys from 1000 on.
 fn reuse_freed_blocks(driven: &Driven, table: &Bytes) {
     for key in 1000..1050 {
-        driven.beat(1);
+        driven.pass_ticks(1);
         driven.db.run(|tx| tx.put(table, &key, &vec![0xEE; 40])).expect("commits");
     }
 }
@@ -48,7 +48,7 @@ fn hints_of_a_batch_end_with_the_pin_that_they_were_found_under() -> Result<()> 
                 if runs == 1 {
                     // The next request's record is replaced; this request runs again, under a new pin.
                     db.run(|other| other.put(&table, &1, &vec![7; 400]))?;
-                    driven.beat(1);
+                    driven.pass_ticks(1);
                     db.run(|other| other.put(&table, &100, &vec![8; 40]))?;
                     tx.put(&table, &101, &vec![])?;
                 } else {
@@ -196,7 +196,7 @@ fn large_transactions_do_not_leave_more_garbage_than_is_freed() -> Result<()> {
                 tx.put(&table, &((round + 1) * 200 + key), &vec![0; 40])
             })
         })?;
-        driven.beat(30);
+        driven.pass_ticks(30);
         most = most.max(db.stats().garbage_things);
     }
     assert!(most < 4_000, "{most} things wait, and nobody holds them back");

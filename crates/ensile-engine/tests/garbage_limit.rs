@@ -71,7 +71,7 @@ fn what_a_parked_thread_left_is_freed() -> Result<()> {
         },
         || {
             assert!(waiting(&driven.db) > LIMIT);
-            driven.beat(150);
+            driven.pass_ticks(150);
             let stats = driven.db.stats();
             assert_eq!(
                 (stats.garbage_things, waiting(&driven.db)),
@@ -97,7 +97,7 @@ fn what_ended_threads_left_is_freed() -> Result<()> {
             });
         });
     }
-    driven.beat(150);
+    driven.pass_ticks(150);
     assert_eq!(driven.db.stats().garbage_things, 0);
     Ok(())
 }
@@ -123,7 +123,7 @@ fn most_waiting(driven: &Driven, table: &Table<u64, Vec<u8>>, work: Work) -> Res
     for key in 0..6000 {
         work(&driven.db, table, key)?;
         if key % 20 == 0 {
-            driven.beat(1);
+            driven.pass_ticks(1);
             most = most.max(waiting(&driven.db));
         }
     }
@@ -134,7 +134,7 @@ fn most_waiting(driven: &Driven, table: &Table<u64, Vec<u8>>, work: Work) -> Res
 fn filled() -> Result<(Driven, Table<u64, Vec<u8>>)> {
     let (driven, table) = limited();
     driven.db.run(|tx| (0..2000).try_for_each(|key| tx.put(&table, &key, &vec![0; SMALL])))?;
-    driven.beat(100);
+    driven.pass_ticks(100);
     Ok((driven, table))
 }
 
@@ -151,7 +151,7 @@ fn idle_transactions_are_ended_before_more_than_the_limit_waits() -> Result<()> 
         let begun = |_| -> Result<Transaction<'_>> {
             let mut tx = driven.db.begin();
             tx.get(&table, &0)?;
-            driven.beat(1);
+            driven.pass_ticks(1);
             Ok(tx)
         };
         let mut idle = (0..30).map(begun).collect::<Result<Vec<_>>>()?;
@@ -171,7 +171,7 @@ fn snapshots_are_ended_before_more_than_the_limit_waits() -> Result<()> {
     for (number, work) in LOADS.into_iter().enumerate() {
         let (driven, table) = filled()?;
         let open = |_| -> Result<Snapshot<'_>> {
-            driven.beat(30);
+            driven.pass_ticks(30);
             let mut snapshot = driven.db.snapshot()?;
             snapshot.get(&table, &0)?;
             Ok(snapshot)
@@ -209,7 +209,7 @@ fn young_readers_outlive_those_that_hold_back_too_much() -> Result<()> {
         for key in 0..100 {
             replace(&driven.db, &table, 10_000 + 100 * rounds + key)?;
         }
-        driven.beat(3);
+        driven.pass_ticks(3);
         rounds += 1;
         assert!(rounds < 1000, "the old one is never ended");
     }
@@ -345,13 +345,13 @@ fn a_read_set_has_a_limit_of_its_own() -> Result<()> {
 fn a_snapshot_that_holds_back_nothing_is_not_ended_for_a_transactions_garbage() -> Result<()> {
     let (driven, table) = filled()?;
     let mut old = driven.db.snapshot()?;
-    driven.beat(80);
+    driven.pass_ticks(80);
     let mut idle = driven.db.begin();
     idle.get(&table, &0)?;
     for key in 0.. {
         replace(&driven.db, &table, 10_000 + key)?;
         if key % 20 == 0 {
-            driven.beat(1);
+            driven.pass_ticks(1);
         }
         if driven.db.stats().expired > 0 {
             break;
@@ -372,7 +372,7 @@ fn snapshots_of_the_boundary_that_is_served_are_not_ended() -> Result<()> {
         keys.try_for_each(|key| driven.db.run(|tx| tx.put(&table, &key, &vec![1; SMALL])))?;
         let mut snapshot = driven.db.snapshot()?;
         snapshot.get(&table, &1)?;
-        driven.beat(1);
+        driven.pass_ticks(1);
         assert!(snapshot.get(&table, &1).is_ok(), "round {round}: it is one tick old");
     }
     Ok(())
@@ -410,9 +410,9 @@ fn deleted_rows_that_wait_for_the_disk_end_no_snapshot() -> Result<()> {
 fn what_a_snapshots_scan_copied_and_did_not_show_is_not_in_its_receipt() -> Result<()> {
     let (driven, table) = filled()?;
     driven.db.run(|tx| tx.put(&table, &0, &vec![1; SMALL]))?;
-    driven.beat(10);
+    driven.pass_ticks(10);
     driven.db.run(|tx| tx.put(&table, &1, &vec![1; SMALL]))?;
-    driven.beat(20);
+    driven.pass_ticks(20);
     let mut snapshot = driven.db.snapshot()?;
     snapshot.get(&table, &0)?;
     let shown = snapshot.shown_epoch();

@@ -26,7 +26,7 @@ fn filled(garbage_bytes_max: u64) -> Result<(Driven, Table<u64, Vec<u8>>)> {
     let driven = Driven::open(|builder| builder.garbage_bytes_max(garbage_bytes_max));
     let table = driven.db.table::<u64, Vec<u8>>("rows")?;
     driven.db.run(|tx| (0..200).chain([9999]).try_for_each(|key| tx.put(&table, &key, &vec![1; 100])))?;
-    driven.beat(100);
+    driven.pass_ticks(100);
     Ok((driven, table))
 }
 
@@ -45,7 +45,7 @@ fn failed_commits_do_not_expire_a_snapshot() -> Result<()> {
     let mut snapshot = driven.db.snapshot()?;
     for _ in 0..20 {
         abort_often(&driven, &table, 20)?;
-        driven.beat(5);
+        driven.pass_ticks(5);
     }
     let row = snapshot.get(&table, &1);
     assert!(row.is_ok(), "{row:?}, with {} bytes of versions", driven.db.stats().garbage_version_bytes);
@@ -130,7 +130,7 @@ fn snapshots_see_their_versions_whatever_pages_and_aborts_do() -> Result<()> {
                 history.extend(changes.into_iter().map(|(key, value)| (epoch, key, value)));
             }
             if random.below(3) == 0 {
-                driven.beat(1 + random.below(40) as u32);
+                driven.pass_ticks(1 + random.below(40) as u32);
             }
             if random.below(20) == 0 && open.len() < 4 {
                 let snapshot = db.snapshot()?;

@@ -205,7 +205,7 @@ fn absent_records_stay_in_the_index_beside_a_turn() -> Result<()> {
             assert_eq!(seen, ROWS - 1);
             // The deleted row's time has come, and another commit of this thread cleans up after itself.
             for round in 0..20 {
-                driven.beat(1);
+                driven.pass_ticks(1);
                 db.run(|other| other.put(&others, &round, &7))?;
             }
         }
@@ -213,7 +213,7 @@ fn absent_records_stay_in_the_index_beside_a_turn() -> Result<()> {
     })?;
     assert_eq!(runs, 2, "a leaf changed beside the turn");
     let things = db.stats().garbage_things;
-    driven.beat(20);
+    driven.pass_ticks(20);
     db.run(|tx| tx.put(&others, &0, &8))?;
     assert!(db.stats().garbage_things < things, "{things} things waited, and go after the turn");
     Ok(())
@@ -229,7 +229,7 @@ fn a_closure_that_needs_longer_than_a_turn_has_few_of_them() -> Result<()> {
         // It waits for another thread's commit of what it has read, which waits for its turn to be over.
         std::thread::scope(|scope| {
             let other = scope.spawn(|| db.run(|other| other.put(&table, &0, &7)));
-            driven.beat(300);
+            driven.pass_ticks(300);
             other.join().expect("no panic")
         })?;
         tx.put(&table, &2, &9)
@@ -246,7 +246,7 @@ fn a_closure_that_was_ended_in_its_turn_has_another_later() -> Result<()> {
     let rows = db.table::<u64, Vec<u8>>("rows")?;
     db.run(|tx| (0..ROWS).try_for_each(|row| tx.put(&table, &row, &1)))?;
     db.run(|tx| (0..500).try_for_each(|row| tx.put(&rows, &row, &vec![1; 100])))?;
-    driven.beat(80);
+    driven.pass_ticks(80);
     let mut runs = 0;
     db.run_with(20, Duration::MAX, |tx| {
         runs += 1;
@@ -255,7 +255,7 @@ fn a_closure_that_was_ended_in_its_turn_has_another_later() -> Result<()> {
             db.run(|other| (0..500).try_for_each(|row| other.put(&rows, &row, &vec![2; 1000])))?;
         } else if runs == 2 {
             // In its turn: garbage from before counts as held back by it.
-            driven.beat(100);
+            driven.pass_ticks(100);
         }
         std::thread::scope(|scope| {
             let other = || db.run(|other| other.put(&table, &0, &7));

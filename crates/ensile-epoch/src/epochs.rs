@@ -50,6 +50,15 @@ pub enum Advance {
     AtLimit,
 }
 
+/// Whether an advance begins a snapshot boundary, if boundaries stay two epochs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BoundaryChoice {
+    Never,
+    /// If the interval has passed.
+    IfDue,
+    Always,
+}
+
 /// What may be reclaimed, as of the last scan.
 #[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimLimits {
@@ -120,6 +129,8 @@ struct PublishedLimits {
     snapshots: AtomicU64,
     /// The lowest boundary that a reader is registered for.
     oldest_reader: AtomicU64,
+    /// The boundary that was served.
+    served: AtomicU64,
 }
 
 impl Epochs {
@@ -133,6 +144,7 @@ impl Epochs {
             pins: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
             oldest_reader: AtomicU64::new(Epoch::MAX.number()),
+            served: AtomicU64::new(0),
         };
         let shown = ShownBoundaries::ALL;
         Self {
@@ -196,18 +208,47 @@ impl Epochs {
         self.pace.lock()
     }
 
-    /// Moves E forward by one if no bound worker is behind it (E2). `now_nanos` is the caller's clock.
+    /// Moves E forward by one if no bound worker is behind it (E2). The new epoch is a snapshot boundary if one is due.
+    /// `now_nanos` is the caller's clock. The caller scans soon (V1).
     pub fn try_advance(&self, now_nanos: u64) -> Advance {
-        self.advance(now_nanos, false)
+        self.advance(now_nanos, BoundaryChoice::IfDue)
     }
 
     /// As [`Epochs::try_advance`], and makes the new epoch a snapshot boundary whatever the interval says, if
     /// boundaries stay two epochs apart.
     pub fn try_advance_to_boundary(&self, now_nanos: u64) -> Advance {
-        self.advance(now_nanos, true)
+        self.advance(now_nanos, BoundaryChoice::Always)
     }
 
-    fn advance(&self, now_nanos: u64, boundary_wanted: bool) -> Advance {
+    /// As [`Epochs::try_advance`], for callers that do not scan: the new epoch is no boundary (V1).
+    pub fn try_advance_early(&self, now_nanos: u64) -> Advance {
+        self.advance(now_nanos, BoundaryChoice::Never)
+    }
+
+    /// Closes the epoch of the newest boundary if that is not served yet, and once it is served, publishes which
+    /// boundaries can be shown (V1). A step of the heartbeat behind its tick. `Advanced` if the boundary is served.
+    pub fn try_serve_boundary(&self, now_nanos: u64) -> Advance {
+        // Relaxed: a boundary that begins now is for the next step.
+        let newest = Epoch::new(self.boundaries.newest.load(Ordering::Relaxed));
+        if self.served_snapshot() < newest {
+            let advanced = self.try_advance_early(now_nanos);
+            if self.served_snapshot() < newest {
+                return advanced;
+            }
+        }
+        self.scan();
+        Advance::Advanced(self.now())
+    }
+
+    /// Whether the newest boundary was not yet served at the last scan. Until a scan finds it served, commits keep
+    /// versions for it and for the one before (V1).
+    #[must_use]
+    pub fn has_boundary_ahead(&self) -> bool {
+        // Relaxed, both: the heartbeat asks again at its next tick.
+        self.boundaries.newest.load(Ordering::Relaxed) > self.limits.served.load(Ordering::Relaxed)
+    }
+
+    fn advance(&self, now_nanos: u64, choice: BoundaryChoice) -> Advance {
         let mut pace = self.lock_pace();
         // Relaxed: E moves under this lock only.
         let current = self.global.load(Ordering::Relaxed);
@@ -227,11 +268,16 @@ impl Epochs {
             return Advance::Held(bound);
         }
         let next = current + 1;
-        let due = now_nanos.saturating_sub(pace.last_boundary_nanos) >= self.snapshot_interval_nanos;
+        let is_wanted = match choice {
+            BoundaryChoice::Never => false,
+            BoundaryChoice::IfDue => {
+                now_nanos.saturating_sub(pace.last_boundary_nanos) >= self.snapshot_interval_nanos
+            }
+            BoundaryChoice::Always => true,
+        };
         // Relaxed: boundaries are written under this lock only.
         let newest = self.boundaries.newest.load(Ordering::Relaxed);
-        let boundary = (due || boundary_wanted) && next >= newest + 2;
-        if boundary {
+        if is_wanted && next >= newest + 2 {
             // Release: a committer that reads the new `newest` and steps back to `before` finds it (partner:
             // `boundary_at`).
             self.boundaries.before.store(newest, Ordering::Release);
@@ -325,6 +371,8 @@ impl Epochs {
         let snapshots = shown.lowest();
         // Relaxed: commits decide by it where versions go, which is right anywhere.
         self.limits.oldest_reader.store(oldest_reader.number(), Ordering::Relaxed);
+        // Relaxed: it says only whether another scan is due.
+        self.limits.served.store(served.number(), Ordering::Relaxed);
         // Release: the freeing worker's writes to reused memory come after the loads that this scan saw finished
         // (partner: Acquire in `limits`).
         self.limits.pins.store(pins.number(), Ordering::Release);

@@ -377,9 +377,8 @@ fn s1_a_snapshot_keeps_its_versions_when_a_boundary_comes_within_the_scan() {
 
 /// V1: the boundary of a registered reader is in every set of boundaries that is published, however registration, scans
 /// and boundaries race.
-#[test]
-fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
-    loom::model(|| {
+fn check_v1(boundaries: impl Fn(&Epochs) + Send + Sync + 'static) {
+    loom::model(move || {
         let epochs = epochs();
         let mut pin = epochs.register_pin();
         let is_shown = |epochs: &Epochs, boundary: Epoch| {
@@ -394,14 +393,30 @@ fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
                 (pin, boundary)
             })
         };
+        boundaries(&epochs);
+        // Joined only now: to join before the scan would order what the fences must order.
+        let (_pin, boundary) = reader.join().unwrap();
+        assert!(is_shown(&epochs, boundary), "the scan has published a set without {boundary}");
+    });
+}
+
+#[test]
+fn v1_a_registered_readers_boundary_is_in_every_set_that_is_published() {
+    check_v1(|epochs| {
         for step in 1..=2 {
             let step = epochs.try_advance_to_boundary(step * MILLI);
             assert!(matches!(step, Advance::Advanced(_)));
         }
         epochs.scan();
-        // Joined only now: to join before the scan would order what the fences must order.
-        let (_pin, boundary) = reader.join().unwrap();
-        assert!(is_shown(&epochs, boundary), "the scan has published a set without {boundary}");
+    });
+}
+
+/// As above, where the heartbeat closes the boundary's epoch at once.
+#[test]
+fn v1_a_boundary_that_is_served_at_once_takes_no_readers_boundary_out_of_the_set() {
+    check_v1(|epochs| {
+        assert!(matches!(epochs.try_advance_to_boundary(MILLI), Advance::Advanced(_)));
+        assert!(matches!(epochs.try_serve_boundary(2 * MILLI), Advance::Advanced(_)));
     });
 }
 

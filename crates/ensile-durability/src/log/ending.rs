@@ -134,7 +134,7 @@ impl Log {
     fn step_towards_close(&self) -> Advance {
         // A clock that stands still would never let the epoch close; the machine's ignores this.
         self.clock.advance(Duration::from_micros(EPOCH_MICROS_MIN));
-        let advanced = self.epochs.try_advance(self.clock.nanos());
+        let advanced = self.epochs.try_advance_early(self.clock.nanos());
         self.loggers.iter().for_each(|logger| {
             logger.step(self);
         });

@@ -491,13 +491,13 @@ fn poison_on_panic(log: &Log) -> OnPanic<impl Fn()> {
 }
 
 /// Group commit follows the device: it is idle now, so if strict results wait for the current epoch, it closes. The
-/// least spacing of epochs is kept inside `try_advance` (E5).
+/// least spacing of epochs is kept inside `try_advance_early` (E5).
 fn close_epoch_early(log: &Log) {
     if !closes_epoch(log.waiters.wanted(), log.waiters.durable(), log.epochs.now()) {
         return;
     }
     debug_assert!(log.waiters.durable() < log.epochs.now(), "D is below E");
-    match log.epochs.try_advance(log.clock.nanos()) {
+    match log.epochs.try_advance_early(log.clock.nanos()) {
         Advance::Advanced(_) => log.counters.early_closes.add(1),
         // Between two ticks of the heartbeat: new commits are refused from here on (L6).
         Advance::AtLimit => log.look_at_end(),

@@ -65,7 +65,7 @@ impl Commit<'_, '_> {
         );
         if std::mem::take(&mut worker.sequence_is_full) {
             // E5: the next attempt needs a new epoch, and does not wait for the heartbeat's tick.
-            let _ = shared.epochs.try_advance(shared.clock.nanos());
+            let _ = shared.epochs.try_advance_early(shared.clock.nanos());
         }
         let (entries, arena) = sets.writes.parts();
         for write in entries.iter_mut() {

@@ -12,7 +12,7 @@ use ensile_durability::{CheckpointStep, LoggerStep};
 
 use crate::database::Database;
 use crate::open::builder::Builder;
-use crate::open::threads::step;
+use crate::open::threads::{boundary_step, step};
 
 impl Builder {
     /// Another disk than the machine's.
@@ -37,10 +37,17 @@ impl Builder {
 
 /// Steps of a database that was opened [`without_threads`](Builder::without_threads).
 impl Database {
-    /// One step of the heartbeat.
+    /// One tick of the heartbeat.
     pub fn heartbeat_step(&self) {
         if self.shared().is_own_process() {
-            step(self.shared());
+            step(self.shared(), &mut drop);
+        }
+    }
+
+    /// What the heartbeat does between two ticks if the first of them began a snapshot boundary.
+    pub fn boundary_step(&self) {
+        if self.shared().is_own_process() && self.shared().epochs.has_boundary_ahead() {
+            let _ = boundary_step(self.shared());
         }
     }
 

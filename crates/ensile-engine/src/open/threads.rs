@@ -9,7 +9,8 @@
 use std::sync::Arc as StdArc;
 use std::time::Duration;
 
-use ensile_base::sync::{Arc, AtomicBool, Ordering, yield_now};
+use ensile_base::limits::EPOCH_MICROS_MIN;
+use ensile_base::sync::{Arc, AtomicBool, Ordering, spin_loop, yield_now};
 use ensile_durability::{CheckpointStep, LoggerStep};
 use ensile_epoch::Advance;
 
@@ -21,6 +22,15 @@ use crate::shared::SharedState;
 const EPOCH_WAIT: Duration = Duration::from_millis(2);
 /// How often a checkpointer looks whether a checkpoint is due. A demand wakes it earlier.
 const TRIGGER_WAIT: Duration = Duration::from_millis(100);
+
+/// Attempts to close a boundary's epoch without leaving the core, some hundred microseconds in all: an epoch lasts that
+/// long at least (E5), and a thread that sleeps is woken late on a busy machine.
+const BOUNDARY_SPINS: u32 = 256;
+/// Processor hints between two of these.
+const SPIN_HINTS: u32 = 64;
+/// Attempts after these, asleep in between: commits of the epoch before may be under way on this core.
+const BOUNDARY_WAITS: u32 = 16;
+const BOUNDARY_WAIT: Duration = Duration::from_micros(EPOCH_MICROS_MIN);
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
 #[cfg(target_os = "linux")]
@@ -71,15 +81,54 @@ fn give_way() {
     let _ = rustix::process::nice(CHECKPOINTER_NICE);
 }
 
-/// A tick each interval; in between what workers leave lying is freed, in small steps.
-fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState)) {
+/// A tick each interval. In between a boundary is served soon after it began, and what workers leave lying is freed, in
+/// small steps.
+fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Advance))) {
     let _guard = StopOnPanic { shared };
     let interval = shared.settings.epoch_interval;
     let mut left = interval;
     while !shared.stop.wait(left) {
-        step(shared);
-        left = shared.collect_for(&mut shared.collector.lock(), interval);
+        left = interval;
+        step(shared, &mut |advanced| left = interval.saturating_sub(serve_boundary(shared, advanced)));
+        left = shared.collect_for(&mut shared.collector.lock(), left);
     }
+}
+
+/// Serves the boundary that a tick began, so that rows have versions for two boundaries for a short time only (V1). A
+/// tick that came too soon after an early close is made up for: no early close begins a boundary. How long it slept.
+fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
+    let (mut last, mut spins, mut waits) = (ticked, 0, 0);
+    let mut has_ticked = !matches!(ticked, Advance::TooSoon | Advance::Held(_));
+    for _ in 0..BOUNDARY_SPINS + BOUNDARY_WAITS {
+        if last == Advance::AtLimit || has_ticked && !shared.epochs.has_boundary_ahead() {
+            break;
+        }
+        if last == Advance::TooSoon && spins < BOUNDARY_SPINS {
+            spins += 1;
+            (0..SPIN_HINTS).for_each(|_| spin_loop());
+        } else if !matches!(last, Advance::Advanced(_)) {
+            waits += 1;
+            if waits > BOUNDARY_WAITS || shared.stop.wait(BOUNDARY_WAIT) {
+                break;
+            }
+        }
+        last = if has_ticked { boundary_step(shared) } else { advance(shared) };
+        has_ticked |= matches!(last, Advance::Advanced(_));
+    }
+    BOUNDARY_WAIT * waits
+}
+
+/// A new epoch if there can be one, and at once what may be freed then: commits of a boundary's epoch put versions into
+/// pages until a scan has seen the readers of the boundary before (V1).
+fn advance(shared: &SharedState) -> Advance {
+    let advanced = shared.epochs.try_advance(shared.clock.nanos());
+    if matches!(advanced, Advance::Advanced(_)) {
+        if let Some(log) = &shared.log {
+            log.wake_loggers();
+        }
+        shared.epochs.scan();
+    }
+    advanced
 }
 
 /// A heartbeat that panics closes no epoch any more: a thread that waits for one must not wait for ever.
@@ -111,25 +160,32 @@ fn checkpoint(shared: &SharedState, checkpointer: usize) {
 
 /// One tick: a new epoch, new limits of what may be freed, some of the garbage that workers leave lying, memory that
 /// was empty for long (M2), and readers that hold back too much expire (E6).
-pub(crate) fn step(shared: &SharedState) {
+/// `then` is called as soon as it is known whether there is a new epoch.
+pub(crate) fn step(shared: &SharedState, then: &mut dyn FnMut(Advance)) {
     shared.gate.end_overdue(&shared.clock);
-    let advanced = shared.epochs.try_advance(shared.clock.nanos());
-    if let (Advance::Advanced(_), Some(log)) = (advanced, &shared.log) {
-        log.wake_loggers();
+    let advanced = advance(shared);
+    if !matches!(advanced, Advance::Advanced(_)) {
+        shared.epochs.scan();
     }
+    then(advanced);
     if let Some(log) = &shared.log {
         log.hint_step();
         if shared.checkpoints.as_ref().is_some_and(|checkpoints| checkpoints.has_panicked()) {
             log.reserved_epochs_step();
         }
     }
-    shared.epochs.scan();
     // Another thread that takes this step frees instead.
     if let Some(mut collector) = shared.collector.try_lock_unless_panicked() {
         shared.collection_tick(&mut collector);
         shared.collection_step(&mut collector);
     }
     shared.memory.give_back_step();
+}
+
+/// Between two ticks: closes the epoch of a boundary that is not served yet. No logger is woken for that: the next tick
+/// wakes them, and the log is written no more often.
+pub(crate) fn boundary_step(shared: &SharedState) -> Advance {
+    shared.epochs.try_serve_boundary(shared.clock.nanos())
 }
 
 /// Takes a step again and again on several threads, or as many as the system grants, until it says that none is left or

@@ -126,6 +126,8 @@ impl Database {
         let seen = shared.epochs.now();
         let is_served = || !shared.settings.snapshots || shared.epochs.served_snapshot() > seen;
         if shared.advance_until(is_served, Epochs::try_advance_to_boundary) {
+            // Each caller that makes boundaries scans once they are served (V1).
+            shared.epochs.scan();
             return self.snapshot();
         }
         // E stands still: another thread has closed the database, or no more epochs are reserved.

@@ -59,7 +59,7 @@ impl SharedState {
             log.use_kept_epochs();
         }
         let over = self.epochs.now().plus(2);
-        let is_over = self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance);
+        let is_over = self.advance_until(|| self.epochs.now() >= over, Epochs::try_advance_early);
         debug_assert!(is_over, "epochs are kept for a close (L6)");
     }
 

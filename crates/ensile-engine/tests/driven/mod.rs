@@ -5,7 +5,7 @@ use std::time::Duration;
 use ensile_base::clock::Clock;
 use ensile_engine::{Builder, Database};
 
-/// Without threads; its clock stands still between beats.
+/// Without threads; its clock stands still between ticks.
 pub(crate) struct Driven {
     /// The database.
     pub(crate) db: Database,
@@ -20,11 +20,23 @@ impl Driven {
         Self { db: settings(builder).open().expect("opens"), clock }
     }
 
-    /// Lets this many epochs pass.
-    pub(crate) fn beat(&self, beats: u32) {
-        for _ in 0..beats {
-            self.clock.advance(Duration::from_millis(40));
-            self.db.heartbeat_step();
+    /// Lets this many ticks of the heartbeat pass.
+    pub(crate) fn pass_ticks(&self, ticks: u32) {
+        for _ in 0..ticks {
+            self.tick();
+            self.serve_boundary();
         }
+    }
+
+    /// A new epoch.
+    pub(crate) fn tick(&self) {
+        self.clock.advance(Duration::from_millis(40));
+        self.db.heartbeat_step();
+    }
+
+    /// Serves the boundary, if the last tick began one.
+    pub(crate) fn serve_boundary(&self) {
+        self.clock.advance(Duration::from_millis(1));
+        self.db.boundary_step();
     }
 }

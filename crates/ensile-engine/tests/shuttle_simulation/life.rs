@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
+use ensile_base::limits::EPOCH_MICROS_CLOSE;
 use ensile_base::random::Random;
 use ensile_base::sync::next_u64;
 use ensile_base::{Epoch, Tid};
@@ -113,6 +114,8 @@ impl Life {
     fn beat(&self, random: &mut Random) {
         self.clock.advance(Duration::from_micros(random.between(1, self.plan.beat_micros_max)));
         self.db.heartbeat_step();
+        self.clock.advance(Duration::from_micros(EPOCH_MICROS_CLOSE));
+        self.db.boundary_step();
     }
 }
 

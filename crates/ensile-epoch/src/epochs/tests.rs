@@ -74,6 +74,49 @@ fn a_boundary_is_served_one_epoch_after_it_is_reached() {
 }
 
 #[test]
+fn v1_a_boundary_is_served_and_announced_without_waiting_for_the_next_tick() {
+    let epochs = epochs();
+    epochs.scan();
+    assert!(!epochs.has_boundary_ahead());
+    let Advance::Advanced(boundary) = epochs.try_advance(2_000 * MILLI) else { panic!("nothing is bound") };
+    let limit = epochs.scan().snapshots();
+    assert!(epochs.has_boundary_ahead() && limit < boundary);
+    // A commit of the epoch before is under way.
+    let worker = epochs.register_worker();
+    worker.bind(boundary.previous());
+    assert_eq!(epochs.try_serve_boundary(2_001 * MILLI), Advance::Held(boundary.previous()));
+    assert!(epochs.has_boundary_ahead());
+    worker.unbind();
+    assert_eq!(epochs.try_serve_boundary(2_000 * MILLI + 1), Advance::TooSoon);
+    assert_eq!(epochs.try_serve_boundary(2_001 * MILLI), Advance::Advanced(boundary.next()));
+    assert!(!epochs.has_boundary_ahead());
+    assert_eq!((epochs.served_snapshot(), epochs.limits().snapshots()), (boundary, boundary));
+}
+
+#[test]
+fn v1_a_boundary_that_an_early_close_has_served_is_announced_by_the_next_step() {
+    let epochs = epochs();
+    let Advance::Advanced(boundary) = epochs.try_advance(2_000 * MILLI) else { panic!("nothing is bound") };
+    let closed = epochs.try_advance_early(2_001 * MILLI);
+    assert!(epochs.has_boundary_ahead() && epochs.served_snapshot() == boundary);
+    assert_eq!(epochs.try_serve_boundary(2_002 * MILLI), closed);
+    assert!(!epochs.has_boundary_ahead());
+    assert_eq!(epochs.limits().snapshots(), boundary);
+}
+
+#[test]
+fn v1_an_early_close_begins_no_boundary() {
+    let epochs = epochs();
+    let first = epochs.served_snapshot();
+    for step in 0..3 {
+        assert!(matches!(epochs.try_advance_early((2_000 + step) * MILLI), Advance::Advanced(_)));
+    }
+    assert_eq!(epochs.boundary_at(epochs.now()), first, "nobody would scan before the next tick");
+    epochs.try_advance(2_003 * MILLI);
+    assert_eq!(epochs.boundary_at(epochs.now()), epochs.now());
+}
+
+#[test]
 fn boundaries_follow_time_not_counts() {
     let epochs = epochs();
     epochs.try_advance(1_000 * MILLI);

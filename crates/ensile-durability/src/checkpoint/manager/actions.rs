@@ -81,7 +81,7 @@ impl Checkpoints {
 
     /// Closes the epoch, if its least length has passed.
     fn close_epoch_early(&self) -> CheckpointStep {
-        if matches!(self.log.epochs.try_advance(self.log.clock.nanos()), Advance::Advanced(_)) {
+        if matches!(self.log.epochs.try_advance_early(self.log.clock.nanos()), Advance::Advanced(_)) {
             self.log.wake_loggers();
         }
         CheckpointStep::Waiting

@@ -1,13 +1,15 @@
-//! A heartbeat that panics.
+//! A heartbeat that panics, and one between whose ticks a boundary is served.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use ensile_durability::Health;
 use ensile_sim::SimDisk;
 
-use super::heartbeat;
-use crate::{Database, Error, Result};
+use super::{heartbeat, step};
+use crate::{Database, Error, Result, Tuning};
 
 #[test]
 fn a_heartbeat_that_panics_is_told_and_nobody_waits_for_its_epochs() -> Result<()> {
@@ -26,7 +28,7 @@ fn a_heartbeat_that_panics_is_told_and_nobody_waits_for_its_epochs() -> Result<(
         assert_eq!(poll().is_pending(), has_log);
         std::thread::scope(|scope| {
             let panics =
-                scope.spawn(|| heartbeat(db.shared(), |_| std::panic::resume_unwind(Box::new("a bug"))));
+                scope.spawn(|| heartbeat(db.shared(), |_, _| std::panic::resume_unwind(Box::new("a bug"))));
             assert!(panics.join().is_err());
         });
         let health = db.health();
@@ -42,4 +44,29 @@ fn a_heartbeat_that_panics_is_told_and_nobody_waits_for_its_epochs() -> Result<(
         }
     }
     Ok(())
+}
+
+#[test]
+fn v1_a_boundary_is_served_before_the_next_tick_comes() -> Result<()> {
+    let tuning = Tuning { snapshot_interval: Duration::from_millis(5), ..Tuning::default() };
+    let builder = Database::builder_in_memory().epoch_interval(Duration::from_millis(5)).tuning(tuning);
+    let db = builder.without_threads().open()?;
+    let shared = db.shared();
+    let (begun, met) = (Cell::new(None), Cell::new(0));
+    heartbeat(shared, |shared, then| {
+        if let Some(boundary) = begun.take() {
+            assert_eq!(shared.epochs.served_snapshot(), boundary, "nothing is bound: no attempt can fail");
+            assert_eq!(shared.epochs.limits().snapshots(), boundary, "commits keep versions for it alone");
+            met.set(met.get() + 1);
+        }
+        step(shared, &mut |advanced| {
+            let now = shared.epochs.now();
+            begun.set((shared.epochs.boundary_at(now) == now).then_some(now));
+            then(advanced);
+        });
+        if met.get() == 3 {
+            shared.stop.stop();
+        }
+    });
+    db.close()
 }
