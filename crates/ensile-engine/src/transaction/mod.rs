@@ -295,8 +295,8 @@ impl<'db> Transaction<'db> {
         )
     }
 
-    /// Starts over with an empty transaction under the same pin: for the next request of a batch. Always inlined: a call
-    /// would be a hundredth of a small request.
+    /// Starts over with an empty transaction under the same pin: for the next request of a batch. Always inlined: a
+    /// call would be a hundredth of a small request.
     #[inline(always)]
     pub(crate) fn restart(&mut self) {
         self.between(
