@@ -59,16 +59,19 @@ fi
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")/planted"
 copy="$target/tree"
 mkdir -p "$target"
-rm -rf "$copy"
-mkdir "$copy"
-# Times are kept, so that only what a patch touches is built again.
+rm -rf "$copy.next"
+mkdir "$copy.next"
 git ls-files -z --cached --others --exclude-standard |
-    { grep -zZv '^planted/' || true; } | xargs -0 cp --parents --preserve=timestamps --target-directory "$copy"
-# A file that an earlier run planted a bug in is older than what was built of it: it is built again.
-if [ -f "$target/touched" ]; then
-    sort --unique "$target/touched" | (cd "$copy" && xargs -r touch --no-create --)
-    rm "$target/touched"
+    { grep -zZv '^planted/' || true; } | xargs -0 cp --parents --preserve=timestamps --target-directory "$copy.next"
+# What was built is of the copy before. A file that is the same keeps its time there, and is not built again; one that
+# differs is new, whatever its time was.
+if [ -d "$copy" ]; then
+    { LC_ALL=C diff --recursive --brief --report-identical-files "$copy" "$copy.next" || true; } >"$target/compared"
+    sed -n 's/^Files \(.*\) and \(.*\) are identical$/\1\n\2/p' "$target/compared" | xargs -r -d '\n' -n 2 touch --reference
+    sed -n 's/^Files .* and \(.*\) differ$/\1/p' "$target/compared" | xargs -r -d '\n' touch
+    rm -rf "$copy"
 fi
+mv "$copy.next" "$copy"
 # Incremental, as one function of a crate changes.
 export CARGO_TARGET_DIR="$target" CARGO_INCREMENTAL=1 CARGO_PROFILE_TEST_DEBUG=0 CARGO_PROFILE_DEV_DEBUG=0 RUST_BACKTRACE=0
 if [ -n "$unasserted" ]; then
@@ -92,10 +95,13 @@ has_run() {
     grep --quiet --extended-regexp '^test result: ok\. [1-9][0-9]* passed' "$said"
 }
 
-# what_was_said: of an anomaly its name, or else what the first panic said.
+# what_was_said: of an anomaly its name, or else what the first panic said, or the error that a test returned.
 what_was_said() {
-    { grep --max-count=1 --extended-regexp '^ *[0-9]+ x ' "$said" || grep --max-count=1 --after-context=1 'panicked at' "$said" |
-        tail -n 1; } | tr -d '|' | cut -c 1-100 | sed 's/^ *//'
+    {
+        grep --max-count=1 --extended-regexp '^ *[0-9]+ x ' "$said" ||
+            grep --max-count=1 --after-context=1 'panicked at' "$said" | tail -n 1 | grep . ||
+            grep --max-count=1 '^Error: ' "$said" || true
+    } | tr -d '|' | cut -c 1-100 | sed 's/^ *//'
 }
 
 # All that must pass without a bug first: so a plant costs one build, and not a second one behind it.
@@ -119,7 +125,6 @@ echo '|---|---|---|---|---|'
 for patch in "${chosen[@]}"; do
     name="$(basename "$patch" .patch)"
     seen_by="$(field 'Seen by' "$patch")"
-    sed -n 's/^--- a\///p' "$patch" >>"$target/touched"
     patch --quiet --directory "$copy" --strip 1 --no-backup-if-mismatch <"$patch" || die "$patch does not apply"
     begin=$SECONDS
     outcome=0

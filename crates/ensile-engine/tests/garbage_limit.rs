@@ -6,7 +6,7 @@
 
 mod driven;
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ensile_base::clock::Clock;
@@ -43,18 +43,19 @@ fn waiting(db: &Database) -> u64 {
     stats.garbage_pinned_bytes + stats.garbage_version_bytes
 }
 
-/// On a thread of its own, which then parks while `then` runs.
+/// On a thread of its own, which then parks while `then` runs, and no longer: a failing `then` ends the test.
 fn left_by_a_parked_thread(work: impl FnOnce() + Send, then: impl FnOnce()) {
-    let (parked, over) = (Barrier::new(2), Barrier::new(2));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (parked, is_parked) = mpsc::channel();
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(move |scope| {
+        scope.spawn(move || {
             work();
-            parked.wait();
-            over.wait();
+            parked.send(()).expect("is waited for");
+            assert!(is_over.recv().is_err(), "the other end is dropped");
         });
-        parked.wait();
+        is_parked.recv().expect("it works and parks");
         then();
-        over.wait();
+        drop(over);
     });
 }
 
@@ -248,21 +249,22 @@ fn most_beside_a_call_back(
     table: &Table<u64, Vec<u8>>,
     scan: impl FnOnce(&mut dyn FnMut() -> std::ops::ControlFlow<()>) -> Result<()> + Send,
 ) -> Result<(u64, Result<()>)> {
-    let (within, over) = (Barrier::new(2), Barrier::new(2));
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| {
+    let (within, is_within) = mpsc::channel();
+    let (over, is_over) = mpsc::channel::<()>();
+    std::thread::scope(move |scope| {
+        let waits = scope.spawn(move || {
             let mut has_waited = false;
             scan(&mut || {
                 if !std::mem::replace(&mut has_waited, true) {
-                    within.wait();
-                    over.wait();
+                    within.send(()).expect("is waited for");
+                    assert!(is_over.recv().is_err(), "the other end is dropped");
                 }
                 std::ops::ControlFlow::Continue(())
             })
         });
-        within.wait();
+        is_within.recv().expect("the scan shows a row");
         let most = most_waiting(driven, table, replace)?;
-        over.wait();
+        drop(over);
         Ok((most, waits.join().expect("the scan returns")))
     })
 }
