@@ -1,4 +1,4 @@
-//! The whole tree held against its invariants, for tests: COVER, LINK, KIND, CHILD, EAGER ROOT, order, and that
+//! The whole tree held against its invariants, for tests: COVER, LINK, KIND, CHILD, EAGER ROOT, FOLD, order, and that
 //! nothing empty was left behind.
 //!
 //! Neighbours: up, tests of this crate and of the engine; down, `node`.
@@ -117,7 +117,7 @@ impl<'p> Check<'p> {
                 next.low,
                 next.high
             );
-            self.leaf(leaf, depth, next.is_root && depth == 1)?;
+            self.leaf(leaf, depth, next.is_root)?;
             previous = Some(leaf);
         }
         ensure!(
@@ -160,7 +160,7 @@ impl<'p> Check<'p> {
         Ok(())
     }
 
-    fn leaf(&mut self, leaf: Ptr<'p, Leaf>, depth: usize, may_be_empty: bool) -> Result<(), String> {
+    fn leaf(&mut self, leaf: Ptr<'p, Leaf>, depth: usize, is_root: bool) -> Result<(), String> {
         self.shape.leaves += 1;
         self.shape.bytes += size_of::<Leaf>();
         if let Some(suffixes) = leaf.suffixes() {
@@ -169,7 +169,12 @@ impl<'p> Check<'p> {
         }
         let permutation = leaf.permutation();
         ensure!(permutation.is_whole(), "the permutation {permutation:?} does not name each slot once");
+        let may_be_empty = is_root && depth == 1;
         ensure!(permutation.count() > 0 || may_be_empty, "an empty leaf was left behind at depth {depth}");
+        ensure!(
+            permutation.count() > 1 || !is_root || depth == 1,
+            "FOLD: a layer of one entry at depth {depth}"
+        );
         let mut used = 0u32;
         let mut last = None;
         for slot in permutation.slots() {

@@ -7,11 +7,11 @@
 //! **The way of a read:** `tree` (layer by layer) -> `descend` (down one layer's B+-tree) -> `node` (leaf search)
 //! -> `version` (was what we read one consistent state?). Reads write nothing shared.
 //! **The way of a write:** the same read, then the leaf is locked *at the version that was read* -> `insert`, `split`,
-//! `remove`, `prune`. No writer waits for a lock while it holds one: what cannot be locked at once makes it let go
-//! of everything and start again, before anything was changed. So there is no order of locks to get wrong.
+//! `remove`, `prune`, `fold`. No writer waits for a lock while it holds one: what cannot be locked at once makes it let
+//! go of everything and start again, before anything was changed. So there is no order of locks to get wrong.
 //!
 //! Invariants are named where they live: COVER, VERSIONED, LINK, KIND, CHILD, EAGER ROOT in `node`; LEAF TRUTH in
-//! `descend`; APPEND in `suffix_block`; SKIP in `skip_block`; the seqlock recipe in `version`.
+//! `descend`; APPEND in `suffix_block`; SKIP in `skip_block`; FOLD in `fold`; the seqlock recipe in `version`.
 //!
 //! Neighbours: up, `ensile_engine` (tables: index entries meet records there); down, `ensile_base::sync`,
 //! `ensile_memory::prefetch`, `ensile_epoch::Pinned`.
@@ -20,6 +20,7 @@ mod batch;
 mod check;
 mod descend;
 mod entry;
+mod fold;
 mod guarded;
 mod insert;
 mod key;

@@ -105,7 +105,7 @@ pub(crate) fn grow_layer(
     if !leaf.get().version.unchanged(seen) {
         return None;
     }
-    let shared = common_bytes(suffix, key.behind).min(common_bytes(key.behind, suffix));
+    let shared = common_bytes(suffix, key.behind).min((suffix.len() - 1) / SLICE_BYTES * SLICE_BYTES);
     let (old, new) = (NewEntry::of(&suffix[shared..], 0), NewEntry::of(&key.behind[shared..], key.value));
     debug_assert!(old.part != new.part, "two keys that end alike are one key");
     let fresh = Ptr::<Leaf>::create(true, 0, 0, memory);

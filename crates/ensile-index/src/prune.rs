@@ -1,20 +1,22 @@
 //! Unlinking what removals have emptied: leaves, the internal nodes above them, whole layers; and roots that have only
-//! one child left (Masstree §4.6.5).
+//! one child left (Masstree §4.6.5). A layer with one entry left is folded (`fold`).
 //!
 //! An empty leaf's range goes to a neighbour in the chain, such that the way down stays exact (CHILD): if the subtree
 //! that dies with the leaf has a left sibling, the leaf on the left takes over by raising its `high`; otherwise the
 //! leaf on the right by lowering its `low`. Nothing is merged, nothing moves.
 //!
-//! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning
-//! aims at a state ("no empty leaf at this place"), so it is tried until that state is seen: another thread may
-//! have refilled the leaf, or unlinked it first.
+//! As in `split`, all locks are had before anything changes, and no lock is waited for while one is held. Pruning aims
+//! at a state ("no empty leaf and no layer of one entry at this place"). It is tried until that state is seen, since
+//! another thread may have refilled the leaf, or unlinked it first. A thread that takes an entry out of a leaf, or
+//! makes a leaf a root, prunes afterwards. So the state is everywhere once all of them are done.
 //!
-//! Neighbours: up, `remove`; down, `descend::Path`, `node`.
+//! Neighbours: up, `remove`; down, `fold`, `descend::Path`, `node`.
 
 use ensile_base::sync::Backoff;
 use ensile_epoch::Pinned;
 
 use crate::descend::{HEIGHT_MAX, LockedPath, Path, find, leaf_for};
+use crate::fold::fold_layer;
 use crate::key::KeyPart;
 use crate::memory::NodeMemory;
 use crate::node::{Internal, Leaf, NodePtr, Ptr};
@@ -29,7 +31,7 @@ struct Trail<'p> {
     root: NodePtr<'p>,
     leaf: Ptr<'p, Leaf>,
     /// How many bytes of the key stand above the layer.
-    above: usize,
+    prefix: usize,
 }
 
 /// What one try came to.
@@ -38,31 +40,32 @@ enum Pruned {
     Clean,
     /// Something was unlinked or has changed: look at this layer again.
     Again,
-    /// The layer is gone; its parent leaf is empty now.
+    /// The layer is gone, and its parent leaf has one entry or none.
     LayerAbove,
     /// Another writer was in the way.
     Busy,
 }
 
 impl Masstree {
-    /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it.
+    /// Unlinks the leaf that the removal of `key` left empty, if it still is, and what dies with it. Folds the layer
+    /// that the removal left with one entry, and those above that have only this layer.
     pub fn prune(&self, key: &[u8], removed: KeyRemoval, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) {
-        let Some(mut above) = removed.emptied else { return };
+        let Some(mut prefix) = removed.thinned else { return };
         let mut backoff = Backoff::new();
         let mut trail: Vec<Trail<'_>> = Vec::new();
         loop {
-            if trail.last().is_none_or(|last| last.above != above) {
+            if trail.last().is_none_or(|last| last.prefix != prefix) {
                 trail.clear();
-                if !self.follow(key, above, &mut trail, pinned) {
+                if !self.follow(key, prefix, &mut trail, pinned) {
                     return;
                 }
             }
-            match self.try_prune(&trail, KeyPart::of(&key[above..]), memory, pinned) {
+            match self.try_prune(&trail, key, memory, pinned) {
                 Pruned::Clean => return,
                 Pruned::Again => trail.clear(),
                 Pruned::LayerAbove => {
                     trail.pop();
-                    above = trail.last().map_or(0, |last| last.above);
+                    prefix = trail.last().map_or(0, |last| last.prefix);
                 }
                 Pruned::Busy => {
                     trail.clear();
@@ -72,12 +75,12 @@ impl Masstree {
         }
     }
 
-    /// Notes the layers along `key` down to the one that `above` bytes of it stand above; false if the way does not
+    /// Notes the layers along `key` down to the one that `prefix` bytes of it stand above; false if the way does not
     /// lead there: someone else was here.
     fn follow<'p>(
         &'p self,
         key: &[u8],
-        above: usize,
+        prefix: usize,
         trail: &mut Vec<Trail<'p>>,
         pinned: Pinned<'p>,
     ) -> bool {
@@ -86,18 +89,18 @@ impl Masstree {
             let (mut root, mut rest) = (self.root(pinned), key);
             loop {
                 let here = key.len() - rest.len();
-                if here == above {
+                if here == prefix {
                     let Ok((leaf, _)) = leaf_for(root, KeyPart::of(rest).slice, pinned) else {
                         continue 'tree;
                     };
-                    trail.push(Trail { root, leaf, above });
+                    trail.push(Trail { root, leaf, prefix });
                     return true;
                 }
                 let Ok(place) = find(root, rest, pinned) else { continue 'tree };
-                trail.push(Trail { root, leaf: place.leaf, above: here });
+                trail.push(Trail { root, leaf: place.leaf, prefix: here });
                 // A skip that leads past the place: the layer there is gone.
                 let Some(deeper) =
-                    place.found.deeper(rest).filter(|(_, rest)| key.len() - rest.len() <= above)
+                    place.found.deeper(rest).filter(|(_, rest)| key.len() - rest.len() <= prefix)
                 else {
                     return false;
                 };
@@ -110,47 +113,58 @@ impl Masstree {
     fn try_prune<'p>(
         &'p self,
         trail: &[Trail<'p>],
-        part: KeyPart,
+        key: &[u8],
         memory: &mut dyn NodeMemory,
         pinned: Pinned<'p>,
     ) -> Pruned {
-        let (Trail { root, leaf, .. }, above) = match trail {
-            [above @ .., last] => (*last, above.last().map(|trail| trail.leaf)),
-            [] => return Pruned::Clean,
+        let Some((&Trail { root, leaf, prefix }, layers_above)) = trail.split_last() else {
+            return Pruned::Clean;
         };
+        let above = layers_above.last();
+        let leaf_above = above.map(|above| above.leaf);
         let root_seen = root.stable();
         if !root_seen.is_live_root() {
             return Pruned::Busy;
         }
         if !root_seen.is_leaf() && root_seen.keys() == 0 {
-            return self.collapse_root(root, above, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
+            return self
+                .collapse_root(root, leaf_above, memory, pinned)
+                .map_or(Pruned::Busy, |()| Pruned::Again);
         }
         let Some(held) = leaf.get().version.try_lock_now() else { return Pruned::Busy };
-        if held.seen().is_deleted() || !leaf.covers(part.slice) {
+        if held.seen().is_deleted() || !leaf.covers(KeyPart::of(&key[prefix..]).slice) {
             return Pruned::Busy;
         }
-        if leaf.permutation().count() > 0 {
-            return Pruned::Clean;
-        }
-        if !held.seen().is_root() {
+        let entries = leaf.permutation().count();
+        if !held.seen().is_root() && entries == 0 {
             return unlink_leaf(root, leaf, held, memory, pinned).map_or(Pruned::Busy, |()| Pruned::Again);
         }
-        let Some(above) = above else { return Pruned::Clean };
-        match self.unlink_layer(leaf, held, above, memory) {
-            Some(true) => Pruned::LayerAbove,
-            Some(false) => Pruned::Clean,
+        let Some(above) = above.filter(|_| held.seen().is_root() && entries <= 1) else {
+            return Pruned::Clean;
+        };
+        let left = if entries == 0 {
+            self.unlink_layer(leaf, held, above.leaf, memory)
+        } else {
+            let seen = held.seen();
+            // A fold asks for memory first (E1).
+            drop(held);
+            fold_layer((leaf, seen), (above.leaf, KeyPart::of(&key[above.prefix..])), memory)
+        };
+        match left {
+            Some(0 | 1) => Pruned::LayerAbove,
+            Some(_) => Pruned::Clean,
             None => Pruned::Busy,
         }
     }
 
-    /// Unlinks a layer whose only leaf is empty (and held); tells whether the leaf above is empty now.
+    /// Unlinks a layer whose only leaf is empty (and held); tells how many entries the leaf above has left.
     fn unlink_layer<'p>(
         &'p self,
         leaf: Ptr<'p, Leaf>,
         mut held: NodeLock<'p>,
         above: Ptr<'p, Leaf>,
         memory: &mut dyn NodeMemory,
-    ) -> Option<bool> {
+    ) -> Option<usize> {
         let word = self.lock_root_word(Some(above), leaf.node())?;
         let crate::tree::RootWord::Slot { slot, held: mut held_above, .. } = word else {
             unreachable!("a layer with a leaf above hangs in a slot")
@@ -161,7 +175,7 @@ impl Masstree {
         // SAFETY: the leaf above is locked by us.
         let skip = unsafe { layer_below(above, slot) }.and_then(|(_, skip)| skip);
         clear_slot(above, slot);
-        let is_empty = above.permutation().count() == 0;
+        let entries = above.permutation().count();
         drop(held_above);
         drop(held);
         // SAFETY: no slot names the layer any more, and its only node is marked DELETED under its lock by us alone.
@@ -170,7 +184,7 @@ impl Masstree {
             // SAFETY: the slot that named the skip is free, by this thread's change.
             unsafe { skip.retire(memory) };
         }
-        Some(is_empty)
+        Some(entries)
     }
 
     /// Makes the first node below a root without keys that is a leaf or has keys the new root.

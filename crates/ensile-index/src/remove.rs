@@ -1,4 +1,4 @@
-//! Removing a key. What the removal leaves empty is unlinked by `prune`.
+//! Removing a key. What the removal leaves without use is unlinked by `prune`.
 //!
 //! Neighbours: up, the engine's unhooking of absent records (U1, U2); down, `tree::find`, `prune`.
 
@@ -10,16 +10,18 @@ use crate::memory::NodeMemory;
 use crate::node::{FREE, Leaf, Ptr};
 use crate::tree::Masstree;
 
-/// What a removal has left to do: perhaps a leaf is empty, which [`Masstree::prune`] unlinks.
+/// What a removal has left to do: perhaps a leaf is empty, or a layer has one entry left. [`Masstree::prune`] sees to
+/// it.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an empty leaf is to be pruned"]
 pub struct KeyRemoval {
-    /// The layer in which a leaf is empty now: how many bytes of the key stand above it.
-    pub(crate) emptied: Option<usize>,
+    /// The layer in which that is so: how many bytes of the key stand above it.
+    pub(crate) thinned: Option<usize>,
 }
 
 impl Masstree {
-    /// Removes a key if its value is `expected`. Leaves and layers that this empties are unlinked and retired.
+    /// Removes a key if its value is `expected`. Leaves that this empties are unlinked and retired, and so are layers
+    /// that it leaves without a second entry.
     #[must_use]
     pub fn remove(&self, key: &[u8], expected: u64, memory: &mut dyn NodeMemory, pinned: Pinned<'_>) -> bool {
         let Some(removed) = self.take_out(key, expected, pinned) else { return false };
@@ -56,11 +58,10 @@ impl Masstree {
             }
             held.begin_change();
             clear_slot(place.leaf, slot);
-            let is_empty = place.leaf.permutation().count() == 0;
-            // An empty root of layer 0 is how an empty tree looks.
-            let above = key.len() - rest.len();
-            let stays = above == 0 && place.seen.is_root();
-            return Try::Removed(KeyRemoval { emptied: (is_empty && !stays).then_some(above) });
+            let (above, entries) = (key.len() - rest.len(), place.leaf.permutation().count());
+            // An empty root of layer 0 is how an empty tree looks. A root of a deeper layer goes with one entry left.
+            let is_thin = entries <= 1 && if place.seen.is_root() { above > 0 } else { entries == 0 };
+            return Try::Removed(KeyRemoval { thinned: is_thin.then_some(above) });
         }
     }
 }

@@ -3,7 +3,7 @@
 //! **COVER**: a leaf covers the slices `low..high` of its layer, and its witness vouches for all of them. The bounds
 //! change only together with the version, so a key that comes into being later, wherever it lands, has changed the
 //! word of the leaf that covered it when it was missed: by an insert there, by a slot that became a layer, by a split
-//! or by the leaf's own end. A layer that is unlinked takes its last leaf's word with it.
+//! or by the leaf's own end. A layer that is unlinked or folded takes its last leaf's word with it.
 //!
 //! Neighbours: up, the engine's node-set; down, `version`.
 

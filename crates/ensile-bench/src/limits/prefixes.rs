@@ -1,5 +1,5 @@
 //! `limits prefixes`: what keys of 4,001 bytes take in pairs that differ in the last byte only, and what is left of it
-//! when one of each pair is deleted: a chain of layers that serves one key again can be shortened.
+//! when one of each pair is deleted: a layer that serves one key again is folded.
 //!
 //! Neighbours: `Stats` has the memory that the database has taken.
 

@@ -324,7 +324,7 @@ impl RecordTree {
         (unlinked(old, Becomes::Garbage), removed)
     }
 
-    /// Unlinks the leaf that a key's removal left empty.
+    /// Unlinks the leaf that a key's removal left empty, and folds the layer that it left with one entry.
     pub(crate) fn prune(
         &self,
         key: &[u8],

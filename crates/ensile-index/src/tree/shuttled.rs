@@ -9,6 +9,7 @@ use shuttle::sync::{Arc, Mutex};
 use crate::testing::{BookedMemory, collect, pinned};
 use crate::{Direction, Insert, Lookup, Masstree, NodeChanges, Range, Witness};
 
+mod folds;
 mod mixed;
 
 const WHOLE: Range<'static> = Range { lower: Bound::Unbounded, upper: Bound::Unbounded };

@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod edges;
+mod folds;
 mod interference;
 mod many;
 mod model;

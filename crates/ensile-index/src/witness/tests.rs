@@ -147,6 +147,24 @@ fn a_layer_that_goes_takes_its_witnesses_along_and_a_new_one_fails_the_gap() {
     });
 }
 
+/// A removal that leaves one entry of a layer takes the layer's witnesses along. The leaf above has another version.
+#[test]
+fn a_layer_that_is_folded_takes_its_witnesses_along_and_fails_those_of_the_leaf_above() {
+    for prefix in [&b"prefix--"[..], b"prefix--prefix--and on--"] {
+        let key = |end: &[u8]| [prefix, end].concat();
+        let mut bench = Bench::new();
+        bench.insert(&key(b"one"), 1);
+        bench.insert(&key(b"two"), 1);
+        let above = bench.miss(b"another");
+        fails(&mut bench, &key(b"key"), |bench| assert!(bench.remove(&key(b"two"), 1)));
+        assert_eq!(bench.check().layers, 1);
+        assert!(!above.holds(pinned()), "the slot above has changed");
+        fails(&mut bench, &key(b"key"), |bench| {
+            bench.insert(&key(b"key"), 1);
+        });
+    }
+}
+
 #[test]
 fn a_miss_in_a_layer_survives_what_happens_above_it() {
     let mut bench = Bench::new();

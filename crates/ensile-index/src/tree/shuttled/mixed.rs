@@ -12,19 +12,19 @@ use crate::tags::tag;
 use crate::testing::{BookedMemory, Collected, collect, pinned, probes};
 use crate::{Direction, Insert, Lookup, Masstree, Witness};
 
-type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
+pub(super) type Works = Vec<fn(&Masstree, &mut BookedMemory)>;
 
 /// Each key has its own value, so that a value which is another's, or no value at all, shows.
-fn value_of(key: &[u8]) -> u64 {
+pub(super) fn value_of(key: &[u8]) -> u64 {
     key.iter().fold(1, |value: u64, &byte| value.wrapping_mul(31).wrapping_add(u64::from(byte) + 1))
         % 1_000_003
 }
 
-fn put(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
+pub(super) fn put(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
     assert_eq!(super::insert(tree, memory, key, value_of(key)), Insert::Inserted);
 }
 
-fn take(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
+pub(super) fn take(tree: &Masstree, memory: &mut BookedMemory, key: &[u8]) {
     assert!(tree.remove(key, value_of(key), memory, pinned()), "{key:?} is lost");
 }
 
@@ -45,7 +45,7 @@ fn scan(tree: &Masstree, direction: Direction) -> Collected {
 }
 
 /// If all leaves of a scan are as they were, a second scan finds the same.
-fn scan_twice(tree: &Masstree) {
+pub(super) fn scan_twice(tree: &Masstree) {
     for (first, second) in [
         (Direction::Forward, Direction::Forward),
         (Direction::Forward, Direction::Reverse),
@@ -64,7 +64,7 @@ fn scan_twice(tree: &Masstree) {
 }
 
 /// A key that is there all the time is found, by a get, a batch and a scan.
-fn watch(tree: &Masstree, key: &[u8]) {
+pub(super) fn watch(tree: &Masstree, key: &[u8]) {
     let found = Lookup::Found(value_of(key));
     for direction in [Direction::Forward, Direction::Reverse] {
         (0..3).for_each(|_| assert_eq!(tree.get(key, pinned()), found));
@@ -74,7 +74,7 @@ fn watch(tree: &Masstree, key: &[u8]) {
 }
 
 /// One batch, and later single reads: a key that is found has failed the batch's miss of it.
-fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
+pub(super) fn batch_then_get(tree: &Masstree, keys: &[&[u8]]) {
     let mut misses: Vec<Option<Witness>> = vec![None; keys.len()];
     Masstree::get_batch(probes(tree, keys), pinned(), &mut |index, lookup| match lookup {
         Lookup::Missing(witness) => misses[index] = Some(witness),
@@ -129,7 +129,7 @@ fn write(tree: &Masstree, memory: &mut BookedMemory, thread: u8, steps: usize) {
     }
 }
 
-fn both_ways(iterations: usize, prepare: fn(&Masstree, &mut BookedMemory), works: Works) {
+pub(super) fn both_ways(iterations: usize, prepare: fn(&Masstree, &mut BookedMemory), works: Works) {
     schedules(iterations, prepare, works.clone());
     schedules_with_long_rests(iterations, prepare, works);
 }
@@ -236,7 +236,7 @@ fn in_the_layer(n: u64) -> Vec<u8> {
 }
 
 /// Inserts keys one after the other, then removes them.
-fn grow_and_shrink<K: AsRef<[u8]>>(
+pub(super) fn grow_and_shrink<K: AsRef<[u8]>>(
     tree: &Masstree,
     memory: &mut BookedMemory,
     keys: impl Iterator<Item = K> + Clone,
@@ -265,12 +265,12 @@ fn a_layers_root_grows_and_shrinks_while_its_slot_moves() {
 }
 
 /// A key of a layer behind three slices that all its keys share.
-fn behind_a_skip(n: u64) -> Vec<u8> {
+pub(super) fn behind_a_skip(n: u64) -> Vec<u8> {
     [number(5), *b"skipped-", *b"skipped-", number(n)].concat()
 }
 
 /// A key that parts from the skip at one of its bytes.
-fn parting(at: u64) -> Vec<u8> {
+pub(super) fn parting(at: u64) -> Vec<u8> {
     [&behind_a_skip(0)[..at as usize], b"x"].concat()
 }
 

@@ -1,7 +1,8 @@
-//! What an insert needs is obtained before a node is locked (E1): meanwhile other writers may change the leaf.
+//! What an insert or a fold needs is obtained before a node is locked (E1). Meanwhile other writers may change the
+//! leaf.
 //!
-//! The memory of these tests is such a writer. Whenever an insert asks for a block, it changes the tree at will, by the
-//! same thread: under a node's lock that would never end.
+//! The memory of these tests is such a writer. Whenever an insert or a fold asks for a block, it changes the tree at
+//! will, by the same thread: under a node's lock that would never end.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -103,6 +104,15 @@ impl Interfering<'_> {
         }
         self.left = 0;
     }
+
+    /// As [`Self::insert`], of a removal: the key is gone before its layer is folded.
+    fn remove(&mut self, key: Vec<u8>) {
+        let Some(value) = self.model.remove(&key) else { return };
+        self.left = self.random.below(4) as usize;
+        self.key.clone_from(&key);
+        assert!(self.tree.remove(&key, value, self, pinned()), "{key:?}");
+        self.left = 0;
+    }
 }
 
 /// Inserts keys, each interfered with, and compares the tree with what was done to it.
@@ -119,6 +129,11 @@ fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Ve
         if random.percent(10) {
             memory.interfere();
         }
+        if random.percent(40) {
+            let key = key_of(&mut random);
+            let next = memory.model.range(key..).next().map(|(key, _)| key.clone());
+            next.into_iter().for_each(|key| memory.remove(key));
+        }
     }
     assert!(memory.interferences > inserts / 100, "few inserts asked for memory: {}", memory.interferences);
     let shape = tree.check(pinned()).expect("a whole tree");
@@ -133,6 +148,18 @@ fn survives(seed: u64, inserts: usize, mut key_of: impl FnMut(&mut Random) -> Ve
     // SAFETY: the test is over, nobody else has the tree.
     unsafe { tree.dismantle(&mut book) };
     assert_eq!(book.live_bytes(), 0);
+}
+
+#[test]
+fn a_fold_whose_leaves_change_while_it_obtains_memory_begins_again() {
+    for seed in 0..20 {
+        survives(seed, 3_000, |random| {
+            let mut key = random.below(4).to_be_bytes().to_vec();
+            (0..random.below(6)).for_each(|_| key.extend([b'j'; 8]));
+            (0..random.below(30)).for_each(|_| key.push([0, b'j', 255][random.below(3) as usize]));
+            key
+        });
+    }
 }
 
 #[test]
@@ -205,4 +232,92 @@ fn a_skip_parts_while_the_root_behind_it_changes() {
         unsafe { tree.dismantle(&mut book) };
         assert_eq!(book.live_bytes(), 0);
     }
+}
+
+/// Keys of three layers: below the first slot one of two entries, below one of these another of fifteen.
+fn three_layers(book: &mut BookedMemory) -> Masstree {
+    let tree = Masstree::new(book);
+    for key in (0..15).map(deep).chain([beside()]) {
+        let _ = tree.insert_if_absent(&key, 1, book, &mut NodeChanges::new(), pinned());
+    }
+    assert_eq!(tree.check(pinned()).expect("a whole tree").layers, 3);
+    tree
+}
+
+/// A key of the deepest layer.
+fn deep(n: u64) -> Vec<u8> {
+    [&[b'k'; 40][..], &n.to_be_bytes()].concat()
+}
+
+/// The key that stands beside the way to it.
+fn beside() -> Vec<u8> {
+    [&[b'k'; 20][..], b"x"].concat()
+}
+
+/// After `first`, during which `meanwhile` happens as soon as memory is asked for, all keys are found.
+fn holds_after(
+    first: fn(&Masstree, &mut dyn NodeMemory),
+    meanwhile: fn(&Masstree, &mut dyn NodeMemory),
+    layers: usize,
+    keys: &[Vec<u8>],
+) {
+    let mut book = BookedMemory::default();
+    let mut tree = three_layers(&mut book);
+    let other = |book: &mut BookedMemory| meanwhile(&tree, book);
+    let mut memory = Meanwhile { book, other: Some(other) };
+    first(&tree, &mut memory);
+    let Meanwhile { mut book, other } = memory;
+    assert!(other.is_none(), "memory was asked for");
+    let shape = tree.check(pinned()).expect("a whole tree");
+    assert_eq!((shape.keys, shape.layers), (keys.len(), layers));
+    assert_eq!(book.live_bytes(), shape.bytes);
+    keys.iter().for_each(|key| assert_eq!(tree.get(key, pinned()), Lookup::Found(1), "{key:?}"));
+    // SAFETY: the test is over, nobody else has the tree.
+    unsafe { tree.dismantle(&mut book) };
+    assert_eq!(book.live_bytes(), 0);
+}
+
+fn split_below(tree: &Masstree, memory: &mut dyn NodeMemory) {
+    let inserted = tree.insert_if_absent(&deep(99), 1, memory, &mut NodeChanges::new(), pinned());
+    assert_eq!(inserted, Insert::Inserted);
+}
+
+fn fold_above(tree: &Masstree, memory: &mut dyn NodeMemory) {
+    assert!(tree.remove(&beside(), 1, memory, pinned()));
+}
+
+/// A new root below moves no version of the leaf that is folded: so the root is read under that leaf's lock.
+#[test]
+fn a_layer_is_folded_while_the_root_below_it_changes() {
+    let keys: Vec<Vec<u8>> = (0..15).map(deep).chain([deep(99)]).collect();
+    holds_after(fold_above, split_below, 2, &keys);
+}
+
+/// The split knows the folded leaf as the one with the slot of the root that it replaces.
+#[test]
+fn a_root_is_split_while_the_layer_above_it_is_folded() {
+    let keys: Vec<Vec<u8>> = (0..15).map(deep).chain([deep(99)]).collect();
+    holds_after(split_below, fold_above, 2, &keys);
+}
+
+/// An exchange of values moves no version of the leaf that is folded: so the value is read under that leaf's lock.
+#[test]
+fn a_key_is_folded_while_its_value_changes() {
+    // The suffix block above has the bytes of the first key, and no room for those of the second.
+    let (first, second) = ([b'k'; 41], [b'k'; 100]);
+    let mut book = BookedMemory::default();
+    let mut tree = Masstree::new(&mut book);
+    for key in [&first[..], &second] {
+        let _ = tree.insert_if_absent(key, 1, &mut book, &mut NodeChanges::new(), pinned());
+    }
+    let replace = |_: &mut BookedMemory| assert!(tree.replace(&second, 1, 2, pinned()));
+    let mut memory = Meanwhile { book, other: Some(replace) };
+    assert!(tree.remove(&first, 1, &mut memory, pinned()));
+    let Meanwhile { mut book, other } = memory;
+    assert!(other.is_none(), "memory was asked for");
+    assert_eq!(tree.check(pinned()).expect("a whole tree").layers, 1);
+    assert_eq!(tree.get(&second, pinned()), Lookup::Found(2));
+    // SAFETY: the test is over, nobody else has the tree.
+    unsafe { tree.dismantle(&mut book) };
+    assert_eq!(book.live_bytes(), 0);
 }
