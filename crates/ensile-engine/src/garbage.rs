@@ -204,12 +204,6 @@ impl Garbage {
         self.for_pins.add(std::mem::take(&mut retired.bytes));
     }
 
-    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
-    #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
-        self.superseded(epoch, version);
-    }
-
     /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
     /// so its address stays valid until then (U1).
     #[cold]
@@ -217,17 +211,17 @@ impl Garbage {
         let is_version = record.becomes() == Becomes::Version;
         let Some(record) = record.retired() else { return };
         if is_version {
-            self.superseded(epoch, record);
+            self.version(epoch, record);
         } else {
             self.unlinked(record, epochs);
         }
     }
 
-    /// A record that was superseded in `epoch` and serves as a version.
+    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
     #[inline]
-    fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
-        self.for_snapshots.add(record.bytes());
-        self.versions.push(epoch, record);
+    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
+        self.for_snapshots.add(version.bytes());
+        self.versions.push(epoch, version);
     }
 
     /// A record that nothing links to any more.
@@ -416,7 +410,7 @@ impl Garbage {
                 if record.is_unlinked() {
                     self.unlinked(record, horizon.epochs);
                 } else {
-                    self.superseded(horizon.epochs.now(), record);
+                    self.version(horizon.epochs.now(), record);
                 }
             }
             None => {}

@@ -8,6 +8,7 @@
 
 use std::ops::ControlFlow;
 
+use ensile_base::Tid;
 use ensile_epoch::Pinned;
 use ensile_index::{
     Direction, Gap, Insert, KeyRemoval, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range,
@@ -290,6 +291,24 @@ impl RecordTree {
         };
         new.finish(word, previous);
         self.exchange(key, old, new, becomes, pinned)
+    }
+
+    /// As [`Self::supersede`], by a record without data that says that `tid` has deleted the key. The caller has the
+    /// duty to unhook it (U1).
+    pub(crate) fn supersede_by_absent<'p>(
+        &self,
+        key: &[u8],
+        old: Record<'_>,
+        (new, tid): (Fresh, Tid),
+        kept: bool,
+        pinned: Pinned<'p>,
+    ) -> (Unlinked, Absent<'p>) {
+        debug_assert!(new.record().length() == 0, "an absent record has no data");
+        let address = new.record().address();
+        let unlinked = self.supersede(key, old, (new, Word::deleted(tid)), kept, pinned);
+        // SAFETY: the tree leads to the record since this pin stands. A thread that unlinks it waits for the pin (E3).
+        let absent = unsafe { address.record::<'p>() };
+        (unlinked, Absent(absent.handle()))
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use ensile_memory::{SizeClass, prefetch};
 
 /// Bytes of a page. Few under shuttle, so that its short runs fill pages.
 const PAGE_BYTES: usize = if cfg!(shuttle) { 128 } else { 8 << 10 };
-/// Larger versions get a block of their own, so that little of a page is lost at its end.
+/// Larger versions are not copied: their records are replaced (V1). So little of a page is lost at its end.
 const VERSION_BYTES_MAX: usize = if cfg!(shuttle) { 96 } else { 1 << 10 };
 /// How far ahead of its use a page is asked for.
 const FETCHED_AHEAD: usize = 256;
@@ -53,10 +53,10 @@ impl VersionPage {
         SizeClass::of_bytes(PAGE_BYTES)
     }
 
-    /// Whether versions of records of this class go into pages.
+    /// Whether versions of records of this class are copied. Their records may then be changed in place.
     #[inline]
     pub(crate) const fn takes(class: SizeClass) -> bool {
-        class.bytes() <= VERSION_BYTES_MAX
+        class.index() <= SizeClass::of_bytes(VERSION_BYTES_MAX).index()
     }
 
     /// Takes the next `bytes` (a multiple of eight), if there are as many.
