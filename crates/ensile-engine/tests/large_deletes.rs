@@ -93,7 +93,11 @@ fn v1_deleted_rows_of_64_kib_are_held_once_by_a_snapshot() -> Result<()> {
             "{version_bytes} bytes wait for one snapshot of {of_rows}, and {pinned_bytes} for pins"
         );
         assert_eq!(blocks, ROWS, "each row stands once");
-        assert_eq!(driven.db.stats().garbage_things, 2 * ROWS, "each row, and the absent record in its place");
+        assert_eq!(
+            driven.db.stats().garbage_things,
+            2 * ROWS,
+            "each row, and the absent record in its place"
+        );
         assert_shows_all(&mut snapshot, &table, 1)?;
         assert_eq!(shown(&mut driven.db.begin(), &table)?, []);
         assert_eq!(shown(&mut driven.db.snapshot_latest()?, &table)?, []);
