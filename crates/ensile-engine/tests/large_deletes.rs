@@ -2,7 +2,8 @@
 //!
 //! Epochs move when the test says so; bytes are those of the database's own statistics and of its memory.
 //!
-//! Neighbours: `held_snapshots` has updates; `before_images` and `logged_writes` delete such rows at random, with a log.
+//! Neighbours: `held_snapshots` has updates. `before_images` and `logged_writes` delete such rows at random, with a
+//! log.
 
 #![cfg(not(any(loom, shuttle)))]
 

@@ -86,8 +86,8 @@ impl Blocks {
         fresh
     }
 
-    /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is to be freed `by_itself`, as
-    /// a reader holds an older boundary (V1). Versions too large for a page are not copied.
+    /// Room for a preserved version of a record of `class` (§4.9). It is in the page, unless it is to be freed
+    /// `by_itself`, as a reader holds an older boundary (V1). Versions too large for a page are not copied.
     #[inline]
     pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
         debug_assert!(VersionPage::takes(class), "the record of a larger version is replaced (V1)");
