@@ -319,3 +319,44 @@ fn a_delete_of_a_row_too_large_for_pages_logs_what_a_delete_of_a_short_row_does(
     assert_eq!(logged(2_000)?, short);
     Ok(())
 }
+
+/// A row is moved by deleting it and inserting it under another key. At each moment there is one row of a pair of keys.
+#[test]
+fn threads_that_move_rows_too_large_for_pages_show_every_reader_whole_rows_and_each_row_once() -> Result<()> {
+    const PAIRS: u64 = 8;
+    const LENGTH: usize = 1_500;
+    let db = Database::builder_in_memory().epoch_interval(Duration::from_millis(1)).open()?;
+    let table: Rows = db.table("rows")?;
+    db.run(|tx| (0..PAIRS).try_for_each(|pair| tx.put(&table, &(2 * pair), &vec![0; LENGTH])))?;
+    // From here on the boundary that is served shows the rows.
+    drop(db.snapshot_latest()?);
+    let moved = |thread: u64| -> Result<()> {
+        for step in 0..1_500 {
+            let key = 2 * (step * 5 % PAIRS);
+            db.run(|tx| {
+                let from = if tx.contains(&table, &key)? { key } else { key + 1 };
+                // What a closure has read need not have stood together until it is validated. An error is validated.
+                if !tx.delete(&table, &from)? {
+                    return Err(Error::Misuse("a pair without a row".to_owned()));
+                }
+                tx.insert(&table, &(from ^ 1), &vec![(step + thread) as u8; LENGTH])
+            })?;
+        }
+        Ok(())
+    };
+    let check = |rows: Vec<(u64, Vec<u8>)>| {
+        let pairs: Vec<u64> = rows.iter().map(|row| row.0 / 2).collect();
+        assert!(pairs.iter().copied().eq(0..PAIRS), "each pair has one row: {pairs:?}");
+        assert!(rows.iter().all(|row| row.1 == vec![row.1[0]; LENGTH]), "a row is whole");
+    };
+    std::thread::scope(|scope| {
+        let movers = [0, 1].map(|thread| scope.spawn(move || moved(thread)));
+        while !movers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            let mut held = db.snapshot()?;
+            check(db.run(|tx| shown(tx, &table))?);
+            check(shown(&mut db.snapshot_latest()?, &table)?);
+            check(shown(&mut held, &table)?);
+        }
+        movers.into_iter().try_for_each(|mover| mover.join().expect("no panic"))
+    })
+}

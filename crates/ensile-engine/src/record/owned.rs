@@ -125,7 +125,7 @@ impl RegisteredAbsent {
         record
     }
 
-    /// Asks for the record's first line.
+    /// Prefetches the record's first line.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.prefetch(1);
@@ -146,7 +146,7 @@ impl RegisteredAbsent {
 }
 
 impl RetiredRecord {
-    /// Asks for the record's first line, before the record is freed.
+    /// Prefetches the record's first line, before the record is freed.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.prefetch(1);

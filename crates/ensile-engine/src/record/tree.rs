@@ -169,9 +169,9 @@ pub(crate) trait RecordVisitor<'p> {
     /// The next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
 
-    /// The record of an entry that comes up soon: it can be asked for.
+    /// Announces the record of an entry that follows soon, so that it can be prefetched.
     #[inline]
-    fn soon(&mut self, record: Address) {
+    fn announce(&mut self, record: Address) {
         let _ = record;
     }
 }
@@ -195,7 +195,7 @@ impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
 
     #[inline]
     fn announce(&mut self, value: u64) {
-        self.visitor.soon(Address::from_value(value));
+        self.visitor.announce(Address::from_value(value));
     }
 }
 
