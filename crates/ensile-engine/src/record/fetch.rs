@@ -1,5 +1,6 @@
-//! Which lines of a record are prefetched while only its address is known. Where the table's rows have one length, these
-//! are exactly the record's lines. Otherwise a guess is prefetched, and the remainder once the record's size is known.
+//! Which lines of a record are prefetched while only its address is known. Where the table's rows have one length,
+//! these are exactly the record's lines. Otherwise a guess is prefetched, and the remainder once the record's size is
+//! known.
 //!
 //! Neighbours: each table has a [`Fetch`]; multi-gets, batches and scans prefetch with it.
 
