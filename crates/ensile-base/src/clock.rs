@@ -39,6 +39,12 @@ impl Clock {
         Self(TimeSource::Manual(Arc::new(AtomicU64::new(0))))
     }
 
+    /// Whether time stands still until it is moved: then a test owns every step, and waiting lets nobody else run.
+    #[must_use]
+    pub fn is_manual(&self) -> bool {
+        matches!(self.0, TimeSource::Manual(_))
+    }
+
     /// Nanoseconds since this clock was made.
     #[must_use]
     pub fn nanos(&self) -> u64 {

@@ -7,13 +7,14 @@
 //! | versions that were unlinked | their mark is found (V1); then pins |
 //! | absent records | U2: snapshots have passed, `E >= e_d + 2`, `e_d <= D`; then they are unhooked (U1) |
 //!
-//! Each worker has its own, under a lock that its thread takes when it adds or frees, never while it is bound (E1). It
-//! frees a bounded amount between requests; what a worker leaves lying, the heartbeat frees (E6).
+//! Each worker has its own garbage, under a lock. The worker's thread takes the lock when it adds or frees, and never
+//! while it is bound (E1). It frees a bounded amount between requests. What still waits a tick after it could be freed,
+//! the heartbeat frees (E6).
 //!
 //! Invariant (E6): what waits is counted in bytes where it is added, and uncounted where it is freed.
 //!
-//! Neighbours: commit adds; workers collect after their commits, the heartbeat for those that do not; `record::blocks`
-//! frees.
+//! Neighbours: commit adds. Workers collect after their commits, and the heartbeat collects for workers that commit
+//! nothing. `record::blocks` frees.
 
 use ensile_base::Epoch;
 use ensile_base::sync::{Ordering, fence};
@@ -27,7 +28,7 @@ use crate::record::tree::RecordTree;
 use crate::record::word::Word;
 use crate::tables::Directory;
 
-/// How far ahead of its turn a thing to be freed is fetched from memory: it was last touched long ago.
+/// How many places ahead a thing is prefetched before it is freed: it was last used long ago.
 const FETCHED_AHEAD: usize = 8;
 
 /// An absent record that is to leave the index.
@@ -41,7 +42,7 @@ struct Unhook {
 }
 
 impl Unhook {
-    /// Bytes that it keeps from being freed, its own included.
+    /// Bytes of the record's block, of the key and of this note.
     fn bytes(&self) -> usize {
         self.record.record().class().bytes() + self.key.len() + size_of::<Self>()
     }
@@ -56,7 +57,7 @@ pub(crate) struct Garbage {
     pages: GarbageList<PageBlock>,
     unhooks: RevisitedList<Unhook>,
     /// Whether a snapshot holds versions or absent records: some of them may be unlinked.
-    is_looking: bool,
+    is_revisiting: bool,
     /// What waits for pins.
     for_pins: WaitingBytes,
     /// What waits for snapshots.
@@ -204,12 +205,6 @@ impl Garbage {
         self.for_pins.add(std::mem::take(&mut retired.bytes));
     }
 
-    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
-    #[inline]
-    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
-        self.superseded(epoch, version);
-    }
-
     /// A record that a commit of `epoch` replaced. An absent one is left to the commit that registered it for cleanup,
     /// so its address stays valid until then (U1).
     #[cold]
@@ -217,17 +212,17 @@ impl Garbage {
         let is_version = record.becomes() == Becomes::Version;
         let Some(record) = record.retired() else { return };
         if is_version {
-            self.superseded(epoch, record);
+            self.version(epoch, record);
         } else {
             self.unlinked(record, epochs);
         }
     }
 
-    /// A record that was superseded in `epoch` and serves as a version.
+    /// A version that a commit of `epoch` superseded, in a block of its own: one in a page goes with its page.
     #[inline]
-    fn superseded(&mut self, epoch: Epoch, record: RetiredRecord) {
-        self.for_snapshots.add(record.bytes());
-        self.versions.push(epoch, record);
+    pub(crate) fn version(&mut self, epoch: Epoch, version: RetiredRecord) {
+        self.for_snapshots.add(version.bytes());
+        self.versions.push(epoch, version);
     }
 
     /// A record that nothing links to any more.
@@ -264,8 +259,8 @@ impl Garbage {
     }
 
     /// Whether there may be something to free though the limits stand: marks come at any time (V1).
-    pub(crate) fn is_looking(&self) -> bool {
-        self.is_looking
+    pub(crate) fn is_revisiting(&self) -> bool {
+        self.is_revisiting
     }
 
     /// What waits for pins, what for snapshots, and how many bytes of that are absent records.
@@ -292,7 +287,7 @@ impl Garbage {
         most: usize,
     ) -> bool {
         let mut drained = self.pass_snapshots(horizon, most);
-        self.look_for_unlinked(horizon, most);
+        self.revisit(horizon, most);
         let pins = horizon.limits.pins();
         let Self { records, nodes, for_pins, .. } = self;
         let fetch = RetiredRecord::prefetch;
@@ -305,8 +300,8 @@ impl Garbage {
         drained & self.collect_unhooks(blocks, worker, horizon, pinned, most)
     }
 
-    /// Out of every snapshot's reach, a version still waits for pins: a transaction may hold a replaced record in its
-    /// read-set, and a commit that unlinks versions may stand on it (V1). True if none is left.
+    /// A version that no snapshot shows any more still waits for pins: a transaction may hold a replaced record in its
+    /// read-set, and a commit that unlinks versions may stand on it (V1). True if no version is left below the limit.
     fn pass_snapshots(&mut self, horizon: &Horizon<'_>, most: usize) -> bool {
         let limit = horizon.limits.snapshots();
         let is_below = |tag: Option<Epoch>| tag.is_some_and(|tag| tag < limit);
@@ -336,23 +331,23 @@ impl Garbage {
         !is_below(pages.first_tag()) && !is_below(versions.first_tag())
     }
 
-    /// Looks at some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
-    fn look_for_unlinked(&mut self, horizon: &Horizon<'_>, most: usize) {
-        self.is_looking = !(self.versions.is_empty() && self.unhooks.is_empty())
+    /// Visits some of what a snapshot holds, in turn: what was unlinked waits for pins only (V1).
+    fn revisit(&mut self, horizon: &Horizon<'_>, most: usize) {
+        self.is_revisiting = !(self.versions.is_empty() && self.unhooks.is_empty())
             && horizon.limits.snapshots() < horizon.epochs.served_snapshot();
-        if !self.is_looking {
+        if !self.is_revisiting {
             return;
         }
         for _ in 0..most.min(self.versions.len()) {
             self.versions.upcoming(FETCHED_AHEAD).inspect(|later| later.prefetch());
-            if let Some(version) = self.versions.look(RetiredRecord::is_unlinked) {
+            if let Some(version) = self.versions.revisit(RetiredRecord::is_unlinked) {
                 self.for_snapshots.take(version.bytes());
                 self.unlinked(version, horizon.epochs);
             }
         }
         for _ in 0..most.min(self.unhooks.len()) {
             self.unhooks.upcoming(FETCHED_AHEAD).inspect(|later| later.record.prefetch());
-            if let Some(unhook) = self.unhooks.look(|unhook| unhook.record.record().is_unlinked()) {
+            if let Some(unhook) = self.unhooks.revisit(|unhook| unhook.record.record().is_unlinked()) {
                 self.for_snapshots.take(unhook.bytes());
                 self.unhook_bytes -= unhook.bytes();
                 // SAFETY: the record was superseded: its tree leads to the one that took its place.
@@ -416,7 +411,7 @@ impl Garbage {
                 if record.is_unlinked() {
                     self.unlinked(record, horizon.epochs);
                 } else {
-                    self.superseded(horizon.epochs.now(), record);
+                    self.version(horizon.epochs.now(), record);
                 }
             }
             None => {}

@@ -165,22 +165,32 @@ fn v1_snapshots_of_the_latest_state_make_boundaries_that_leave_no_versions_behin
     assert_shows(&mut snapshot, &table, 0)
 }
 
-#[test]
-fn v1_a_row_that_is_deleted_and_written_again_leaves_nothing_behind_under_a_snapshot() -> Result<()> {
-    let (driven, table, latest_bytes) = filled(100)?;
+/// Rows that come and go under a snapshot leave nothing behind.
+fn check_come_and_go(length: usize) -> Result<()> {
+    let (driven, table, latest_bytes) = filled(length)?;
     let mut snapshot = driven.db.snapshot()?;
     let mut most = 0;
     for tick in 0..40 * SECOND {
         for step in 0..20 {
             let key = next_key(u64::from(tick) * 20 + step, true) % 16;
             driven.db.run(|tx| tx.delete(&table, &key))?;
-            driven.db.run(|tx| tx.put(&table, &key, &vec![1; 100]))?;
+            driven.db.run(|tx| tx.put(&table, &key, &vec![1; length]))?;
         }
         most = most.max(garbage_bytes(&driven));
         driven.pass_ticks(1);
     }
     assert!(most <= latest_bytes, "{most} bytes for 16 rows that come and go; all rows take {latest_bytes}");
     assert_shows(&mut snapshot, &table, 0)
+}
+
+#[test]
+fn v1_a_row_that_is_deleted_and_written_again_leaves_nothing_behind_under_a_snapshot() -> Result<()> {
+    check_come_and_go(100)
+}
+
+#[test]
+fn v1_a_row_too_large_for_pages_that_is_deleted_and_written_again_leaves_nothing_behind() -> Result<()> {
+    check_come_and_go(1500)
 }
 
 #[test]

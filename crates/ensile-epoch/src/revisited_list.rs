@@ -1,6 +1,6 @@
-//! Retired things that wait for a limit, some of which may go earlier: they are looked at in turn (V1).
+//! Retired things that wait for a limit, some of which may go earlier: they are visited in turn (V1).
 //!
-//! Two garbage lists make a round: what was looked at goes from the one to the other, in the order of tags. When the
+//! Two garbage lists make a round: what was visited goes from the one to the other, in the order of tags. When the
 //! first is empty, they change places.
 //!
 //! Neighbours: the engine's garbage keeps old versions and absent records in such lists.
@@ -9,12 +9,12 @@ use ensile_base::Epoch;
 
 use crate::GarbageList;
 
-/// A first-in, first-out list of retired things, by tag, that can be looked through.
+/// A first-in, first-out list of retired things, by tag, whose things are visited in turn.
 #[derive(Debug)]
 pub struct RevisitedList<T> {
-    /// To be looked at in this round.
+    /// To be visited in this round.
     ahead: GarbageList<T>,
-    /// Looked at in this round: older than what is ahead.
+    /// Visited in this round: older than what is ahead.
     behind: GarbageList<T>,
 }
 
@@ -37,8 +37,8 @@ impl<T> RevisitedList<T> {
         self.behind.pop_below(limit).or_else(|| self.ahead.pop_below(limit))
     }
 
-    /// Looks at the next thing in turn, and takes it out if `is_dead` says so.
-    pub fn look(&mut self, is_dead: impl FnOnce(&T) -> bool) -> Option<T> {
+    /// Visits the next thing in turn, and takes it out if `is_dead` says so.
+    pub fn revisit(&mut self, is_dead: impl FnOnce(&T) -> bool) -> Option<T> {
         if self.ahead.is_empty() {
             std::mem::swap(&mut self.ahead, &mut self.behind);
         }
@@ -51,7 +51,7 @@ impl<T> RevisitedList<T> {
         None
     }
 
-    /// The thing that is to be looked at `ahead` places after the next one, if it is near.
+    /// The thing that is to be visited `ahead` places after the next one, if it is near.
     #[inline]
     #[must_use]
     pub fn upcoming(&self, ahead: usize) -> Option<&T> {
@@ -91,20 +91,20 @@ mod tests {
         let mut list = RevisitedList::default();
         (1..=100u64).for_each(|tag| list.push(Epoch::new(tag), tag));
         let mut dead = Vec::new();
-        for look in 0..150u64 {
-            // What comes meanwhile is looked at behind all others.
-            list.push(Epoch::new(101 + look), 101 + look);
-            dead.extend(list.look(|thing| thing % 3 == 0));
-            dead.extend(list.look(|thing| thing % 3 == 0));
+        for visit in 0..150u64 {
+            // What comes meanwhile is visited behind all others.
+            list.push(Epoch::new(101 + visit), 101 + visit);
+            dead.extend(list.revisit(|thing| thing % 3 == 0));
+            dead.extend(list.revisit(|thing| thing % 3 == 0));
         }
         while dead.len() < 250 / 3 {
-            dead.extend(list.look(|thing| thing % 3 == 0));
+            dead.extend(list.revisit(|thing| thing % 3 == 0));
         }
         dead.sort_unstable();
         assert!(dead.iter().copied().eq((1..=250).filter(|thing| thing % 3 == 0)), "{dead:?}");
         assert_eq!(list.len(), 250 - dead.len());
-        // In the middle of a round: the older ones were looked at already.
-        (0..40).for_each(|_| assert!(list.look(|_| false).is_none()));
+        // In the middle of a round: the older ones were visited already.
+        (0..40).for_each(|_| assert!(list.revisit(|_| false).is_none()));
         assert_eq!(list.first_tag(), Some(Epoch::new(1)));
         let mut last = 0;
         while let Some(thing) = list.pop_below(Epoch::new(200)) {

@@ -1,5 +1,8 @@
 //! Phase 3: the commit takes effect, and its entry goes to the log. Nothing fails any more (E1).
 //!
+//! Invariant (V1): a row that is too large for a page of versions is not copied. A new record takes its place, absent
+//! if the row is deleted, and the old record is the old version.
+//!
 //! Neighbours: `locked` has made sure of everything; `leftovers` registers what the new versions replaced.
 
 use std::mem::ManuallyDrop;
@@ -104,12 +107,13 @@ impl<'p> Installing<'_, 'p> {
                 write.placed = None;
                 record.overwrite(self.arena.value(write));
                 record.unlock_with(Word::written(self.tid));
-                WriteEffect::InPlace
+                WriteEffect::Written
             }
             WriteKind::Delete if write.before.is_absent() => {
                 record.unlock_with(write.before);
                 WriteEffect::Untouched
             }
+            WriteKind::Delete if write.replacement.is_some() => self.replace(write),
             WriteKind::Delete => {
                 self.preserve(write);
                 WriteEffect::Deleted(record.delete(self.tid))
@@ -144,12 +148,14 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5).
+    /// Publishes a new record in the old one's place, which becomes a version or garbage (§4.5). The new one is absent
+    /// for a delete.
     fn replace(&self, write: &mut Write<'p>) -> WriteEffect<'p> {
         let Some(new) = write.replacement.take() else { unreachable!("asked by the caller") };
+        debug_assert!(write.placed.is_none(), "a placeholder is filled where it stands");
         debug_assert!(
-            write.kind == WriteKind::Put && write.placed.is_none(),
-            "a placeholder is filled where it stands"
+            matches!(write.old_version, OldVersion::NoRoom),
+            "a record that is replaced is not copied"
         );
         let old = write.record_at(self.pinned);
         let kept = write.must_preserve(self.boundary);
@@ -158,12 +164,23 @@ impl<'p> Installing<'_, 'p> {
             // Before the new record is published: the next commit locks that, and may walk the same chain.
             self.prune(old, write.before.epoch());
         }
-        let unlinked = tree.supersede(key, old, (new, Word::written(self.tid)), kept, self.pinned);
+        let (unlinked, effect) = match write.kind {
+            WriteKind::Put => {
+                let new = (new, Word::written(self.tid));
+                (tree.supersede(key, old, new, kept, self.pinned), WriteEffect::Written)
+            }
+            WriteKind::Delete => {
+                let (unlinked, absent) =
+                    tree.supersede_by_absent(key, old, (new, self.tid), kept, self.pinned);
+                (unlinked, WriteEffect::Deleted(absent))
+            }
+        };
         old.unlock_with(write.before.superseded());
         if !kept && write.before.is_absent() {
             // No chain leads to it: the worker that registered it need not wait for snapshots (U1).
             old.mark_unlinked();
         }
-        WriteEffect::Replaced(unlinked)
+        write.old_version = OldVersion::Replaced(unlinked);
+        effect
     }
 }

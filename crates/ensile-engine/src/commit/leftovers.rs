@@ -30,17 +30,17 @@ impl Commit<'_, '_> {
                             garbage.get_or_insert_with(|| own.lock_garbage()).version(done.epoch, version);
                         }
                     }
+                    OldVersion::Replaced(old) => {
+                        let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
+                        garbage.replaced(done.epoch, old, &shared.epochs);
+                    }
                 }
             }
-            if matches!(write.effect, WriteEffect::InPlace) {
+            if matches!(write.effect, WriteEffect::Written) {
                 continue;
             }
             match std::mem::take(&mut write.effect) {
-                WriteEffect::InPlace => {}
-                WriteEffect::Replaced(old) => {
-                    let garbage = garbage.get_or_insert_with(|| own.lock_garbage());
-                    garbage.replaced(done.epoch, old, &shared.epochs);
-                }
+                WriteEffect::Written => {}
                 WriteEffect::Deleted(absent) => {
                     let (row, word) = ((write.table, arena.key(write)), Word::deleted(done.tid));
                     let garbage = garbage.get_or_insert_with(|| own.lock_garbage());

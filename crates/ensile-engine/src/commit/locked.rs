@@ -170,7 +170,7 @@ impl<'p> Locked<'_, '_, 'p> {
             worker.sequence_is_full = true;
             return Err(Error::Conflict);
         };
-        assert!(tid > largest && tid.epoch() == epoch, "TIDs grow, and tell the epoch of their commit (E5)");
+        assert!(tid > largest && tid.epoch() == epoch, "TIDs grow, and hold the epoch of their commit (E5)");
         worker.last_tid = tid;
         Ok(tid)
     }

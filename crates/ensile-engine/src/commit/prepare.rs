@@ -73,9 +73,12 @@ impl Commit<'_, '_> {
             let (record, value) = (record.at(*pinned), arena.value(write));
             let word = record.word();
             let in_place = shared.settings.switches.overwrites() || write.placed.is_some();
-            if write.kind == WriteKind::Put
-                && !(in_place && write.may_overwrite(word) && record.fits(value.len()))
-            {
+            let is_replaced = match write.kind {
+                WriteKind::Put => !(in_place && write.may_overwrite(word) && record.fits(value.len())),
+                // Whatever its word is now: a placeholder may be filled before it is locked (V1).
+                WriteKind::Delete => !VersionPage::takes(record.class()),
+            };
+            if is_replaced {
                 // The replacement gets its word when it is published: another commit may hold the lock of the present
                 // word.
                 write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
@@ -133,7 +136,7 @@ impl Commit<'_, '_> {
 }
 
 /// Obtains what keeps the present version for snapshots (S1): room for a copy, or a replacement if the copy would be
-/// too large for a page (V1).
+/// too large for a page (V1). A delete of such a row has its replacement already.
 #[inline]
 fn reserve_version<'p>(
     shared: &SharedState,

@@ -273,7 +273,7 @@ impl<'p, R: Reader<'p>, C: CopyTarget, F: FnMut(&mut R, &[u8], &mut C) -> Contro
     }
 
     #[inline]
-    fn soon(&mut self, record: Address) {
+    fn announce(&mut self, record: Address) {
         self.fetch.ask(record);
     }
 

@@ -86,13 +86,14 @@ impl Blocks {
         fresh
     }
 
-    /// Room for a preserved version of a record of `class` (§4.9): in the page, unless it is too large for one, or is
-    /// to be freed `by_itself`, as a reader holds an older boundary (V1).
+    /// Room for a preserved version of a record of `class` (§4.9). It is in the page, unless it is to be freed
+    /// `by_itself`, as a reader holds an older boundary (V1). Versions too large for a page are not copied.
     #[inline]
     pub(crate) fn version(&mut self, class: SizeClass, by_itself: bool) -> VersionRoom {
+        debug_assert!(VersionPage::takes(class), "the record of a larger version is replaced (V1)");
         let word = Word::from_bits(0);
         self.rooms += 1;
-        if by_itself || !VersionPage::takes(class) {
+        if by_itself {
             return VersionRoom(Self::begin(self.cache.allocate(class), class, word, 0));
         }
         let room = match self.page.take(class.bytes()) {
@@ -104,7 +105,7 @@ impl Blocks {
 
     #[cold]
     fn turn_page(&mut self, class: SizeClass) -> NonNull<u8> {
-        debug_assert!(VersionPage::takes(class), "larger versions have blocks of their own");
+        debug_assert!(VersionPage::takes(class), "the record of a larger version is replaced (V1)");
         let fresh = VersionPage::new(self.cache.allocate(VersionPage::class()));
         let full = std::mem::replace(&mut self.page, fresh);
         self.full.extend(full.start().map(|start| PageBlock { address: start.as_ptr() as u64 }));

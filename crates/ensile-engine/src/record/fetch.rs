@@ -1,18 +1,19 @@
-//! What to ask memory for of a record of which nothing but the address is known: its lines, and no others, where the
-//! table's rows have one length; otherwise a guess, and the rest once the record tells its size.
+//! Which lines of a record are prefetched while only its address is known. Where the table's rows have one length,
+//! these are exactly the record's lines. Otherwise a guess is prefetched, and the remainder once the record's size is
+//! known.
 //!
-//! Neighbours: `table` has one; multi-gets, batches and scans ask ahead with it.
+//! Neighbours: each table has a [`Fetch`]; multi-gets, batches and scans prefetch with it.
 
 use ensile_memory::SizeClass;
 
 use super::{Address, HEADER_BYTES, Record};
 
-/// Bytes asked for where rows differ in length.
+/// Bytes that are prefetched where rows differ in length.
 const GUESS: usize = 128;
-/// Bytes asked for at all: behind these the processor sees the pattern by itself.
+/// No more bytes are prefetched: the processor prefetches what follows by itself.
 const BYTES_MAX: usize = 768;
 
-/// How much of a table's records is asked for.
+/// How much of a table's records is prefetched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetch {
     at_once: u16,
@@ -20,7 +21,7 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    /// For a look at a record's first words only, which show whether it is the one.
+    /// For readers of a record's first words only, which show whether it is the one.
     pub(crate) const HEADER: Self = Self { at_once: 1, is_guess: false };
 
     /// For rows of `bytes` bytes each, if they have one length.
@@ -28,12 +29,12 @@ impl Fetch {
         let at_once = bytes.map_or(GUESS, |bytes| bytes.saturating_add(HEADER_BYTES).min(BYTES_MAX));
         debug_assert!(
             (1..=BYTES_MAX).contains(&at_once),
-            "rows have bytes, and no more is asked for than pays"
+            "rows have bytes, and no more is prefetched than pays"
         );
         Self { at_once: at_once as u16, is_guess: bytes.is_none() }
     }
 
-    /// Asks for the record.
+    /// Prefetches the record.
     #[inline]
     pub(crate) fn ask(self, record: Address) {
         record.prefetch_exactly(usize::from(self.at_once));
@@ -53,7 +54,7 @@ impl Fetch {
         self.is_guess
     }
 
-    /// Asks for the lines beyond a guess, once the first ones are on their way.
+    /// Prefetches the lines beyond a guess, once the first ones are on their way.
     #[inline]
     pub(crate) fn ask_for_rest(record: Record<'_>) {
         let bytes = record.class().bytes().min(BYTES_MAX);

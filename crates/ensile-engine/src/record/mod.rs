@@ -15,7 +15,7 @@
 //! - K3: the version before is linked before the new TID is stored.
 //! - E3: a [`Record`] carries the pin that it was found under, and so does a [`Handle`], which is what a transaction
 //!   keeps of a record between its calls (`kept`). A handle is followed under exactly that pin. An [`Address`] is bits:
-//!   safe code compares it and asks memory for it, and follows it nowhere.
+//!   safe code compares and prefetches it, and follows it nowhere.
 //!
 //! Neighbours: `tree` maps keys to records; `reading` reads, `commit` locks and installs; `prune` unlinks versions that
 //! no snapshot can show; `garbage` destroys.
@@ -139,13 +139,13 @@ impl Address {
         std::ptr::with_exposed_provenance(self.0.get())
     }
 
-    /// Asks for the lines of a record of about `bytes` bytes.
+    /// Prefetches the lines of a record of about `bytes` bytes.
     #[inline]
     pub(crate) fn prefetch(self, bytes: usize) {
         prefetch::lines(self.bytes(), bytes);
     }
 
-    /// Asks for the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
+    /// Prefetches the lines of exactly `bytes` bytes: small records stand across two lines as often as not.
     #[inline]
     pub(crate) fn prefetch_exactly(self, bytes: usize) {
         debug_assert!(bytes > 0, "a record has a header");
@@ -157,7 +157,7 @@ impl Address {
         prefetch::line(self.bytes().wrapping_add(bytes - 1));
     }
 
-    /// Asks for the lines from byte `from` to byte `to`.
+    /// Prefetches the lines from byte `from` to byte `to`.
     #[inline]
     pub(crate) fn prefetch_rest(self, from: usize, to: usize) {
         debug_assert!(from <= to);
@@ -422,7 +422,7 @@ impl<'p> Record<'p> {
         })
     }
 
-    /// A step of [`Self::read_version`] for many records at a time: the version before, asked for. It breaks at a
+    /// A step of [`Self::read_version`] for many records at a time: the version before, prefetched. It breaks at a
     /// version of an epoch below the boundary.
     #[inline]
     pub(crate) fn step_back(self, boundary: Boundary<'p>, fetch: Fetch) -> ControlFlow<(), Option<Self>> {
@@ -505,7 +505,7 @@ impl<'p> Record<'p> {
         self.store_data(value);
     }
 
-    /// Ends the lock with this word; its bits tell the new version or the old one.
+    /// Releases the lock and stores this word: the new version's, or the one that the lock was taken over.
     #[inline]
     pub(crate) fn unlock_with(self, word: Word) {
         debug_assert!(!word.is_locked());
@@ -582,7 +582,7 @@ impl<'p> Record<'p> {
         (self.at_word(DATA_WORD).load(Ordering::Relaxed) as u32 as usize).min(self.capacity())
     }
 
-    /// Makes the record absent, by `tid`, and ends the lock: the caller has the duty to unhook it (U1).
+    /// Makes the record absent, by `tid`, and releases the lock. The caller has the duty to unhook the record (U1).
     #[inline]
     pub(crate) fn delete(self, tid: Tid) -> Absent<'p> {
         debug_assert!(cfg!(any(loom, shuttle)) || !self.word().is_absent(), "a present record is deleted");

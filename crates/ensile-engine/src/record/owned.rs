@@ -6,7 +6,7 @@
 //! | [`VersionRoom`] | `Blocks::version` | [`Record::preserve`], or back to `Blocks` |
 //! | [`PreservedVersion`] | [`Record::preserve`] | garbage, under the epoch of the commit that preserved it |
 //! | [`Unlinked`] | a tree, for the record that it no longer leads to | garbage |
-//! | [`Absent`] | [`Record::delete`], or a tree that took a placeholder | garbage, which unhooks the record |
+//! | [`Absent`] | [`Record::delete`], or a tree that took an absent record | garbage, which unhooks the record |
 //!
 //! Invariant:
 //! - U1: an absent record belongs to the holder of its [`Absent`], or [`RegisteredAbsent`]. A commit that replaces the
@@ -125,7 +125,7 @@ impl RegisteredAbsent {
         record
     }
 
-    /// Asks for the record's first line.
+    /// Prefetches the record's first line.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.prefetch(1);
@@ -146,7 +146,7 @@ impl RegisteredAbsent {
 }
 
 impl RetiredRecord {
-    /// Asks for the record's first line, before the record is freed.
+    /// Prefetches the record's first line, before the record is freed.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.0.prefetch(1);

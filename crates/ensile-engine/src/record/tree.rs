@@ -8,6 +8,7 @@
 
 use std::ops::ControlFlow;
 
+use ensile_base::Tid;
 use ensile_epoch::Pinned;
 use ensile_index::{
     Direction, Gap, Insert, KeyRemoval, Lookup, Masstree, NodeChanges, OrderedInserts, Place, Probe, Range,
@@ -168,9 +169,9 @@ pub(crate) trait RecordVisitor<'p> {
     /// The next entry in order. `Break` ends the scan.
     fn entry(&mut self, key: &[u8], record: Record<'p>) -> ControlFlow<()>;
 
-    /// The record of an entry that comes up soon: it can be asked for.
+    /// Announces the record of an entry that follows soon, so that it can be prefetched.
     #[inline]
-    fn soon(&mut self, record: Address) {
+    fn announce(&mut self, record: Address) {
         let _ = record;
     }
 }
@@ -194,7 +195,7 @@ impl<'p, V: RecordVisitor<'p>> ScanVisitor for OfIndex<'_, 'p, V> {
 
     #[inline]
     fn announce(&mut self, value: u64) {
-        self.visitor.soon(Address::from_value(value));
+        self.visitor.announce(Address::from_value(value));
     }
 }
 
@@ -290,6 +291,24 @@ impl RecordTree {
         };
         new.finish(word, previous);
         self.exchange(key, old, new, becomes, pinned)
+    }
+
+    /// As [`Self::supersede`], by a record without data that says that `tid` has deleted the key. The caller has the
+    /// duty to unhook it (U1).
+    pub(crate) fn supersede_by_absent<'p>(
+        &self,
+        key: &[u8],
+        old: Record<'_>,
+        (new, tid): (Fresh, Tid),
+        kept: bool,
+        pinned: Pinned<'p>,
+    ) -> (Unlinked, Absent<'p>) {
+        debug_assert!(new.record().length() == 0, "an absent record has no data");
+        let address = new.record().address();
+        let unlinked = self.supersede(key, old, (new, Word::deleted(tid)), kept, pinned);
+        // SAFETY: the tree leads to the record since this pin stands. A thread that unlinks it waits for the pin (E3).
+        let absent = unsafe { address.record::<'p>() };
+        (unlinked, Absent(absent.handle()))
     }
 
     #[inline]

@@ -1,8 +1,8 @@
 //! Pages that old versions are copied into, one after the other (Silo §4.9).
 //!
-//! The versions that a worker preserves within one snapshot interval come at about the same time and are out of reach
-//! at about the same time. So they share pages: a version costs no free list, no entry among the garbage, and memory
-//! that the processor sees coming; and a page is freed without a look at what is in it.
+//! The versions that a worker preserves within one snapshot interval are made at about the same time, and no snapshot
+//! shows them from about the same time on. So they share pages. A version needs no free list and no entry among the
+//! garbage, the processor prefetches its memory, and a page is freed without reading what is in it.
 //!
 //! While a reader holds an older boundary, versions are not copied into pages: each is freed by itself (V1).
 //!
@@ -17,12 +17,12 @@ use ensile_memory::{SizeClass, prefetch};
 
 /// Bytes of a page. Few under shuttle, so that its short runs fill pages.
 const PAGE_BYTES: usize = if cfg!(shuttle) { 128 } else { 8 << 10 };
-/// Larger versions get a block of their own, so that little of a page is lost at its end.
+/// Larger versions are not copied: their records are replaced (V1). So little of a page is lost at its end.
 const VERSION_BYTES_MAX: usize = if cfg!(shuttle) { 96 } else { 1 << 10 };
-/// How far ahead of its use a page is asked for.
+/// How far ahead of its use a page is prefetched.
 const FETCHED_AHEAD: usize = 256;
 
-/// The rest of a worker's present page; a copy of it is a place to go back to.
+/// What is free of a worker's present page. A failed commit goes back to a copy of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VersionPage {
     start: *mut u8,
@@ -53,13 +53,13 @@ impl VersionPage {
         SizeClass::of_bytes(PAGE_BYTES)
     }
 
-    /// Whether versions of records of this class go into pages.
+    /// Whether versions of records of this class are copied. Their records may then be changed in place.
     #[inline]
     pub(crate) const fn takes(class: SizeClass) -> bool {
-        class.bytes() <= VERSION_BYTES_MAX
+        class.index() <= SizeClass::of_bytes(VERSION_BYTES_MAX).index()
     }
 
-    /// Takes the next `bytes` (a multiple of eight), if there are as many.
+    /// Takes the next `bytes` (a multiple of eight), if so many are free.
     #[inline]
     pub(super) fn take(&mut self, bytes: usize) -> Option<NonNull<u8>> {
         debug_assert!(bytes.is_multiple_of(8) && bytes > 0, "versions are cut at words");

@@ -68,9 +68,9 @@ pub(crate) struct Write<'p> {
     pub(crate) record: Option<Handle<'p>>,
     /// Commit: the record is a placeholder that this transaction put into the index (C3).
     pub(crate) placed: Option<Absent<'p>>,
-    /// Commit: a filled, unpublished record that replaces the present one.
+    /// Commit: an unpublished record that replaces the present one, filled, or empty for a delete.
     pub(crate) replacement: Option<Fresh>,
-    /// Commit: room to preserve the present version for snapshots.
+    /// Commit: what keeps the present version, or what has become of it.
     pub(crate) old_version: OldVersion,
     /// Commit: the TID word that the lock was taken over.
     pub(crate) before: Word,
@@ -78,16 +78,18 @@ pub(crate) struct Write<'p> {
     pub(crate) effect: WriteEffect<'p>,
 }
 
-/// The present version of a record that a commit overwrites, for snapshots.
+/// The version of a record that was present before the commit.
 #[derive(Debug, Default)]
 pub(crate) enum OldVersion {
-    /// It was not expected to be needed.
+    /// No room for a copy was obtained: no snapshot needs the version, or its record is replaced.
     #[default]
     NoRoom,
-    /// There is room for it.
+    /// There is room for a copy.
     Room(VersionRoom),
-    /// It was preserved.
+    /// It was copied for snapshots.
     Preserved(PreservedVersion),
+    /// Its record was replaced by a new one in the index.
+    Replaced(Unlinked),
 }
 
 /// What installing an entry did.
@@ -96,12 +98,10 @@ pub(crate) enum WriteEffect<'p> {
     /// Nothing (yet).
     #[default]
     Untouched,
-    /// The record was overwritten where it stands.
-    InPlace,
-    /// The record became absent.
+    /// The key has the new value.
+    Written,
+    /// The key's record is absent now: the one that was there, or one that took its place.
     Deleted(Absent<'p>),
-    /// A new record took the place of this one in the index.
-    Replaced(Unlinked),
 }
 
 impl<'p> Write<'p> {

@@ -210,7 +210,7 @@ impl Worker {
         let drained = garbage.collect(&mut self.blocks, &self.commit, horizon, pinned, most);
         let unhooks = garbage.has_unhooks().then_some(horizon.unhooks);
         self.collected =
-            (drained && !garbage.is_looking()).then_some(CollectedAt { limits: horizon.limits, unhooks });
+            (drained && !garbage.is_revisiting()).then_some(CollectedAt { limits: horizon.limits, unhooks });
     }
 
     /// As [`Worker::collect`], of another worker's garbage. True if nothing is left that the horizon lets go.
