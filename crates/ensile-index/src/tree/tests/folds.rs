@@ -150,8 +150,7 @@ fn pairs_of_long_keys_take_the_bytes_of_one_key_each_when_one_of_each_is_gone() 
 /// The suffix block of the leaf above still has the key's bytes: neither they nor the block are made again.
 #[test]
 fn a_key_whose_neighbour_comes_and_goes_keeps_its_suffix_block() {
-    let keys: Vec<Vec<u8>> =
-        (0..6u64).map(|n| [&n.to_be_bytes()[..], &[b'k'; 400], b"a"].concat()).collect();
+    let keys: Vec<Vec<u8>> = (0..6u64).map(|n| [&n.to_be_bytes()[..], &[b'k'; 400], b"a"].concat()).collect();
     let mut bench = filled(&keys);
     let shape = bench.check();
     for round in 0..200 {
