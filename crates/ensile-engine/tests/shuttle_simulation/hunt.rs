@@ -37,6 +37,7 @@ const PLANS: &[(&str, Draw)] = &[
     ("layers", layers),
     ("sequences", sequences),
     ("deletes", deletes),
+    ("folds", folds),
     ("indexed", indexed),
     ("open", open),
     ("outgrown", outgrown),
@@ -159,6 +160,11 @@ fn deletes(random: &mut Random) -> Plan {
         beat_rest_max: 1_000,
         ..narrow(random)
     }
+}
+
+/// As `deletes`, in a layer of the index that is folded when one key is left, beside reads and scans.
+fn folds(random: &mut Random) -> Plan {
+    Plan { layered: true, operations: [2, 3, 0, 0, 4, 2, 0, 0], ..deletes(random) }
 }
 
 /// A table with an index.
