@@ -49,17 +49,11 @@ impl SizeClass {
         Self((FINE_CLASSES + doubling * COARSE_STEPS + (bytes - base - 1) / step) as u8)
     }
 
-    /// Size of its blocks, in bytes.
+    /// Size of its blocks, in bytes. Every read of a record asks: looked up, not computed.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> usize {
-        let index = self.index();
-        if index < FINE_CLASSES {
-            return (index + 1) * FINE_STEP;
-        }
-        let above = index - FINE_CLASSES;
-        let base = FINE_MAX << (above / COARSE_STEPS);
-        base + base / COARSE_STEPS * (above % COARSE_STEPS + 1)
+        BYTES[self.0 as usize] as usize
     }
 
     /// The class as a number below [`SizeClass::COUNT`].
@@ -82,7 +76,28 @@ impl SizeClass {
     }
 }
 
+/// The block sizes of the classes. As long as a byte has values, so that a lookup needs no check.
+static BYTES: [u32; 256] = {
+    let (mut bytes, mut index) = ([0; 256], 0);
+    while index < SizeClass::COUNT {
+        bytes[index] = bytes_of(index) as u32;
+        index += 1;
+    }
+    bytes
+};
+
+/// The block size of the class with this number.
+const fn bytes_of(index: usize) -> usize {
+    if index < FINE_CLASSES {
+        return (index + 1) * FINE_STEP;
+    }
+    let above = index - FINE_CLASSES;
+    let base = FINE_MAX << (above / COARSE_STEPS);
+    base + base / COARSE_STEPS * (above % COARSE_STEPS + 1)
+}
+
 const _: () = assert!(SizeClass::COUNT <= 256, "a class fits one byte");
+const _: () = assert!(SizeClass::BYTES_MAX <= u32::MAX as usize, "a block's size fits half a word");
 
 #[cfg(test)]
 mod tests {
