@@ -11,6 +11,8 @@
 //!
 //! Neighbours: up, the engine's multi-get, replay and load; down, `descend`, `insert`.
 
+use std::mem::MaybeUninit;
+
 use ensile_epoch::Pinned;
 use ensile_memory::prefetch;
 
@@ -164,15 +166,14 @@ impl Masstree {
     ) where
         'a: 'p,
     {
-        let Some(first) = probes.next() else { return };
-        let mut flights = [Flight::before(first, pinned); FLIGHTS];
+        let mut places = [const { MaybeUninit::uninit() }; FLIGHTS];
         let mut all_observed = [ObservedLeaf { seen: Version::leaf(false), candidates: 0 }; FLIGHTS];
-        let mut probes = std::iter::once(first).chain(probes);
         loop {
-            let taken = Flight::take_off(&mut flights, &mut probes, pinned);
+            let all_flights = Flight::take_off(&mut places, &mut probes, pinned);
+            let taken = all_flights.len();
             let mut flying = taken;
             while flying > 0 {
-                let flights = &mut flights[..flying];
+                let flights = &mut all_flights[..flying];
                 Flight::all_to_leaves(flights, pinned);
                 for (flight, observed) in flights.iter().zip(&mut all_observed) {
                     *observed = flight.ask_for_slots::<TO_INSERT>();
@@ -216,21 +217,21 @@ where
         }
     }
 
-    /// Lets as many probes take off as there is room for; their number.
+    /// Lets as many probes take off as there is room for.
     #[inline(never)]
-    fn take_off(
-        flights: &mut [Self; FLIGHTS],
+    fn take_off<'f>(
+        places: &'f mut [MaybeUninit<Self>; FLIGHTS],
         probes: &mut impl Iterator<Item = Probe<'a, L>>,
         pinned: Pinned<'p>,
-    ) -> usize {
+    ) -> &'f mut [Self] {
         let mut flying = 0;
         // Room first: a probe that was taken must not be lost.
-        for (flight, probe) in flights.iter_mut().zip(probes) {
-            *flight = Self::before(probe, pinned);
-            flight.enter(pinned);
+        for (place, probe) in places.iter_mut().zip(probes) {
+            place.write(Self::before(probe, pinned)).enter(pinned);
             flying += 1;
         }
-        flying
+        // SAFETY: the first `flying` places were written just now.
+        unsafe { places[..flying].assume_init_mut() }
     }
 
     #[inline(always)]
