@@ -121,12 +121,17 @@ impl<'p> Installing<'_, 'p> {
         }
     }
 
-    /// Copies the present version into its old version's block if a snapshot needs it (§4.9, K3).
-    #[inline]
+    /// Keeps the present version if a snapshot needs it (§4.9, K3). Most commits overwrite what is newer.
+    #[inline(always)]
     fn preserve(&self, write: &mut Write<'p>) {
-        if !write.must_preserve(self.boundary) {
-            return;
+        if write.must_preserve(self.boundary) {
+            self.copy_version(write);
         }
+    }
+
+    /// Copies the present version into its old version's block.
+    #[inline(never)]
+    fn copy_version(&self, write: &mut Write<'p>) {
         debug_assert!(write.before.is_latest(), "the latest version is preserved (C2)");
         let OldVersion::Room(room) = std::mem::take(&mut write.old_version) else {
             unreachable!("check_room saw to it")

@@ -131,11 +131,12 @@ impl<'p> Locked<'_, '_, 'p> {
             if write.replacement.is_some() || write.before.is_absent() && write.kind == WriteKind::Delete {
                 continue;
             }
-            let bytes = sets.writes.value(write).len();
-            let in_place = write.kind == WriteKind::Delete
-                || write.may_overwrite(write.before) && write.record_at(*pinned).fits(bytes);
-            if !in_place || (matches!(write.old_version, OldVersion::NoRoom) && write.must_preserve(boundary))
-            {
+            debug_assert!(
+                write.kind == WriteKind::Delete || write.record_at(*pinned).fits(write.value_bytes()),
+                "a record that is too small is replaced, and its size is fixed for its life"
+            );
+            let in_place = write.kind == WriteKind::Delete || write.may_overwrite(write.before);
+            if !in_place || write.must_preserve(boundary) && matches!(write.old_version, OldVersion::NoRoom) {
                 return Err(Error::Conflict);
             }
         }

@@ -62,7 +62,7 @@ impl Commit<'_, '_> {
             "what may wait is obtained before binding (E1)"
         );
         let boundary = shared.snapshot_boundary(shared.epochs.now());
-        let logging = worker.appender.is_some();
+        let (logging, overwrites) = (worker.appender.is_some(), shared.settings.switches.overwrites());
         let Sets { writes, order, .. } = &mut **sets;
         let (entries, arena) = writes.parts();
         order.clear();
@@ -70,23 +70,25 @@ impl Commit<'_, '_> {
         for (at, write) in entries.iter_mut().enumerate() {
             let Some(record) = write.record else { continue };
             order.push(LockOrder { record, at: at as u32 });
-            let (record, value) = (record.at(*pinned), arena.value(write));
+            let record = record.at(*pinned);
             let word = record.word();
-            let in_place = shared.settings.switches.overwrites() || write.placed.is_some();
+            let in_place = overwrites || write.placed.is_some();
             let is_replaced = match write.kind {
-                WriteKind::Put => !(in_place && write.may_overwrite(word) && record.fits(value.len())),
+                WriteKind::Put => {
+                    !(in_place && write.may_overwrite(word) && record.fits(write.value_bytes()))
+                }
                 // Whatever its word is now: a placeholder may be filled before it is locked (V1).
                 WriteKind::Delete => !VersionPage::takes(record.class()),
             };
             if is_replaced {
                 // The replacement gets its word when it is published: another commit may hold the lock of the present
                 // word.
-                write.replacement = Some(worker.blocks.filled(value, Word::PLACEHOLDER));
+                write.replacement = Some(worker.blocks.filled(arena.value(write), Word::PLACEHOLDER));
             } else if !word.is_absent() && word.epoch() < boundary {
-                reserve_version(shared, &mut worker.blocks, write, (record, value), boundary);
+                reserve_version(shared, &mut worker.blocks, write, (record, arena.value(write)), boundary);
             }
             if logging && is_logged(write.table) {
-                log_bytes += log_entry::bytes(arena.key(write).len(), value.len());
+                log_bytes += log_entry::bytes(write.key_bytes(), write.value_bytes());
             }
         }
         // Any global order avoids deadlock; addresses are one (§4.4).
@@ -203,7 +205,7 @@ impl<'c, 'p: 'c> Placing<'c, 'p> {
         if let Some(appender) = self.appender {
             appender.check()?;
         }
-        let placeholder = self.memory.blocks.placeholder(arena.value(write).len());
+        let placeholder = self.memory.blocks.placeholder(write.value_bytes());
         let inserts = match &mut self.run {
             Some((id, inserts)) if *id == write.table => inserts,
             _ => &mut self.run.insert((write.table, RecordRun::new(&table.tree))).1,

@@ -112,6 +112,18 @@ impl<'p> Write<'p> {
         record.at(pinned)
     }
 
+    /// How long the key is.
+    #[inline]
+    pub(crate) fn key_bytes(&self) -> usize {
+        self.key.1 as usize
+    }
+
+    /// How long the value is; a delete has an empty one.
+    #[inline]
+    pub(crate) fn value_bytes(&self) -> usize {
+        self.value.1 as usize
+    }
+
     /// Whether a record with this word may be overwritten where it stands: it is present, or it is the placeholder
     /// that this transaction placed. Other absent records belong to the commit that registered them for cleanup (U1).
     #[inline]
