@@ -360,3 +360,50 @@ fn threads_that_move_rows_too_large_for_pages_show_every_reader_whole_rows_and_e
         movers.into_iter().try_for_each(|mover| mover.join().expect("no panic"))
     })
 }
+
+/// Tries to delete a row in vain: the commit fails.
+fn delete_and_lose(db: &Database, table: &Rows) -> Result<()> {
+    let mut loser = db.begin();
+    loser.get(table, &0)?;
+    loser.delete(table, &1)?;
+    db.run(|tx| tx.put(table, &0, &row(2)))?;
+    assert!(matches!(loser.submit(), Err(Error::Conflict)));
+    Ok(())
+}
+
+/// Leaves the placeholder of an insert that loses.
+fn insert_and_lose(db: &Database, table: &Rows, key: u64) -> Result<()> {
+    let mut loser = db.begin();
+    loser.get(table, &0)?;
+    loser.insert(table, &key, &row(3))?;
+    db.run(|tx| tx.put(table, &0, &row(2)))?;
+    assert!(matches!(loser.submit(), Err(Error::Conflict)));
+    Ok(())
+}
+
+#[test]
+fn absent_records_that_a_delete_did_not_need_come_back() -> Result<()> {
+    let (driven, table) = filled()?;
+    let db = &driven.db;
+    let mut chunk_bytes = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..2_000 {
+            delete_and_lose(db, &table)?;
+        }
+        for _ in 0..200 {
+            insert_and_lose(db, &table, ROWS)?;
+            // Deletes of what the same transaction inserted, where the placeholder stands.
+            for _ in 0..500 {
+                db.run(|tx| {
+                    tx.insert(&table, &ROWS, &vec![4; 2_000])?;
+                    assert!(tx.delete(&table, &ROWS)?);
+                    Ok(())
+                })?;
+            }
+            driven.pass_ticks(2 * SECOND);
+        }
+        chunk_bytes.push(db.stats().memory.chunk_bytes);
+    }
+    assert_eq!(chunk_bytes[2], chunk_bytes[0], "{chunk_bytes:?}");
+    Ok(())
+}

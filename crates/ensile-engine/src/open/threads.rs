@@ -33,8 +33,9 @@ const BOUNDARY_SLEEPS: Duration = Duration::from_millis(3);
 /// These are parts of a tick: shorter ticks spin and sleep less.
 const BOUNDARY_SPIN_PART: u32 = 16;
 const BOUNDARY_SLEEPS_PART: u32 = 4;
-/// A clock that stands still must not keep it.
-const BOUNDARY_ATTEMPTS: u32 = 1 << 16;
+/// A clock that stands still must not keep it: more tries and sleeps than fit these times.
+const BOUNDARY_SPINS_MAX: u32 = 1 << 13;
+const BOUNDARY_SLEEPS_MAX: u32 = 32;
 
 /// How much a checkpointer gives way: about a third of the weight of a thread that does not.
 #[cfg(target_os = "linux")]
@@ -107,18 +108,21 @@ fn heartbeat(shared: &SharedState, step: impl Fn(&SharedState, &mut dyn FnMut(Ad
 /// it took, by the database's clock.
 fn serve_boundary(shared: &SharedState, ticked: Advance) -> Duration {
     let (began, mut last) = (shared.clock.nanos(), ticked);
-    for attempt in 0.. {
+    let (mut spins_left, mut sleeps_left) = (BOUNDARY_SPINS_MAX, BOUNDARY_SLEEPS_MAX);
+    loop {
         let passed = Duration::from_nanos(shared.clock.nanos().saturating_sub(began));
         let is_ahead = shared.epochs.has_boundary_ahead();
         match serving(last, is_ahead, passed, shared.settings.epoch_interval) {
             Serving::Again => {}
-            Serving::Spin if attempt < BOUNDARY_ATTEMPTS => spin_loop(),
-            Serving::Sleep if attempt < BOUNDARY_ATTEMPTS && !shared.stop.wait(BOUNDARY_SLEEP) => {}
+            Serving::Spin if spins_left > 0 => {
+                spins_left -= 1;
+                spin_loop();
+            }
+            Serving::Sleep if sleeps_left > 0 && !shared.stop.wait(BOUNDARY_SLEEP) => sleeps_left -= 1,
             _ => return passed,
         }
         last = if is_ahead { boundary_step(shared) } else { advance(shared) };
     }
-    Duration::ZERO
 }
 
 /// What the heartbeat does next for a boundary.

@@ -101,8 +101,8 @@ impl Database {
         Ok(Snapshot::open(DatabaseRef::Borrowed(self.shared())))
     }
 
-    /// A snapshot transaction that shows everything committed before this call: makes a boundary now and waits until
-    /// it is served, two epochs later at most, closed early.
+    /// A snapshot transaction that shows everything committed before this call: makes a boundary as soon as one may
+    /// follow the last, and waits until it is served. That takes three epochs at most, which are closed early.
     ///
     /// ```
     /// # extern crate ensile_engine as ensile;

@@ -349,7 +349,6 @@ impl<'p> WriteSet<'p> {
     ) -> Result<()> {
         debug_assert!(self.find(table, key).is_none(), "one entry per table and key");
         debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
-        debug_assert!(kind == WriteKind::Put || value.is_empty(), "a delete has no value");
         self.check_room(1, key.len() + value.len())?;
         let key_at = self.key_range(met, key);
         let value_at = self.append(value);
